@@ -1,0 +1,1 @@
+"""The `agentv` console script."""

@@ -1,0 +1,1 @@
+"""Runs a case, and many cases; knows nothing of pytest."""

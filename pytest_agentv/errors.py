@@ -1,0 +1,81 @@
+"""The exceptions of pytest-agentv.
+
+    AgentvError
+    ├── FileError            a file cannot be used as a whole: path, line, reason
+    │   ├── SourceError      it cannot be read as YAML, JSON or JSONL
+    │   └── TargetsError     the targets file is missing or wrong
+    ├── CaseError            one eval case cannot be loaded; its siblings can
+    ├── TargetError          a target cannot be used: unknown name, unset variables, bad field
+    └── KindError            a failure recorded with a kind (timeout, auth, process, …)
+        ├── ProviderError    a call to what is under test failed
+        └── EvaluatorError   an evaluator could not judge (as opposed to: judged badly)
+
+Each message is written for the person who has to mend the file: where, what, what was expected.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+ErrorStage = Literal["setup", "provider", "evaluator"]
+"""Where a case broke."""
+
+ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "config", "crash", "cancelled"]
+"""Why a case broke."""
+
+
+class AgentvError(Exception):
+    """Base of all errors that are reported without a traceback of ours."""
+
+
+class FileError(AgentvError):
+    """A file cannot be used as a whole; the text starts with `path:line:`."""
+
+    def __init__(self, path: Path, message: str, line: int | None = None) -> None:
+        super().__init__(f"{locate(path, line)}: {message}")
+        self.path = path
+        self.line = line
+
+
+class SourceError(FileError):
+    """The text of a file is no YAML, JSON or JSONL."""
+
+
+class TargetsError(FileError):
+    """The targets file is missing, unreadable or holds errors."""
+
+
+class CaseError(AgentvError):
+    """One eval case cannot be loaded; the text names every fault with `path:line`."""
+
+
+class TargetError(AgentvError):
+    """A target cannot be used: its name is unknown, a variable is unset, a field is wrong."""
+
+
+class KindError(AgentvError):
+    """Base of failures that are recorded with a kind."""
+
+    def __init__(self, message: str, kind: ErrorKind = "crash") -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind
+
+
+class ProviderError(KindError):
+    """A call to what is under test failed: no answer to judge."""
+
+
+class EvaluatorError(KindError):
+    """An evaluator could not judge the answer; `output` keeps what it did print."""
+
+    def __init__(self, message: str, kind: ErrorKind = "crash", output: str | None = None) -> None:
+        super().__init__(message, kind)
+        self.output = output
+
+
+def locate(path: Path, line: int | None) -> str:
+    """`path:line`, or the path alone; paths below the working directory are shown relative to it."""
+    try:
+        shown = path.relative_to(Path.cwd())
+    except ValueError:
+        shown = path
+    return f"{shown}:{line}" if line is not None else str(shown)

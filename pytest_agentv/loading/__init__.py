@@ -1,0 +1,1 @@
+"""From files to checked records: eval suites, targets, environment, guideline patterns."""

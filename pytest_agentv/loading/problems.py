@@ -1,0 +1,42 @@
+"""Faults found in files: collected for the whole file, shown at once."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pytest_agentv.errors import locate
+from pytest_agentv.models.base import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Record):
+    """One fault of a file."""
+
+    path: Path
+    line: int | None
+    key: str
+    """Where in the file's data: `targets[0].cwd`; empty for the file as a whole."""
+    message: str
+    """What is wrong and what was expected."""
+    hint: str | None = None
+    """What to write instead."""
+    level: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        where = f"{locate(self.path, self.line)}: "
+        key = f"{self.key}: " if self.key else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{where}{key}{self.message}{hint}"
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
+    """Return `did you mean 'x'?` for the choice nearest to a word, if one is near."""
+    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else None
+
+
+def join_problems(problems: Sequence[Problem]) -> str:
+    """Return one text that names every fault, a line each."""
+    return "\n".join(str(problem) for problem in problems)

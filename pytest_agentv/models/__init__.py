@@ -1,0 +1,1 @@
+"""Plain data: frozen, picklable records that know neither files nor pytest."""

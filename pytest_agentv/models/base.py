@@ -1,0 +1,86 @@
+"""The base of all records, and what plain JSON data is called here."""
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self, TypeAlias
+
+Json: TypeAlias = Any
+"""A plain JSON value: None, bool, int, float, str, a list of them or a mapping from str to them."""
+
+JsonObject: TypeAlias = Mapping[str, Any]
+"""A mapping from str to plain JSON values."""
+
+
+class Absent(enum.Enum):
+    """The type of `ABSENT`."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent.ABSENT
+"""A key that was not written, where `null` means something else (a message's content, a tool's input)."""
+
+
+class Record:
+    """Base of the frozen, slotted dataclasses that everything inside is made of.
+
+    Records are picklable and go to JSON and back: `Class.from_plain(record.to_plain()) == record`.
+    """
+
+    __slots__ = ()
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def to_plain(self) -> dict[str, Json]:
+        """Return plain JSON data under our snake_case field names; fields that are None or absent are left out.
+
+        User data (`Json` fields) is handed on as it is, never rewritten.
+        """
+        plain: dict[str, Json] = {}
+        for name, absent in _fields(type(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if value is not absent:
+                plain[name] = _plain(value)
+        return plain
+
+    @classmethod
+    def from_plain(cls, data: JsonObject) -> Self:
+        """Build the record from what `to_plain` gave. Raises `pydantic.ValidationError` on other shapes."""
+        adapter: Any = _adapter(cls)  # type: ignore[arg-type]
+        record: Self = adapter.validate_python(data)
+        return record
+
+
+@functools.cache
+def _fields(cls: type) -> tuple[tuple[str, Absent | None], ...]:
+    """Names of the fields, each with the value that stands for "not there"."""
+    return tuple((field.name, ABSENT if field.default is ABSENT else None) for field in dataclasses.fields(cls))
+
+
+@functools.cache
+def _adapter(cls: type) -> Any:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - 70 ms that a plain pytest run must not pay
+
+    return TypeAdapter(cls)
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, Record):
+        return value.to_plain()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)  # AgentV writes 1, not 1.0
+    return value

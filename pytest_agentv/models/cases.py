@@ -1,0 +1,43 @@
+"""Eval cases, as the engine runs them."""
+
+from dataclasses import dataclass
+
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.evaluator_configs import EvaluatorSpec
+from pytest_agentv.models.messages import InputMessage, Message
+
+
+@dataclass(frozen=True, slots=True)
+class EvalCase(Record):
+    """One case: everything that running it needs, with all its files read.
+
+    Source: agentv-formats 1.3 to 1.9.
+    """
+
+    eval_id: str
+    dataset: str
+    path: str
+    """The eval file, absolute."""
+    line: int
+    expected_outcome: str
+    question: str
+    """The raw question that code judges get: no roles, no file texts (agentv-formats 1.9)."""
+    messages: tuple[InputMessage, ...]
+    """The input, files read: what prompts are built from."""
+    input_messages: tuple[JsonObject, ...]
+    """The input as written."""
+    expected_messages: tuple[Message, ...] = ()
+    reference_answer: str = ""
+    guideline_paths: tuple[str, ...] = ()
+    """Absolute paths of the input files that match the guideline patterns."""
+    file_paths: tuple[str, ...] = ()
+    """Guidelines first, then the other input files; absolute, in order, duplicates kept."""
+    guideline_patterns: tuple[str, ...] = ()
+    evaluators: tuple[EvaluatorSpec, ...] | None = None
+    """None: the case has no list, and the default judge decides."""
+    conversation_id: str | None = None
+    target: str | None = None
+    """The case's or its file's target; the command line comes before it."""
+    threshold: float | None = None
+    threshold_source: str | None = None
+    """Where the threshold was written: `case` or `file`."""

@@ -1,0 +1,245 @@
+"""The table of run options: one source for `--agentv-*` flags, ini keys and the words of `agentv eval`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from pytest_agentv.models.base import Record
+
+MAX_WORKERS: Final = 50
+DEFAULT_TIMEOUT_SECONDS: Final = 120.0
+DEFAULT_MAX_RETRIES: Final = 2
+DEFAULT_THRESHOLD: Final = 1.0
+DEFAULT_EVAL_GLOBS: Final = ("*.eval.yaml", "*.eval.yml", "*.eval.jsonl")
+DEFAULT_EXPLORATION_TOOLS: Final = (
+    *("read", "grep", "glob", "search", "list"),
+    *("Read", "Grep", "Glob", "WebSearch", "WebFetch"),
+)
+
+OutputFormat = Literal["jsonl", "yaml"]
+OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOption:
+    """One option of a run. `parse` raises `ValueError` with a message that names the valid values."""
+
+    name: str
+    """As typed after `--agentv-`."""
+    help: str
+    parse: Callable[[str], object] = str
+    default: object = None
+    aliases: tuple[str, ...] = ()
+    metavar: str | None = None
+    is_flag: bool = False
+    repeatable: bool = False
+    optional_value: object = None
+    """What the flag means without a value; None: it needs one."""
+    ini: bool = False
+    """Whether `agentv_<name>` in the ini file sets it once for a project."""
+
+    @property
+    def dest(self) -> str:
+        return self.name.replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(Record):
+    """The options of a run, merged from command line and ini file, with defaults filled in."""
+
+    target: str | None = None
+    targets: Path | None = None
+    eval_id: tuple[str, ...] = ()
+    out: Path | None = None
+    output_format: OutputFormat = "jsonl"
+    dry_run: bool = False
+    dry_run_delay: float = 0
+    """Milliseconds, as are the next two."""
+    dry_run_delay_min: float = 0
+    dry_run_delay_max: float = 0
+    timeout: float = DEFAULT_TIMEOUT_SECONDS
+    """Seconds; 0 switches it off."""
+    max_retries: int = DEFAULT_MAX_RETRIES
+    """Repetitions after a timeout."""
+    threshold: float | None = None
+    """From the command line; it beats those of cases and files."""
+    ini_threshold: float | None = None
+    """From the ini file; those of cases and files beat it."""
+    dump_prompts: Path | None = None
+    dump_traces: Path | None = None
+    include_trace: bool = False
+    strict: bool = False
+    verbose: bool = False
+    exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
+
+
+def parse_output_format(text: str) -> OutputFormat:
+    for known in OUTPUT_FORMATS:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown output format {text!r}: expected one of {', '.join(OUTPUT_FORMATS)}")
+
+
+def parse_threshold(text: str) -> float:
+    value = _number(text, "a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise ValueError(f"threshold {text} is out of range: expected a number from 0 to 1")
+    return value
+
+
+def parse_workers(text: str) -> int:
+    """Source: eval-cli-2026-01, "Worker limits and validation"."""
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of workers: expected 1 to {MAX_WORKERS}") from None
+    if not 1 <= count <= MAX_WORKERS:
+        raise ValueError(f"{count} workers are out of range: expected 1 to {MAX_WORKERS} (the minimum is 1)")
+    return count
+
+
+def parse_seconds(text: str) -> float:
+    return _at_least_zero(text, "seconds (0 switches the timeout off)")
+
+
+def parse_milliseconds(text: str) -> float:
+    return _at_least_zero(text, "milliseconds")
+
+
+def parse_retries(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of retries: expected 0 or more") from None
+    if count < 0:
+        raise ValueError(f"{count} retries make no sense: expected 0 or more")
+    return count
+
+
+def parse_bool(text: str) -> bool:
+    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    try:
+        return known[text.strip().lower()]
+    except KeyError:
+        raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+def _at_least_zero(text: str, what: str) -> float:
+    value = _number(text, f"0 or more {what}")
+    if value < 0:
+        raise ValueError(f"{text} is out of range: expected 0 or more {what}")
+    return value
+
+
+def _number(text: str, expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number: expected {expected}") from None
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is the one value unequal to itself
+        raise ValueError(f"{text} is not a finite number: expected {expected}")
+    return value
+
+
+RUN_OPTIONS: Final = (
+    RunOption(
+        "target",
+        "Target to evaluate, by its name in targets.yaml (default: the case's, else the file's, else `default`).",
+        metavar="NAME",
+        ini=True,
+    ),
+    RunOption(
+        "targets",
+        "Targets file, or a folder that holds one (default: searched from the eval file's folder upward).",
+        parse=Path,
+        metavar="PATH",
+        ini=True,
+    ),
+    RunOption(
+        "eval-id",
+        "Run only the case with this id; may be repeated. Everything else is deselected.",
+        aliases=("test-id",),
+        metavar="ID",
+        repeatable=True,
+    ),
+    RunOption("out", "Results file (default: .agentv/results/eval_<time>.jsonl).", parse=Path, metavar="PATH"),
+    RunOption(
+        "output-format",
+        "Format of the results file: jsonl or yaml (default: jsonl).",
+        parse=parse_output_format,
+        default="jsonl",
+        metavar="FORMAT",
+        ini=True,
+    ),
+    RunOption(
+        "dry-run",
+        "Replace targets and judges by mocks: no network, no agent, no credentials; scores mean nothing.",
+        is_flag=True,
+    ),
+    RunOption(
+        "dry-run-delay",
+        "Milliseconds a mocked answer takes (default: 0).",
+        parse=parse_milliseconds,
+        default=0.0,
+        metavar="MS",
+    ),
+    RunOption(
+        "dry-run-delay-min",
+        "Least milliseconds of a random delay of mocked answers (default: 0).",
+        parse=parse_milliseconds,
+        default=0.0,
+        metavar="MS",
+    ),
+    RunOption(
+        "dry-run-delay-max",
+        "Most milliseconds of a random delay of mocked answers (default: 0).",
+        parse=parse_milliseconds,
+        default=0.0,
+        metavar="MS",
+    ),
+    RunOption(
+        "timeout",
+        "Seconds one call of a target, or one judge script, may take; 0 = no limit (default: 120).",
+        parse=parse_seconds,
+        default=DEFAULT_TIMEOUT_SECONDS,
+        aliases=("agent-timeout",),
+        metavar="SECONDS",
+        ini=True,
+    ),
+    RunOption(
+        "max-retries",
+        "How often a call that timed out is repeated (default: 2).",
+        parse=parse_retries,
+        default=DEFAULT_MAX_RETRIES,
+        metavar="N",
+        ini=True,
+    ),
+    RunOption(
+        "threshold",
+        "Score from which a case passes, 0 to 1; beats thresholds written in cases, files and the ini (default: 1).",
+        parse=parse_threshold,
+        metavar="SCORE",
+        ini=True,
+    ),
+    RunOption(
+        "dump-prompts",
+        "Write each case's prompt to a JSON file in DIR (default: .agentv/prompts).",
+        parse=Path,
+        metavar="DIR",
+        optional_value=Path(".agentv/prompts"),
+    ),
+    RunOption(
+        "dump-traces",
+        "Write each attempt's trace to a JSON file in DIR (default: .agentv/traces).",
+        parse=Path,
+        metavar="DIR",
+        optional_value=Path(".agentv/traces"),
+    ),
+    RunOption("include-trace", "Include the full trace in each result.", is_flag=True),
+    RunOption(
+        "strict", "Treat warnings about eval and targets files (unknown keys, …) as errors.", is_flag=True, ini=True
+    ),
+    RunOption("verbose", "Show targets, provider calls, attempts and timings.", is_flag=True),
+)
+"""In the order of the documentation. Precedence: command line > ini > file > default."""

@@ -1,0 +1,67 @@
+"""The result of a case: exactly one line of the results file."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pytest_agentv.errors import ErrorKind, ErrorStage
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
+
+SCHEMA_VERSION: Final = 1
+"""Raised when a key of the results file changes its meaning or goes; new keys do not raise it."""
+
+Status = Literal["pass", "fail", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDetail(Record):
+    """Where and why a case or an evaluator broke."""
+
+    stage: ErrorStage
+    kind: ErrorKind
+
+
+@dataclass(frozen=True, slots=True)
+class EvalResult(Record):
+    """One line of the results file; the order of the fields is the order of its keys.
+
+    The first sixteen keys are AgentV's, the rest are ours (agentv-formats 8.1, decisions 20).
+    """
+
+    timestamp: str
+    """ISO 8601, UTC, milliseconds."""
+    eval_id: str
+    dataset: str
+    conversation_id: str | None
+    score: float
+    hits: tuple[str, ...]
+    misses: tuple[str, ...]
+    candidate_answer: str
+    target: str
+    reasoning: str | None = None
+    agent_provider_request: JsonObject | None = None
+    lm_provider_request: JsonObject | None = None
+    evaluator_provider_request: JsonObject | None = None
+    evaluator_results: tuple[EvaluatorResult, ...] | None = None
+    trace_summary: TraceSummary | None = None
+    error: str | None = None
+    error_detail: ErrorDetail | None = None
+    schema_version: int = SCHEMA_VERSION
+    status: Status = "pass"
+    threshold: float | None = None
+    attempts: int = 0
+    """Provider calls made; 0 when none was reached."""
+    execution_metrics: ExecutionMetrics | None = None
+    node_id: str | None = None
+    run_id: str | None = None
+    """Names the run, so that a line can be told from those of earlier runs in the same file."""
+    eval_file: str | None = None
+    """The eval file, relative to pytest's root directory where it lies below it."""
+    line: int | None = None
+    """The case's line in the eval file."""
+    duration_ms: float | None = None
+    """Wall time of the whole case: set-up, all attempts, evaluators."""
+    trace: tuple[TraceEvent, ...] | None = None
+    dry_run: bool | None = None
+    cached: bool | None = None

@@ -1,0 +1,70 @@
+"""Scores and the words for them."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pytest_agentv.errors import ErrorKind
+from pytest_agentv.models.base import JsonObject, Record
+
+Verdict = Literal["pass", "borderline", "fail"]
+
+PASS_SCORE: Final = 0.8
+BORDERLINE_SCORE: Final = 0.6
+
+
+def verdict_of(score: float) -> Verdict:
+    """Return AgentV's word for a score: `pass` from 0.8, `borderline` from 0.6, else `fail`."""
+    if score >= PASS_SCORE:
+        return "pass"
+    return "borderline" if score >= BORDERLINE_SCORE else "fail"
+
+
+def clamp_score(value: object) -> float:
+    """Return a number within 0..1; what is no finite number counts as 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return 0.0
+    return min(1.0, max(0.0, float(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorResult(Record):
+    """What one evaluator said of an answer, as written to the results file."""
+
+    name: str
+    type: str
+    score: float
+    weight: float | None
+    verdict: Verdict
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str | None = None
+    evaluator_provider_request: JsonObject | None = None
+    evaluator_results: "tuple[EvaluatorResult, ...] | None" = None
+    details: JsonObject | None = None
+    raw_output: str | None = None
+    """What a judge printed or replied when it could not be read as a result."""
+    error: str | None = None
+    """Why the evaluator could not judge; the case's status is then `error`."""
+    error_kind: ErrorKind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score(Record):
+    """What an evaluator says of an answer. It is a judgement; not being able to judge is an `EvaluatorError`."""
+
+    value: float
+    """0 to 1."""
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str | None = None
+    verdict: Verdict | None = None
+    """Where the evaluator has a verdict of its own; else that of the value."""
+    details: JsonObject | None = None
+    """Structured findings, handed on as they came."""
+    request: JsonObject | None = None
+    """What was asked of a judge (script or model), for the record."""
+    raw_output: str | None = None
+    """What a judge printed or replied, where it could not be read as a result."""
+    results: tuple[EvaluatorResult, ...] | None = None
+    """The members' results, of an evaluator made of others."""

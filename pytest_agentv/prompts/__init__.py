@@ -1,0 +1,1 @@
+"""From an eval case to the text that a provider is sent."""

@@ -1,0 +1,29 @@
+"""The prompt of a case: the texts that a provider is sent."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_agentv.models.base import Record
+
+PromptMode = Literal["agent", "lm"]
+"""`agent`: files are referenced, the agent reads them itself. `lm`: their texts are embedded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage(Record):
+    """One message for a model's chat API."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt(Record):
+    """What a case asks (agentv-formats 3)."""
+
+    question: str
+    """Flat text, or text with `@[Role]:` markers for a conversation."""
+    guidelines: str = ""
+    """The guideline files' texts, each in its `<file>` element."""
+    chat_prompt: tuple[ChatMessage, ...] | None = None
+    """Only for a conversation."""

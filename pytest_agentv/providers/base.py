@@ -1,0 +1,87 @@
+"""What a provider is: an adapter that asks what is under test and hands its answer back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from pytest_agentv.models.base import ABSENT, JsonObject, Record
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.models.traces import TokenUsage, TraceEvent
+from pytest_agentv.prompts.prompt import Prompt, PromptMode
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest(Record):
+    """One call: a case's prompt, or a judge's."""
+
+    prompt: Prompt
+    eval_id: str
+    attempt: int = 0
+    """0-based."""
+    guideline_paths: tuple[str, ...] = ()
+    """Absolute paths."""
+    input_paths: tuple[str, ...] = ()
+    """Absolute paths of the input files that are no guidelines."""
+    system_prompt: str | None = None
+    """Set by judges."""
+    timeout_seconds: float | None = None
+    """The run's limit for this call; a provider may have a shorter one of its own. None: no limit."""
+
+    @property
+    def file_paths(self) -> tuple[str, ...]:
+        """All files, guidelines first."""
+        return self.guideline_paths + self.input_paths
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderResponse(Record):
+    """What came back. None means "not reported"; metrics are checked by `engine.tracing`."""
+
+    output_messages: tuple[Message, ...] | None = None
+    trace: tuple[TraceEvent, ...] | None = None
+    trace_ref: str | None = None
+    """A file that holds the trace as JSON or JSONL, absolute."""
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    duration_ms: float | None = None
+    error: str | None = None
+    """The target answered, but says that something went wrong; the case is recorded as an error."""
+    raw: JsonObject = field(default_factory=dict)
+    """For debugging: exit code, standard error, paths of logs."""
+
+
+class Provider(Protocol):
+    """Asks what is under test. One object per target, process and run, shared by all cases in flight.
+
+    `invoke` raises `ProviderError` (with a kind; a time-out has the kind `timeout`) when there is no answer.
+    It is cancelled by `asyncio` cancellation and must then leave neither processes nor temporary files.
+    """
+
+    mode: PromptMode
+
+    async def check(self) -> None:
+        """Probe the target once per run, before its first case. Raises `ProviderError`."""
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse: ...
+
+    async def close(self) -> None:
+        """Release what is held open; called once, at the end of the run."""
+
+
+@runtime_checkable
+class BatchProvider(Protocol):
+    """A provider that can answer many requests in one call; responses come in the order of the requests."""
+
+    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]: ...
+
+
+def candidate_answer(messages: Sequence[Message] | None) -> str:
+    """Return the content of the last assistant message that has one; structured content as compact JSON.
+
+    Source: agentv-formats 5.0 (null counts as content, no message gives an empty text).
+    """
+    for message in reversed(messages or ()):
+        if message.role == "assistant" and message.content is not ABSENT:
+            return message.content if isinstance(message.content, str) else compact_json(message.content)
+    return ""

@@ -1,0 +1,1 @@
+"""Results files, statistics and the lines of the summary."""
