@@ -1,10 +1,12 @@
 """What an evaluator is, and what it is shown."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
@@ -29,6 +31,16 @@ class EvaluationContext(Record):
     """The longest a judge may take; None: no limit."""
 
 
+class Judge(Protocol):
+    """The target that judging evaluators ask."""
+
+    name: str
+    """The target's name, for the record."""
+
+    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
+        """Return the reply's text. Raises `EvaluatorError` when there is none: that is no bad score."""
+
+
 class Evaluator(Protocol):
     """Judges an answer.
 
@@ -36,3 +48,17 @@ class Evaluator(Protocol):
     """
 
     async def evaluate(self, context: EvaluationContext) -> Score: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorServices:
+    """What evaluators need beside the case; live objects, handed to the factories."""
+
+    judge: Judge | None = None
+    """None: nothing can be asked, which is an `EvaluatorError` of who has to ask."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of judge scripts: the process environment and `.env`."""
+
+
+EvaluatorFactory: TypeAlias = Callable[[EvaluatorSpec, EvaluatorServices], Evaluator]
+"""Creates the evaluator of a spec; raises `EvaluatorError` (kind `config`) when the spec cannot be used."""

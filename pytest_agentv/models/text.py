@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from decimal import ROUND_HALF_UP, Decimal
 
 from pytest_agentv.models.base import Json
@@ -18,10 +19,11 @@ def pretty_json(value: Json) -> str:
 
 
 def format_number(value: float) -> str:
-    """A number as JavaScript prints it: `1` for 1.0, `0.5` for 0.5."""
-    if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
-    return repr(value) if isinstance(value, float) else str(value)
+    """A number as JavaScript prints it: `1` for 1.0, `0.5` for 0.5, `1e-7` for 1e-07."""
+    number = float(value)
+    if math.isfinite(number) and number.is_integer() and abs(number) < 1e21:
+        return str(int(number))
+    return re.sub(r"e([+-])0*", r"e\1", repr(number))
 
 
 def format_fixed(value: float, digits: int) -> str:

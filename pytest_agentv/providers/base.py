@@ -1,11 +1,12 @@
 """What a provider is: an adapter that asks what is under test and hands its answer back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from pytest_agentv.models.base import ABSENT, JsonObject, Record
 from pytest_agentv.models.messages import Message
+from pytest_agentv.models.targets import Target
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
 from pytest_agentv.prompts.prompt import Prompt, PromptMode
@@ -74,6 +75,10 @@ class BatchProvider(Protocol):
     """A provider that can answer many requests in one call; responses come in the order of the requests."""
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]: ...
+
+
+ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Provider]
+"""Creates the provider of a target; the mapping is the environment: the process's variables and those of `.env`."""
 
 
 def candidate_answer(messages: Sequence[Message] | None) -> str:

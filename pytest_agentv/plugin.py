@@ -1,0 +1,1 @@
+"""The pytest plugin: hooks that forward to `session/`."""
