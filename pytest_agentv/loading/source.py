@@ -1,0 +1,101 @@
+"""Reads YAML and JSONL files to plain values and tells on which line each of them stands."""
+
+import gc
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NoReturn
+
+from pytest_agentv.errors import SourceError
+from pytest_agentv.loading.yaml_values import KeyPath, build_yaml
+from pytest_agentv.models.base import Json
+
+_SHALLOW: Final = 2
+"""Down to the cases of a file, lines are kept; below, a second parse finds them when a problem has to be shown."""
+_DEEP: Final = 1_000
+
+
+class Source:
+    """The values of a file and the lines they stand on."""
+
+    def __init__(self, path: Path, value: Json, text: str, lines: dict[KeyPath, int]) -> None:
+        self.path = path
+        self.value = value
+        self.text = text
+        self._lines = lines
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        """Return the 1-based line of a value (of its key, in a mapping), or that of the nearest value around it."""
+        lines = self._lines
+        if len(key_path) > _SHALLOW and self.path.suffix != ".jsonl":
+            lines = _deep_lines(self)
+        while key_path and key_path not in lines:
+            key_path = key_path[:-1]
+        return lines.get(key_path, 1)
+
+
+def read_yaml(path: Path) -> Source:
+    """Read a file of one YAML document. Raises `SourceError` with the line of the first fault."""
+    text = _read_text(path)
+    with _no_garbage_collection():
+        value, lines = build_yaml(path, text, _SHALLOW)
+    return Source(path, value, text, lines)
+
+
+def read_jsonl(path: Path) -> Source:
+    """Read a file of one JSON object per line, to a list. Raises `SourceError` with the line of the first fault."""
+    text = _read_text(path)
+    values: list[Json] = []
+    lines: dict[KeyPath, int] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            lines[(len(values),)] = number
+            values.append(_json_object(path, line, number))
+    return Source(path, values, text, lines)
+
+
+def _json_object(path: Path, line: str, number: int) -> Json:
+    try:
+        value = json.loads(line, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise SourceError(path, f"invalid JSON: {error.msg} (column {error.colno})", number) from None
+    except ValueError as error:
+        raise SourceError(path, f"invalid JSON: {error}", number) from None
+    except RecursionError:
+        raise SourceError(path, "the values are nested too deeply", number) from None
+    if not isinstance(value, dict):
+        raise SourceError(path, f"expected a JSON object, got {line.strip()[:40]}", number)
+    return value
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SourceError(path, f"is not UTF-8: byte 0x{error.object[error.start]:02x}", line) from None
+
+
+@lru_cache(maxsize=2)
+def _deep_lines(source: Source) -> dict[KeyPath, int]:
+    return build_yaml(source.path, source.text, _DEEP)[1]
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Switch the collector off: it walks millions of fresh values and finds nothing, at twice the time of the parse."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,231 @@
+"""Builds plain values of a YAML text, by the core schema of YAML 1.2, as AgentV reads it.
+
+`yes`, `on`, `12:30` and `2025-01-15` are strings, `0o10` is 8. Duplicate keys are errors; merge keys `<<` are merged;
+keys are strings. Values are built straight from libyaml's events: parsing dominates the collection of large files, and
+trees of nodes would double its time and memory.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeAlias
+
+import yaml
+from yaml.events import AliasEvent, Event, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
+
+from pytest_agentv.errors import SourceError
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.text import format_number
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Where a value stands: `("evalcases", 3, "id")`."""
+
+_CONSTANTS: Final[dict[str, Json]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_NUMBER: Final = re.compile(
+    r"(?P<int>[-+]?[0-9]+)|0o(?P<oct>[0-7]+)|0x(?P<hex>[0-9a-fA-F]+)"
+    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
+    re.ASCII,
+)
+_FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
+_MAX_ALIASED_VALUES: Final = 1_000_000
+"""A few aliases of aliases can stand for billions of values; nobody writes that by hand."""
+_TAG_PREFIX: Final = "tag:yaml.org,2002:"
+_TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "null": (type(None),),
+}
+
+if yaml.__with_libyaml__:
+    from yaml.cyaml import CParser as _Parser  # type: ignore[attr-defined]
+else:
+
+    class _Parser(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):  # type: ignore[no-redef]
+        """The pure parser, ten times slower."""
+
+        def __init__(self, text: str) -> None:
+            yaml.reader.Reader.__init__(self, text)
+            yaml.scanner.Scanner.__init__(self)
+            yaml.parser.Parser.__init__(self)
+
+
+def build_yaml(path: Path, text: str, line_depth: int) -> tuple[Json, dict[KeyPath, int]]:
+    """Return the value of a text of one document, and the 1-based lines of its values down to a depth.
+
+    Raises `SourceError` with the line of the first fault.
+    """
+    try:
+        builder = _Builder(path, text, line_depth)
+        return builder.document(), builder.lines
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
+        raise SourceError(path, f"invalid YAML: {reason}", mark.line + 1 if mark else None) from None
+    except yaml.YAMLError as error:
+        raise SourceError(path, f"invalid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise SourceError(path, "the values are nested too deeply") from None
+
+
+def plain_value(text: str) -> Json:
+    """Return what an unquoted scalar stands for."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] in _FIRST_OF_NUMBER and (match := _NUMBER.fullmatch(text)):
+        if match["int"]:
+            return _decimal(text)
+        if match["oct"]:
+            return int(match["oct"], 8)
+        return int(match["hex"], 16) if match["hex"] else float(text)
+    return text
+
+
+def _decimal(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:  # more digits than Python converts
+        return float(text)
+
+
+class _Builder:
+    """Turns the events of one document into a value; remembers anchored values and, down to a depth, lines."""
+
+    def __init__(self, path: Path, text: str, line_depth: int) -> None:
+        self.lines: dict[KeyPath, int] = {}
+        self._path = path
+        self._line_depth = line_depth
+        self._next: Any = _Parser(text).get_event
+        self._anchors: dict[str, Json] = {}
+        self._open_anchors: set[str] = set()
+        self._aliased_values = 0
+
+    def document(self) -> Json:
+        self._next()  # start of the stream
+        event = self._next()
+        if not isinstance(event, yaml.DocumentStartEvent):
+            return None
+        first = self._next()
+        self.lines[()] = first.start_mark.line + 1
+        value = self._value(first, ())
+        self._next()  # end of the document
+        extra = self._next()
+        if isinstance(extra, yaml.DocumentStartEvent):
+            self._fail(extra, "a second document starts here; expected one document in the file")
+        return value
+
+    def _value(self, event: Event, where: KeyPath | None) -> Json:
+        """Build a value; `where` is None below the depth of lines."""
+        if type(event) is ScalarEvent:
+            value = self._scalar(event)
+            if event.anchor:
+                self._anchors[event.anchor] = value
+            return value
+        if type(event) is AliasEvent:
+            return self._aliased(event)
+        if event.anchor:
+            self._open_anchors.add(event.anchor)
+        if where is not None and len(where) >= self._line_depth:
+            where = None
+        value = self._mapping(where) if type(event) is MappingStartEvent else self._sequence(where)
+        if event.anchor:
+            self._open_anchors.discard(event.anchor)
+            self._anchors[event.anchor] = value
+        return value
+
+    def _sequence(self, where: KeyPath | None) -> list[Json]:
+        items: list[Json] = []
+        following = self._next
+        while type(event := following()) is not SequenceEndEvent:
+            inner = None
+            if where is not None:
+                inner = (*where, len(items))
+                self.lines[inner] = event.start_mark.line + 1
+            items.append(self._value(event, inner))
+        return items
+
+    def _mapping(self, where: KeyPath | None) -> dict[str, Json]:
+        value: dict[str, Json] = {}
+        merged: dict[str, Json] = {}
+        key_lines: dict[str, int] = {}
+        following = self._next
+        while type(event := following()) is not MappingEndEvent:
+            if type(event) is ScalarEvent and event.value == "<<" and event.implicit[0]:
+                merged = self._merged(event) | merged
+                continue
+            key = self._key(event)
+            line = event.start_mark.line + 1
+            if key in value:
+                self._fail(event, f"duplicate key {key!r}, first on line {key_lines[key]}")
+            key_lines[key] = line
+            inner = None
+            if where is not None:
+                inner = (*where, key)
+                self.lines[inner] = line
+            value[key] = self._value(following(), inner)
+        return merged | value if merged else value
+
+    def _merged(self, event: Event) -> dict[str, Json]:
+        value = self._value(self._next(), None)
+        result: dict[str, Json] = {}
+        for mapping in value if isinstance(value, list) else [value]:
+            if not isinstance(mapping, dict):
+                self._fail(event, "a merge key `<<` takes a mapping or a list of mappings")
+            result = mapping | result
+        return result
+
+    def _key(self, event: Event) -> str:
+        value = self._value(event, None)
+        if isinstance(value, str):
+            return value
+        if value is None:
+            return ""
+        if isinstance(value, dict | list):
+            self._fail(event, "a key must be a plain value, not a mapping or a list")
+        return str(value).lower() if isinstance(value, bool) else format_number(value)
+
+    def _scalar(self, event: ScalarEvent) -> Json:
+        text: str = event.value
+        if event.tag is None:
+            return plain_value(text) if event.implicit[0] else text
+        expected = _TAGGED_TYPES.get(event.tag.removeprefix(_TAG_PREFIX))
+        if expected is None:
+            return text
+        value = plain_value(text)
+        if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
+            self._fail(event, f"{text!r} is no !!{event.tag.removeprefix(_TAG_PREFIX)}")
+        return value
+
+    def _aliased(self, event: AliasEvent) -> Json:
+        if event.anchor in self._open_anchors:
+            self._fail(event, f"the alias *{event.anchor} refers to the value that it is part of")
+        if event.anchor not in self._anchors:
+            self._fail(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
+        value = self._anchors[event.anchor]
+        if isinstance(value, dict | list):
+            self._aliased_values += _count(value, _MAX_ALIASED_VALUES - self._aliased_values)
+            if self._aliased_values >= _MAX_ALIASED_VALUES:
+                self._fail(event, "the aliases up to here stand for more than a million values")
+        return value
+
+    def _fail(self, event: Event, message: str) -> NoReturn:
+        raise SourceError(self._path, message, event.start_mark.line + 1)
+
+
+def _count(value: Json, limit: int) -> int:
+    """Count the values within a value, up to a limit."""
+    count, rest = 0, [value]
+    while rest and count < limit:
+        item = rest.pop()
+        count += 1
+        if isinstance(item, dict):
+            rest.extend(item.values())
+        elif isinstance(item, list):
+            rest.extend(item)
+    return count
