@@ -1,0 +1,83 @@
+"""Prompts and traces of single cases, written to files of their own for debugging."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.text import pretty_json
+from pytest_agentv.models.traces import TraceEvent, TraceSummary
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.reporting.serialization import recordable
+from pytest_agentv.runtime.files import write_atomically
+
+_LONGEST_NAME: Final = 100
+_SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9._-]+|^\.")
+
+
+def dump_prompt(
+    folder: Path,
+    eval_id: str,
+    prompt: Prompt,
+    *,
+    guideline_paths: tuple[str, ...],
+    masker: Masker,
+    qualifier: str | None = None,
+) -> Path:
+    """Write the prompt of a case, as it is sent, to `<eval_id>.json`; return the file. Raises `FileError`.
+
+    Source: eval-cli-2026-01, "Dump prompts enabled".
+    """
+    payload = {
+        "eval_id": eval_id,
+        "question": prompt.question,
+        "guidelines": prompt.guidelines,
+        "guideline_paths": guideline_paths,
+    }
+    return _dump(folder / f"{file_name(eval_id, qualifier)}.json", payload, masker)
+
+
+def dump_trace(
+    folder: Path,
+    eval_id: str,
+    *,
+    attempt: int,
+    target: str,
+    trace: tuple[TraceEvent, ...] | None,
+    trace_summary: TraceSummary | None,
+    masker: Masker,
+    qualifier: str | None = None,
+) -> Path:
+    """Write the trace of one attempt, counted from 1, to `<eval_id>_attempt-<n>.json`; return the file.
+
+    Raises `FileError`. Source: eval-cli-2026-01, "Dump traces enabled".
+    """
+    payload = {
+        "eval_id": eval_id,
+        "attempt": attempt,
+        "target": target,
+        "trace": None if trace is None else [event.to_plain() for event in trace],
+        "trace_summary": None if trace_summary is None else trace_summary.to_plain(),
+    }
+    return _dump(folder / f"{file_name(eval_id, qualifier)}_attempt-{attempt}.json", payload, masker)
+
+
+def file_name(eval_id: str, qualifier: str | None = None) -> str:
+    """Return the id as (part of) a file name.
+
+    An id that cannot be one as it is gets a hash behind a `~`, so that `a/b` and `a:b` stay two files. So does an id
+    with a qualifier: whatever tells cases of the same id apart, such as the eval file's path.
+    """
+    if qualifier is None and len(eval_id) <= _LONGEST_NAME and _SAFE_NAME.fullmatch(eval_id):
+        return eval_id
+    identity = f"{eval_id}\0{qualifier or ''}".encode("utf-8", "surrogatepass")
+    readable = _UNSAFE_CHARACTERS.sub("_", eval_id)[:_LONGEST_NAME]
+    return f"{readable}~{hashlib.sha256(identity).hexdigest()[:8]}"
+
+
+def _dump(path: Path, payload: JsonObject, masker: Masker) -> Path:
+    write_atomically(path, pretty_json(recordable(payload, masker)) + "\n")
+    return path

@@ -1,0 +1,48 @@
+"""Makes foreign text safe to show: nothing in it moves the cursor, colours the terminal or hides what it says."""
+
+import bisect
+import json
+import re
+import textwrap
+from typing import Final
+
+from pytest_agentv.models.secrets import Masker
+
+_UNSAFE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+"""Controls but newline and tab, line separators, marks that reverse the direction of text, lone surrogates."""
+
+
+def visible(text: str) -> str:
+    """Return text with CRLF as LF, tabs as spaces and unsafe characters as the escapes that Python writes."""
+    plain = text.replace("\r\n", "\n").replace("\t", "    ")
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), plain)
+
+
+def shown(text: str, masker: Masker) -> str:
+    """Return text without secrets, made visible; to be used before any cut, as half a secret would stay unmasked."""
+    return visible(masker.mask(text)).strip("\n")
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Return lines of at most `width` characters where words allow it; paths and URLs stay whole."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        lines += textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return lines
+
+
+def escaped_size(text: str) -> int:
+    """Bytes of a text in JSON of pure ASCII, without its quotes: one character takes up to twelve."""
+    return len(json.dumps(text)) - 2
+
+
+def cut(text: str, size: int, mark: str = "...") -> str:
+    """Return a text of at most `size` escaped bytes; `mark` stands for what was cut off."""
+    head = text[: size + 1]
+    if len(head) == len(text) and escaped_size(text) <= size:
+        return text
+    room = size - escaped_size(mark)
+    length = bisect.bisect_right(range(1, len(head) + 1), room, key=lambda count: escaped_size(head[:count]))
+    return head[:length] + mark

@@ -1,0 +1,52 @@
+"""Costs, tokens and times as people read them, and where a result keeps them."""
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import format_fixed
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
+
+_CENT = 0.01
+
+
+def format_score(score: float) -> str:
+    return format_fixed(score, 3)
+
+
+def format_cost(dollars: float) -> str:
+    """Four decimals, and six below a cent: model calls are cheap."""
+    return f"${format_fixed(dollars, 4 if dollars >= _CENT or dollars == 0 else 6)}"
+
+
+def format_duration(milliseconds: float) -> str:
+    """`250 ms`, `1.2 s`, `2 min 5 s`."""
+    if round(milliseconds) < 1000:
+        return f"{round(milliseconds)} ms"
+    seconds = milliseconds / 1000
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def format_tokens(usage: TokenUsage) -> str:
+    """`1,250 (1,000 in, 250 out)`."""
+    cached = f", {usage.cached:,.0f} cached" if usage.cached else ""
+    return f"{usage.total:,.0f} ({usage.input:,.0f} in, {usage.output:,.0f} out{cached})"
+
+
+def cost_of(result: EvalResult) -> float | None:
+    """Return what the answer cost in US dollars, if that was reported."""
+    return next((metrics.cost_usd for metrics in _metrics(result) if metrics.cost_usd is not None), None)
+
+
+def tokens_of(result: EvalResult) -> TokenUsage | None:
+    """Return the tokens of the answer, if they were reported."""
+    return next((metrics.token_usage for metrics in _metrics(result) if metrics.token_usage is not None), None)
+
+
+def duration_of(result: EvalResult) -> float | None:
+    """Return the milliseconds that the answer took, if they are known."""
+    return next((metrics.duration_ms for metrics in _metrics(result) if metrics.duration_ms is not None), None)
+
+
+def _metrics(result: EvalResult) -> list[ExecutionMetrics | TraceSummary]:
+    return [metrics for metrics in (result.execution_metrics, result.trace_summary) if metrics is not None]

@@ -1,0 +1,119 @@
+"""Reads results files, also those of runs that crashed: what cannot be read is skipped, and said."""
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pytest_agentv.errors import FileError, SourceError, locate
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import Json, JsonObject, Record
+
+_BOM: Final = b"\xef\xbb\xbf"
+_KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+
+_NumberedText: TypeAlias = tuple[int, bytes]
+"""A line or a document, with the number of its first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsFile(Record):
+    """The results of a file in its order, and what could not be read."""
+
+    results: tuple[JsonObject, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_results(path: Path, run_id: str | None = None) -> ResultsFile:
+    """Read a results file, JSONL or YAML, or only its results of one run. Raises `FileError` if it cannot be opened."""
+    entries = list(iter_results(path, run_id))
+    problems = tuple(entry for entry in entries if isinstance(entry, Problem))
+    return ResultsFile(tuple(entry for entry in entries if not isinstance(entry, Problem)), problems)
+
+
+def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
+    """Yield results, and problems where something was skipped, while reading. Raises as `read_results`."""
+    try:
+        with path.open("rb") as file:
+            for entry in _read_yaml(path, file) if _is_yaml(path) else _read_jsonl(path, file):
+                if run_id is None or isinstance(entry, Problem) or entry.get("run_id") == run_id:
+                    yield entry
+    except OSError as error:
+        raise FileError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _is_yaml(path: Path) -> bool:
+    """Tell by the suffix; where that says nothing, by the `---` that starts each document."""
+    if path.suffix in {".yaml", ".yml", ".jsonl"}:
+        return path.suffix != ".jsonl"
+    with path.open("rb") as file:
+        return file.readline().removeprefix(_BOM).startswith(b"---")
+
+
+def _read_jsonl(path: Path, lines: Iterable[bytes]) -> Iterator[JsonObject | Problem]:
+    for number, line in enumerate(lines, start=1):
+        text = line.removeprefix(_BOM)
+        if text.strip():
+            yield _parse_json(path, number, text)
+
+
+def _parse_json(path: Path, line: int, text: bytes) -> JsonObject | Problem:
+    try:
+        return _checked(path, line, json.loads(text))
+    except json.JSONDecodeError as error:
+        fault = f"no valid JSON: {error.msg}, column {error.colno}"
+    except UnicodeDecodeError as error:
+        fault = f"not UTF-8: byte 0x{text[error.start]:02x}"
+    except RecursionError:
+        fault = "nested too deeply"
+    if not text.endswith(b"\n"):
+        return _skipped(path, line, "the last line breaks off, as after a crash")
+    return _skipped(path, line, f"the line is {fault}")
+
+
+def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[JsonObject | Problem]:
+    for number, text in _documents(lines):
+        if not text.endswith(b"\n"):  # what is left of a document is often valid YAML, but half a result
+            yield _skipped(path, number, "the last document breaks off, as after a crash")
+        else:
+            yield _parse_yaml(path, number, text)
+
+
+def _documents(lines: Iterable[bytes]) -> Iterator[_NumberedText]:
+    """Yield the documents that are not blank: split by hand, so that a broken one does not hide those behind it."""
+    start = 1
+    parts: list[bytes] = []
+    for number, line in enumerate(itertools.chain(lines, [b"---"]), start=1):
+        if not line.startswith(b"---") or line[3:].strip():
+            parts.append(line)
+            continue
+        document = b"".join(parts)
+        if document.strip():
+            yield start, document
+        start, parts = number + 1, []
+
+
+def _parse_yaml(path: Path, line: int, text: bytes) -> JsonObject | Problem:
+    from pytest_agentv.loading.yaml_values import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
+
+    try:
+        value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0)
+    except SourceError as error:
+        fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
+        return _skipped(path, line + (error.line or 1) - 1, fault)
+    except UnicodeDecodeError as error:
+        number = line + text.count(b"\n", 0, error.start)
+        return _skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")
+    return _checked(path, line, value)
+
+
+def _checked(path: Path, line: int, value: Json) -> JsonObject | Problem:
+    if isinstance(value, dict):
+        return value
+    return _skipped(path, line, f"expected a result, a mapping, but got {_KINDS.get(type(value), 'null')}")
+
+
+def _skipped(path: Path, line: int, what: str) -> Problem:
+    return Problem(path, line, "", f"{what}; it was skipped", level="warning")

@@ -1,0 +1,176 @@
+"""The summary of a run, as lines; colours and the terminal are somebody else's matter.
+
+Source: eval-cli-2026-01, "Summary Reporting".
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from pytest_agentv.errors import locate
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.reporting.escaping import visible, wrap
+from pytest_agentv.reporting.figures import (
+    cost_of,
+    format_cost,
+    format_duration,
+    format_score,
+    format_tokens,
+    tokens_of,
+)
+from pytest_agentv.reporting.statistics import (
+    BIN_LABELS,
+    ScoreStatistics,
+    judged_results,
+    lowest_results,
+    score_statistics,
+    top_results,
+)
+
+LineStyle: TypeAlias = Literal["title", "heading", "plain", "pass", "fail", "error", "warning"]
+
+_WIDTH: Final = 80
+_BAR_WIDTH: Final = 40
+_ERROR_LINES: Final = 4
+_LONGEST_ERROR: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryLine(Record):
+    """One line; a `title` is the text of a section's headline, without any ruling."""
+
+    text: str
+    style: LineStyle = "plain"
+
+
+def summary_lines(
+    results: Sequence[EvalResult],
+    *,
+    results_path: Path | None = None,
+    dry_run: bool = False,
+    elapsed_ms: float | None = None,
+) -> Iterator[SummaryLine]:
+    """Yield the summary of a run's results (secrets masked already): the errors, then the figures."""
+    if not results:
+        yield SummaryLine("No results to summarize")
+        return
+    yield from _error_lines([result for result in results if result.status == "error"])
+    yield SummaryLine("EVALUATION SUMMARY", "title")
+    if dry_run:
+        yield SummaryLine("Dry run: answers and judgements were mocked, so the scores mean nothing.", "warning")
+    yield _count_line(results)
+    statistics = score_statistics([result.score for result in judged_results(results)])
+    if statistics:
+        yield from _score_lines(statistics)
+    yield from _total_lines(results, elapsed_ms)
+    if statistics:
+        yield from _distribution_lines(statistics)
+        yield from _extreme_lines("Top performing eval cases:", top_results(results))
+        yield from _extreme_lines("Lowest performing eval cases:", lowest_results(results))
+    if results_path:
+        yield SummaryLine(f"Results written to: {locate(results_path, None)}")
+
+
+def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
+    if errors:
+        yield SummaryLine("ERRORS", "title")
+    previous = None
+    for result in errors:
+        yield SummaryLine(_label(result), "error")
+        # A missing API key breaks every case in the same way: said once, it can be read.
+        text = "the same error as above" if result.error == previous else _error_text(result)
+        lines = wrap(text, _WIDTH - 2)
+        if len(lines) > _ERROR_LINES:
+            lines[_ERROR_LINES - 1 :] = ["... (all of it is in the results file)"]
+        yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
+        if result.eval_file:
+            yield SummaryLine(f"  {_place(result)}")
+        previous = result.error
+
+
+def _error_text(result: EvalResult) -> str:
+    error = (result.error or "unknown error").strip()
+    message = visible(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}...")
+    return f"[{result.error_detail.stage}, {result.error_detail.kind}] {message}" if result.error_detail else message
+
+
+def _place(result: EvalResult) -> str:
+    return f"{result.eval_file}:{result.line}" if result.line else f"{result.eval_file}"
+
+
+def _label(result: EvalResult) -> str:
+    return visible(result.node_id or result.eval_id).replace("\n", " ")
+
+
+def _count_line(results: Sequence[EvalResult]) -> SummaryLine:
+    statuses = [result.status for result in results]
+    passed, failed, errors = (statuses.count(status) for status in ("pass", "fail", "error"))
+    style: LineStyle = "error" if errors else "fail" if failed else "pass"
+    counts = f"{passed} passed, {failed} failed, {errors} {'error' if errors == 1 else 'errors'}"
+    return SummaryLine(f"Total eval cases: {len(results)} ({counts})", style)
+
+
+def _score_lines(statistics: ScoreStatistics) -> Iterator[SummaryLine]:
+    figures = {
+        "Mean score": statistics.mean,
+        "Median": statistics.median,
+        "Min": statistics.minimum,
+        "Max": statistics.maximum,
+        "Std deviation": statistics.standard_deviation,
+    }
+    for name, value in figures.items():
+        if value is not None:
+            yield _figure_line(name, format_score(value))
+
+
+def _total_lines(results: Sequence[EvalResult], elapsed_ms: float | None) -> Iterator[SummaryLine]:
+    """Yield what the run took; answers from the cache took nothing this time."""
+    paid = [result for result in results if not result.cached]
+    costs = [cost for result in paid if (cost := cost_of(result)) is not None]
+    if costs:
+        yield _figure_line("Cost", format_cost(sum(costs)) + _known_for(len(costs), len(paid)))
+    usages = [usage for result in paid if (usage := tokens_of(result)) is not None]
+    if usages:
+        yield _figure_line("Tokens", format_tokens(_total_usage(usages)) + _known_for(len(usages), len(paid)))
+    if len(paid) < len(results):
+        yield _figure_line("From the cache", str(len(results) - len(paid)))
+    if elapsed_ms is not None:
+        yield _figure_line("Time", format_duration(elapsed_ms))
+
+
+def _known_for(count: int, total: int) -> str:
+    return "" if count == total else f", known for {count} of {total} cases"
+
+
+def _total_usage(usages: Sequence[TokenUsage]) -> TokenUsage:
+    return TokenUsage(
+        input=sum(usage.input for usage in usages),
+        output=sum(usage.output for usage in usages),
+        cached=sum(usage.cached or 0 for usage in usages),
+    )
+
+
+def _figure_line(name: str, value: str) -> SummaryLine:
+    return SummaryLine(f"{name + ':':<17} {value}")
+
+
+def _distribution_lines(statistics: ScoreStatistics) -> Iterator[SummaryLine]:
+    yield SummaryLine("Score distribution:", "heading")
+    largest = max(statistics.bins)
+    digits = len(str(largest))
+    for label, count in zip(BIN_LABELS, statistics.bins, strict=True):
+        bar = "#" * -(-count * _BAR_WIDTH // max(largest, _BAR_WIDTH))
+        yield SummaryLine(f"  {label}: {count:>{digits}}  {bar}".rstrip())
+
+
+def _extreme_lines(heading: str, results: Sequence[EvalResult]) -> Iterator[SummaryLine]:
+    yield SummaryLine(heading, "heading")
+    for rank, result in enumerate(results, start=1):
+        label = _label(result)
+        room = _WIDTH - 12
+        name = label if len(label) <= room else f"...{label[3 - room :]}"
+        style: LineStyle = "pass" if result.status == "pass" else "fail"
+        yield SummaryLine(f"  {rank}. {format_score(result.score)}  {name}", style)

@@ -1,0 +1,47 @@
+"""The results file of a run, and what it is called."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.options import OutputFormat
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.serialization import recordable
+from pytest_agentv.runtime.files import LockedAppender
+
+
+class ResultSink:
+    """Appends results to the results file the moment they are there; shared by threads, one per process.
+
+    Source: eval-cli-2026-01, "Output Persistence and Formats".
+    """
+
+    def __init__(self, path: Path, output_format: OutputFormat, masker: Masker) -> None:
+        self.path = path
+        self._output_format = output_format
+        self._masker = masker
+        self._appender = LockedAppender(path)
+
+    def write(self, *results: EvalResult) -> None:
+        """Append results under one lock. Raises `FileError` with path and reason; then none of them was written."""
+        texts = [self._serialize(recordable(result.to_plain(), self._masker)) for result in results]
+        self._appender.append("".join(texts).encode())
+
+    def close(self) -> None:
+        self._appender.close()
+
+    def _serialize(self, record: JsonObject) -> str:
+        if self._output_format == "jsonl":
+            return compact_json(record) + "\n"
+        from pytest_agentv.reporting.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML runs need PyYAML
+
+        return yaml_document(record)
+
+
+def default_results_path(cwd: Path, started: datetime, output_format: OutputFormat) -> Path:
+    """Return `.agentv/results/eval_<time>.jsonl` (or `.yaml`) below `cwd`; the time is UTC (agentv-formats 8.3)."""
+    time = started.astimezone(UTC).strftime("%Y-%m-%dT%H-%M-%S")
+    milliseconds = started.microsecond // 1000
+    return cwd / ".agentv" / "results" / f"eval_{time}-{milliseconds:03}Z.{output_format}"

@@ -1,0 +1,116 @@
+"""Writing files whole: records appended under a lock that all processes share, and texts replaced in one step.
+
+Nothing is forced to the disk: what was written survives the death of the process, not that of the machine.
+"""
+
+import os
+import threading
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import FileError
+
+_POLL_SECONDS: Final = 0.01
+"""How often a lock held by another process is asked for; an append takes far less."""
+
+
+class LockedAppender:
+    """Appends whole records to a file to which other threads and processes append too.
+
+    The file, its folder and the lock beside it (`.<name>.lock`) are made by the first record, and made again when
+    somebody deletes them. The last line of a writer that died is closed, so that the next record has its own line.
+
+    Source: delta-parallel-2025-11, "Thread-Safe Output Writing".
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock_path = path.with_name(f".{path.name}.lock")
+        self._thread_lock = threading.Lock()
+        self._file: FileIO | None = None
+
+    def append(self, data: bytes) -> None:
+        """Append one or more records, each ended by a newline, in one piece.
+
+        Raises `FileError` with path and reason; the file then holds nothing of `data`, and the lock is free.
+        """
+        from filelock import FileLock  # noqa: PLC0415 - 60 ms that a run without results must not pay
+
+        try:
+            with self._thread_lock:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with FileLock(self._lock_path).acquire(poll_interval=_POLL_SECONDS):
+                    _append_whole(self._current_file(), data)
+        except OSError as error:
+            raise _write_error(self._path, error) from error
+
+    def close(self) -> None:
+        """Close the file; a later `append` opens it again."""
+        with self._thread_lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _current_file(self) -> FileIO:
+        """Return the open file; it is opened anew when the path leads nowhere or elsewhere by now."""
+        if self._file is not None and not _is_at(self._file, self._path):
+            self._close()
+        if self._file is None:
+            self._file = self._path.open("a+b", buffering=0)
+        return self._file
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text as UTF-8, so that readers see the old file or the new one, never a part; parents are created.
+
+    Raises `FileError` with path and reason; the old file is then untouched.
+    """
+    data = text.encode()
+    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        raise _write_error(path, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _append_whole(file: FileIO, data: bytes) -> None:
+    end = file.seek(0, os.SEEK_END)
+    rest = memoryview(b"\n" + data if _is_torn(file, end) else data)
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+    except BaseException:  # a full disk, or Ctrl-C between two writes: half a record must not stay
+        with suppress(OSError):
+            file.truncate(end)
+        raise
+
+
+def _is_torn(file: FileIO, end: int) -> bool:
+    if end == 0:
+        return False
+    file.seek(end - 1)
+    return file.read(1) != b"\n"
+
+
+def _is_at(file: FileIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write_error(path: Path, error: OSError) -> FileError:
+    reason = error.strerror or str(error)
+    if isinstance(error, FileExistsError):  # by mkdir
+        reason = f"{error.filename} is a file, not a folder"
+    return FileError(path, f"cannot be written: {reason}")

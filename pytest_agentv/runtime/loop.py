@@ -1,0 +1,81 @@
+"""The event loop of a run: one per process, in a background thread."""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+_WAKE_SECONDS: Final = 0.2
+"""A thread that waits without a limit does not feel Ctrl-C on every platform."""
+_STOP_SECONDS: Final = 10.0
+"""How long cancelled tasks may take to end the processes they started."""
+
+
+class LoopThread:
+    """Runs coroutines for threads that wait; started on first use, stopped and joined by `stop`."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._loop is not None
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Start a coroutine on the loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end. Ctrl-C cancels it."""
+        return wait_for(self.submit(coroutine))
+
+    def stop(self) -> None:
+        """Cancel what still runs, let it clean up, and end the thread."""
+        if self._loop is None or self._thread is None:
+            return
+        loop, self._loop = self._loop, None
+        cancelled = asyncio.run_coroutine_threadsafe(_cancel_all_tasks(), loop)
+        concurrent.futures.wait([cancelled], timeout=_STOP_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join(_STOP_SECONDS)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="agentv", daemon=True)
+            self._thread.start()
+        return self._loop
+
+
+def wait_for(future: "concurrent.futures.Future[T]") -> T:
+    """Wait for a future of the loop; Ctrl-C cancels it and is raised. `LoopThread.stop` sees the cleaning up through."""
+    try:
+        while True:
+            done, _ = concurrent.futures.wait([future], timeout=_WAKE_SECONDS)
+            if done:
+                return future.result()
+    except KeyboardInterrupt:
+        future.cancel()
+        raise
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _cancel_all_tasks() -> None:
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        if not task.cancelling():  # a second cancellation would break off the cleaning up after the first
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

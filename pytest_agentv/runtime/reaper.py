@@ -1,0 +1,114 @@
+"""What is left behind when this process is killed with SIGKILL: nothing.
+
+A small watcher process, started at first use, holds the other end of a pipe. It is told of every running process group
+and temporary folder (`+GROUP 123`, `-GROUP 123`, `+DIR /tmp/x`). When the pipe closes, because this process is gone,
+it ends those groups and removes those folders.
+"""
+
+import atexit
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.runtime.process_tree import end_trees
+
+_GRACE_SECONDS: Final = 2.0
+"""Nobody waits for the watcher, but a run that is started again may need the port or lock of the old processes."""
+
+_PACKAGE_ROOT: Final = Path(__file__).parents[2]
+_PROGRAM: Final = (
+    "import sys; sys.path.append(sys.argv[1]); from pytest_agentv.runtime.reaper import watch; watch(sys.stdin.buffer)"
+)
+
+
+class _Watcher:
+    """The watcher process of this process. Where it cannot be started, runs do without it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def tell(self, line: str) -> None:
+        with self._lock, suppress(OSError):
+            if self._process is None:
+                self._process = _start_watcher()
+                atexit.register(self.close)
+            if self._process.stdin is not None:
+                os.write(self._process.stdin.fileno(), os.fsencode(line) + b"\n")
+
+    def close(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.communicate()
+
+    def forget(self) -> None:
+        """In a forked child: the watcher is the parent's, and its pipe must close when the parent ends."""
+        self._lock = threading.Lock()
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.returncode = 0  # it is not ours to wait for, nor to warn of
+            process.stdin.close()
+
+
+_WATCHER: Final = _Watcher()
+os.register_at_fork(after_in_child=_WATCHER.forget)
+
+
+@contextmanager
+def watched_group(group: int) -> Iterator[None]:
+    """Have a process group ended when this process dies meanwhile."""
+    _WATCHER.tell(f"+GROUP {group}")
+    try:
+        yield
+    finally:
+        _WATCHER.tell(f"-GROUP {group}")
+
+
+@contextmanager
+def temporary_folder(prefix: str, *, keep: bool = False) -> Iterator[Path]:
+    """Create a folder that only this user can read; it is removed afterwards, also when this process is killed."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    if keep:
+        yield folder
+        return
+    _WATCHER.tell(f"+DIR {folder}")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _WATCHER.tell(f"-DIR {folder}")
+
+
+def watch(lines: Iterable[bytes]) -> None:
+    """Be the watcher: note what is registered until the pipe closes, then clean up."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # whoever stops the run by a signal to all must not stop its cleaning up
+    entries: set[bytes] = set()
+    for line in lines:
+        change = entries.add if line.startswith(b"+") else entries.discard
+        change(line[1:].rstrip(b"\n"))
+    end_trees((int(entry[6:]) for entry in entries if entry.startswith(b"GROUP ")), _GRACE_SECONDS)
+    for entry in entries:
+        if entry.startswith(b"DIR "):
+            shutil.rmtree(os.fsdecode(entry[4:]), ignore_errors=True)
+
+
+def _start_watcher() -> "subprocess.Popen[bytes]":
+    """Start it in a session of its own, away from Ctrl-C, and without site-packages, which takes a few milliseconds."""
+    return subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_PACKAGE_ROOT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )

@@ -1,0 +1,267 @@
+"""The texts of failed and broken cases; the golden files show them whole."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
+from pytest_agentv.reporting.escaping import cut, escaped_size, visible
+from pytest_agentv.reporting.figures import format_cost, format_duration, format_tokens
+from pytest_agentv.reporting.render import TEXT_LIMIT, error_text, failure_text
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
+RERUN = "pytest 'evals/qa.eval.yaml::refund-policy'"
+
+KEYWORDS = EvaluatorResult("keywords", "heuristic", 0.5, 1.0, "fail", ("30 days",), ("names the form",))
+GATE = EvaluatorResult(
+    "safety gate",
+    "composite",
+    0.35,
+    2.5,
+    "fail",
+    evaluator_results=(
+        EvaluatorResult("tone", "llm_judge", 0.7, None, "borderline"),
+        EvaluatorResult("a name that is far too long for a table", "code_judge", 0.0, 1.0, "fail"),
+    ),
+)
+SCRIPT = EvaluatorResult(
+    "script",
+    "code_judge",
+    0.0,
+    1.0,
+    "fail",
+    (),
+    ("no valid JSON",),
+    raw_output="Traceback (most recent call last):\n  KeyError: 'x'\n",
+)
+
+
+def result(**changes: Any) -> EvalResult:
+    plain = EvalResult(
+        timestamp="2026-11-20T13:11:09.075Z",
+        eval_id="refund-policy",
+        dataset="qa",
+        score=0.3,
+        hits=("30 days",),
+        misses=("names the form", "no valid JSON", "is polite\nand short"),
+        candidate_answer="You can return it\r\nwithin \x1b[1m30\x1b[0m days.\n",
+        target="azure-prod",
+        status="fail",
+        threshold=0.8,
+        attempts=1,
+        eval_file="evals/qa.eval.yaml",
+        line=12,
+    )
+    return plain.replace(**changes)
+
+
+def failure(source: str | None = "case", **changes: Any) -> str:
+    return failure_text(result(**changes), threshold_source=source, rerun_command=RERUN, masker=Masker())
+
+
+def error(message: str, stage: Any = "provider", kind: Any = "timeout", **changes: Any) -> str:
+    broken = result(
+        status="error",
+        score=0.0,
+        hits=(),
+        misses=(f"Error: {message}",),
+        candidate_answer=f"Error occurred: {message}",
+        error=message,
+        error_detail=ErrorDetail(stage, kind),
+    )
+    return error_text(broken.replace(**changes), rerun_command=RERUN, masker=Masker())
+
+
+def json_size(text: str) -> int:
+    return len(json.dumps(text))
+
+
+def assert_golden(text: str, name: str) -> None:
+    assert f"{text}\n" == (GOLDEN / name).read_text()
+    assert json_size(text) <= TEXT_LIMIT
+
+
+def test_a_failure_with_evaluators() -> None:
+    text = failure(
+        evaluator_results=(KEYWORDS, GATE, SCRIPT),
+        reasoning="keywords: half of them | safety gate: rude",
+        attempts=2,
+        execution_metrics=ExecutionMetrics(TokenUsage(1000, 250), 0.0123, 1234.0),
+    )
+    assert_golden(text, "failure.txt")
+
+
+def test_a_failure_of_the_default_judge() -> None:
+    assert_golden(failure(reasoning="It does not name the form.", hits=()), "failure_default_judge.txt")
+
+
+def test_a_failure_with_far_too_much_to_say_keeps_a_part_of_everything() -> None:
+    text = failure(
+        evaluator_results=tuple(EvaluatorResult(f"e{n}", "heuristic", 0.5, 1.0, "fail") for n in range(80)),
+        misses=tuple(f"statement {number} is not met, and here is at length why" for number in range(80)),
+        hits=tuple(f"statement {number} is met" for number in range(80)),
+        reasoning="because " * 500,
+        candidate_answer="答え" * 100_000,
+    )
+    assert_golden(text, "failure_cut.txt")
+
+
+def test_a_provider_error() -> None:
+    assert_golden(error("no answer within 120 s\nstderr: waiting", attempts=3), "error_provider.txt")
+
+
+def test_a_set_up_error_was_no_attempt() -> None:
+    text = error("target 'azure-prod': AZURE_KEY is not set (.agentv/targets.yaml:3)", "setup", "auth", attempts=0)
+    assert_golden(text, "error_setup.txt")
+
+
+def test_an_evaluator_error_shows_the_evaluators_and_the_answer() -> None:
+    script = SCRIPT.replace(error="exit code 1", error_kind="process")
+    text = error(
+        "Evaluator 'script' failed: exit code 1",
+        "evaluator",
+        "process",
+        evaluator_results=(KEYWORDS, script),
+        candidate_answer="Within 30 days.",
+    )
+    assert_golden(text, "error_evaluator.txt")
+
+
+def test_an_error_without_detail_is_still_said() -> None:
+    text = error("", error=None, error_detail=None, eval_file=None)
+    assert text.startswith(
+        "The case could not be judged\n\nunknown error\n\nTarget: azure-prod, 1 attempt\nRerun:  pytest"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("command line", "Score 0.300 is below the threshold 0.800 (from --agentv-threshold)"),
+        ("case", "Score 0.300 is below the threshold 0.800 (written in the case)"),
+        ("file", "Score 0.300 is below the threshold 0.800 (written in the eval file)"),
+        ("ini", "Score 0.300 is below the threshold 0.800 (agentv_threshold of the ini file)"),
+        ("default", "Score 0.300 is below the threshold 0.800 (the default)"),
+        (None, "Score 0.300 is below the threshold 0.800"),
+    ],
+)
+def test_the_first_line_says_where_the_threshold_came_from(source: str | None, expected: str) -> None:
+    assert failure(source).split("\n")[0] == expected
+
+
+def test_a_score_just_below_the_threshold_is_not_rounded_up_to_it() -> None:
+    first = failure(None, score=0.79995).split("\n")[0]
+    assert first == "Score 0.79995 is below the threshold 0.8"
+
+
+def test_a_case_that_did_not_fail_on_its_threshold_does_not_say_so() -> None:
+    assert failure(status="pass", score=0.9).split("\n")[0] == "Score 0.900, threshold 0.800 (written in the case)"
+    assert failure(threshold=None).split("\n")[0] == "Score 0.300"
+
+
+def test_an_empty_answer_is_named_as_such() -> None:
+    assert "\n\nThe answer is empty.\n\n" in failure(candidate_answer=" \n")
+
+
+def test_secrets_are_masked_before_texts_are_cut() -> None:
+    secret = "s3cret-" + "x" * 200
+    leaky = result(
+        candidate_answer="a" * 2_950 + secret, misses=(secret,), reasoning=secret, target=secret, eval_file=secret
+    )
+    text = failure_text(leaky, threshold_source=None, rerun_command=f"pytest {secret}", masker=Masker([secret]))
+    assert "s3cret" not in text
+    assert "Rerun:  pytest ***" in text
+
+
+ANY_TEXT = st.one_of(
+    st.text(st.characters(exclude_categories=[]), max_size=40),
+    st.tuples(st.sampled_from(["x", "é", "😀", "\x00", "\n", "\ud800", 'a"']), st.integers(1, 5_000)).map(
+        lambda pair: pair[0] * pair[1]
+    ),
+)
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(ANY_TEXT, ANY_TEXT, ANY_TEXT, ANY_TEXT, st.integers(0, 60))
+def test_no_text_is_longer_than_clients_can_take(one: str, two: str, three: str, four: str, count: int) -> None:
+    evaluators = (EvaluatorResult(one, two, 0.5, 1e21, "fail", raw_output=three),) * count
+    huge = result(
+        target=one,
+        eval_file=two,
+        candidate_answer=three,
+        error=four,
+        reasoning=one,
+        misses=(two,) * count,
+        hits=(three,) * count,
+        evaluator_results=evaluators,
+        error_detail=ErrorDetail("evaluator", "crash"),
+        execution_metrics=ExecutionMetrics(TokenUsage(1e300, 1e300, 1e300), 1e300, 1e300),
+    )
+    for text in (
+        failure_text(huge, threshold_source=four, rerun_command=four, masker=Masker()),
+        error_text(huge, rerun_command=four, masker=Masker()),
+    ):
+        assert json_size(text) <= TEXT_LIMIT
+        assert text == visible(text)
+        text.encode()
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(st.text(st.characters(exclude_categories=[]), max_size=60), st.integers(3, 200))
+def test_a_cut_text_is_the_longest_that_fits(text: str, size: int) -> None:
+    short = cut(text, size)
+    assert escaped_size(short) <= size
+    if short != text:
+        kept = short.removesuffix("...")
+        assert text.startswith(kept)
+        assert escaped_size(text) > size
+        assert escaped_size(text[: len(kept) + 1]) > size - 3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a\r\nb\tc", "a\nb    c"),
+        ("a\rb", "a\\rb"),
+        ("\x1b[31m\x00\x7f\x9b", "\\x1b[31m\\x00\\x7f\\x9b"),
+        ("\u202egnp.exe\u2028", "\\u202egnp.exe\\u2028"),
+        ("\ud800", "\\ud800"),
+        ("é 日本 👩‍💻", "é 日本 👩‍💻"),
+    ],
+)
+def test_unsafe_characters_are_shown_as_escapes(text: str, expected: str) -> None:
+    assert visible(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "expected"),
+    [
+        (0, "0 ms"),
+        (999.4, "999 ms"),
+        (999.6, "1.0 s"),
+        (59_940, "59.9 s"),
+        (59_960, "1 min 0 s"),
+        (125_000, "2 min 5 s"),
+    ],
+)
+def test_durations(milliseconds: float, expected: str) -> None:
+    assert format_duration(milliseconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("dollars", "expected"), [(0, "$0.0000"), (0.000012, "$0.000012"), (0.0125, "$0.0125"), (12, "$12.0000")]
+)
+def test_costs(dollars: float, expected: str) -> None:
+    assert format_cost(dollars) == expected
+
+
+def test_tokens() -> None:
+    assert format_tokens(TokenUsage(1000, 250)) == "1,250 (1,000 in, 250 out)"
+    assert format_tokens(TokenUsage(10, 5, 2)) == "17 (10 in, 5 out, 2 cached)"

@@ -1,0 +1,151 @@
+"""The summary's lines. The golden file shows the whole of one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.reporting.summary import summary_lines
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
+
+
+def result(eval_id: str, score: float = 1.0, **changes: Any) -> EvalResult:
+    plain = EvalResult("2026-11-20T13:11:09.075Z", eval_id, "qa", score, (), (), "answer", "agent")
+    place = {"node_id": f"evals/qa.eval.yaml::{eval_id}", "eval_file": "evals/qa.eval.yaml", "line": 12}
+    return plain.replace(**(place | changes))
+
+
+def broken(eval_id: str, error: str, **changes: Any) -> EvalResult:
+    detail = ErrorDetail("provider", "timeout")
+    return result(eval_id, 0.0, **({"status": "error", "error": error, "error_detail": detail} | changes))
+
+
+def metered(cost: float, tokens: TokenUsage) -> dict[str, Any]:
+    return {"execution_metrics": ExecutionMetrics(token_usage=tokens, cost_usd=cost)}
+
+
+def summary(*results: EvalResult, **options: Any) -> list[str]:
+    return [line.text for line in summary_lines(results, **options)]
+
+
+@pytest.mark.scenario("Statistics and distribution")
+@pytest.mark.scenario("Error surfacing")
+def test_the_summary_of_a_run() -> None:
+    results = [
+        result("greets", 1.0, **metered(0.0123, TokenUsage(1000, 250, 50))),
+        result("refund-policy", 0.4, status="fail", **metered(0.01, TokenUsage(500, 100))),
+        broken("slow", "no answer within 120 s\n  stderr: waiting for the model"),
+        broken("slower", "no answer within 120 s\n  stderr: waiting for the model", line=20),
+        result("apologises", 0.85, status="pass"),
+        broken("no-key", "target 'azure': AZURE_KEY is not set", error_detail=ErrorDetail("setup", "auth")),
+        result("from-cache", 1.0, cached=True, **metered(5, TokenUsage(9, 9))),
+    ]
+    lines = summary(*results, results_path=Path("/r/.agentv/results/eval_1.jsonl"), elapsed_ms=75_400)
+    assert "\n".join(lines) + "\n" == (GOLDEN / "summary.txt").read_text()
+    assert max(map(len, lines)) <= 80
+
+
+def test_without_results_there_is_nothing_to_summarize() -> None:
+    assert summary(results_path=Path("x")) == ["No results to summarize"]
+
+
+def test_without_scores_there_are_counts_and_errors_only() -> None:
+    assert summary(broken("a", "boom")) == [
+        "ERRORS",
+        "evals/qa.eval.yaml::a",
+        "  [provider, timeout] boom",
+        "  evals/qa.eval.yaml:12",
+        "EVALUATION SUMMARY",
+        "Total eval cases: 1 (0 passed, 0 failed, 1 error)",
+    ]
+
+
+def test_a_dry_run_says_that_scores_mean_nothing() -> None:
+    assert summary(result("a"), dry_run=True)[:3] == [
+        "EVALUATION SUMMARY",
+        "Dry run: answers and judgements were mocked, so the scores mean nothing.",
+        "Total eval cases: 1 (1 passed, 0 failed, 0 errors)",
+    ]
+
+
+def test_a_single_score_has_no_deviation() -> None:
+    assert not any(line.startswith("Std deviation") for line in summary(result("a")))
+
+
+def test_long_errors_are_cut_to_four_lines() -> None:
+    lines = summary(broken("a", "many words " * 500))
+    assert lines[2:7] == [
+        "  [provider, timeout] many words many words many words many words many words",
+        "  many words many words many words many words many words many words many words",
+        "  many words many words many words many words many words many words many words",
+        "  ... (all of it is in the results file)",
+        "  evals/qa.eval.yaml:12",
+    ]
+
+
+def test_an_endless_word_is_cut() -> None:
+    lines = summary(broken("a", "x" * 100_000))
+    assert lines[2:4] == ["  [provider, timeout]", f"  {'x' * 1000}..."]
+
+
+def test_errors_and_names_cannot_paint_on_the_terminal() -> None:
+    lines = summary(broken("a", "\x1b[2Jgone\r\n\tnext", node_id="x::\x1b[31m\nred", error_detail=None, eval_file=None))
+    assert lines[1:4] == ["x::\\x1b[31m red", "  \\x1b[2Jgone", "      next"]
+
+
+def test_a_case_without_node_id_is_named_by_its_id() -> None:
+    assert summary(broken("a", "boom", node_id=None))[1] == "a"
+
+
+def test_an_error_of_a_file_without_a_line_is_shown_with_the_file() -> None:
+    assert summary(broken("a", "boom", line=None))[3] == "  evals/qa.eval.yaml"
+
+
+def test_long_names_keep_their_end_within_80_columns() -> None:
+    name = summary(result("a", node_id="evals/" + "deep/" * 30 + "qa.eval.yaml::a"))[-1]
+    assert len(name) == 80
+    assert name.startswith("  1. 1.000  ...")
+    assert name.endswith("/deep/qa.eval.yaml::a")
+
+
+def test_bars_of_large_runs_stay_within_40_signs() -> None:
+    results = [result(f"c{number}", 1.0 if number else 0.5) for number in range(1_000)]
+    distribution = [line for line in summary(*results) if line.startswith(("  0.4", "  0.8"))]
+    assert distribution == ["  0.4-0.6:   1  #", "  0.8-1.0: 999  " + "#" * 40]
+
+
+def test_metrics_are_taken_from_the_trace_summary_where_it_alone_has_them() -> None:
+    traced = TraceSummary(0, (), {}, 0, token_usage=TokenUsage(1, 2), cost_usd=0.000_45)
+    lines = summary(result("a", trace_summary=traced, execution_metrics=ExecutionMetrics()))
+    assert "Cost:             $0.000450" in lines
+    assert "Tokens:           3 (1 in, 2 out)" in lines
+
+
+def test_styles_say_how_the_run_went() -> None:
+    def style_of_counts(*results: EvalResult) -> str:
+        return next(line.style for line in summary_lines(results) if line.text.startswith("Total"))
+
+    failed = result("b", 0.1, status="fail")
+    assert style_of_counts(result("a")) == "pass"
+    assert style_of_counts(result("a"), failed) == "fail"
+    assert style_of_counts(result("a"), failed, broken("c", "boom")) == "error"
+
+
+def test_titles_headings_and_cases_have_styles_of_their_own() -> None:
+    lines = list(summary_lines([result("a"), broken("b", "boom")], dry_run=True))
+    styled = [(line.style, line.text) for line in lines if line.style != "plain"]
+    assert styled == [
+        ("title", "ERRORS"),
+        ("error", "evals/qa.eval.yaml::b"),
+        ("title", "EVALUATION SUMMARY"),
+        ("warning", "Dry run: answers and judgements were mocked, so the scores mean nothing."),
+        ("error", "Total eval cases: 2 (1 passed, 0 failed, 1 error)"),
+        ("heading", "Score distribution:"),
+        ("heading", "Top performing eval cases:"),
+        ("pass", "  1. 1.000  evals/qa.eval.yaml::a"),
+        ("heading", "Lowest performing eval cases:"),
+        ("pass", "  1. 1.000  evals/qa.eval.yaml::a"),
+    ]

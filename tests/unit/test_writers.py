@@ -1,0 +1,287 @@
+"""What a results file holds, in both formats."""
+
+import json
+import threading
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentv.loading.yaml_values import build_yaml
+from pytest_agentv.models.options import OutputFormat
+from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceSummary
+from pytest_agentv.reporting.serialization import json_safe
+from pytest_agentv.reporting.writers import ResultSink, default_results_path
+from pytest_agentv.reporting.yaml_documents import yaml_document
+
+
+def result(**changes: Any) -> EvalResult:
+    plain = EvalResult(
+        timestamp="2026-11-20T13:11:09.075Z",
+        eval_id="c2",
+        dataset="d",
+        score=1.0,
+        hits=("Duration 1234ms <= 2000ms threshold",),
+        misses=(),
+        candidate_answer='{"finalAnswer":42}',
+        target="agent",
+    )
+    return plain.replace(**changes)
+
+
+def written(tmp_path: Path, *results: EvalResult, output_format: OutputFormat = "jsonl", secret: str = "") -> str:
+    path = tmp_path / f"run.{output_format}"
+    sink = ResultSink(path, output_format, Masker([secret]))
+    for each in results:
+        sink.write(each)
+    sink.close()
+    return path.read_bytes().decode()
+
+
+@pytest.mark.scenario("JSONL includes trace_summary by default")
+@pytest.mark.scenario("Default excludes full trace")
+def test_a_success_line_is_that_of_agentv_with_our_keys_behind(tmp_path: Path) -> None:
+    latency = EvaluatorResult(
+        name="suite_lat",
+        type="latency",
+        score=1.0,
+        weight=1.0,
+        verdict="pass",
+        hits=("Duration 1234ms <= 2000ms threshold",),
+        reasoning="Execution took 1234ms (threshold: 2000ms)",
+    )
+    success = result(
+        reasoning="suite_lat: Execution took 1234ms (threshold: 2000ms)",
+        lm_provider_request={"question": "hi", "guidelines": ""},
+        evaluator_results=(latency,),
+        trace_summary=TraceSummary(
+            event_count=1,
+            tool_names=("knowledgeSearch",),
+            tool_calls_by_name={"knowledgeSearch": 1},
+            error_count=0,
+            token_usage=TokenUsage(10, 5, 2),
+            cost_usd=0.001,
+            duration_ms=1234.0,
+        ),
+    )
+    assert written(tmp_path, success) == (
+        '{"timestamp":"2026-11-20T13:11:09.075Z","eval_id":"c2","dataset":"d","score":1,'
+        '"hits":["Duration 1234ms <= 2000ms threshold"],"misses":[],"candidate_answer":"{\\"finalAnswer\\":42}",'
+        '"target":"agent","reasoning":"suite_lat: Execution took 1234ms (threshold: 2000ms)",'
+        '"lm_provider_request":{"question":"hi","guidelines":""},'
+        '"evaluator_results":[{"name":"suite_lat","type":"latency","score":1,"weight":1,"verdict":"pass",'
+        '"hits":["Duration 1234ms <= 2000ms threshold"],"misses":[],'
+        '"reasoning":"Execution took 1234ms (threshold: 2000ms)"}],'
+        '"trace_summary":{"event_count":1,"tool_names":["knowledgeSearch"],"tool_calls_by_name":{"knowledgeSearch":1},'
+        '"error_count":0,"token_usage":{"input":10,"output":5,"cached":2},"cost_usd":0.001,"duration_ms":1234},'
+        '"schema_version":1,"status":"pass","attempts":0}\n'
+    )
+
+
+@pytest.mark.scenario("No trace available")
+def test_an_error_line_is_that_of_agentv_with_our_keys_behind(tmp_path: Path) -> None:
+    broken = result(
+        eval_id="b1",
+        dataset="b",
+        score=0.0,
+        hits=(),
+        misses=("Error: err (exit code 3)",),
+        candidate_answer="Error occurred: err (exit code 3)",
+        target="bad",
+        lm_provider_request={
+            "question": "hi",
+            "guidelines": "",
+            "guideline_paths": [],
+            "error": "err (exit code 3)",
+        },
+        error="err (exit code 3)",
+        error_detail=ErrorDetail("provider", "process"),
+        status="error",
+        attempts=1,
+    )
+    assert written(tmp_path, broken) == (
+        '{"timestamp":"2026-11-20T13:11:09.075Z","eval_id":"b1","dataset":"b","score":0,"hits":[],'
+        '"misses":["Error: err (exit code 3)"],"candidate_answer":"Error occurred: err (exit code 3)","target":"bad",'
+        '"lm_provider_request":{"question":"hi","guidelines":"","guideline_paths":[],"error":"err (exit code 3)"},'
+        '"error":"err (exit code 3)","error_detail":{"stage":"provider","kind":"process"},'
+        '"schema_version":1,"status":"error","attempts":1}\n'
+    )
+
+
+@pytest.mark.scenario("Include full trace in results")
+def test_a_full_trace_stands_beside_its_summary(tmp_path: Path) -> None:
+    traced = result(
+        trace=(TraceEvent("tool_call", name="docSearch", input={"docId": 1}),),
+        trace_summary=TraceSummary(1, ("docSearch",), {"docSearch": 1}, 0),
+    )
+    line = json.loads(written(tmp_path, traced))
+    assert line["trace"] == [{"type": "tool_call", "name": "docSearch", "input": {"docId": 1}}]
+    assert line["trace_summary"]["tool_calls_by_name"] == {"docSearch": 1}
+
+
+@pytest.mark.scenario("JSONL output")
+@pytest.mark.scenario("JSONL format validation")
+@pytest.mark.scenario("Incremental JSONL writing")
+def test_each_result_is_a_line_of_json_the_moment_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    sink = ResultSink(path, "jsonl", Masker())
+    for count in (1, 2, 3):
+        sink.write(result(eval_id=f"c{count}", candidate_answer="two\nlines, \u2028, é and 😀"))
+        lines = path.read_text().split("\n")
+        assert [json.loads(line)["eval_id"] for line in lines[:-1]] == [f"c{number + 1}" for number in range(count)]
+        assert lines[-1] == ""
+    sink.close()
+    assert "é and 😀" in path.read_text()
+
+
+def test_several_results_are_appended_together(tmp_path: Path) -> None:
+    sink = ResultSink(tmp_path / "run.jsonl", "jsonl", Masker())
+    sink.write(result(eval_id="a"), result(eval_id="b"))
+    sink.close()
+    assert [json.loads(line)["eval_id"] for line in (tmp_path / "run.jsonl").read_text().splitlines()] == ["a", "b"]
+
+
+def test_threads_share_a_sink(tmp_path: Path) -> None:
+    sink = ResultSink(tmp_path / "run.jsonl", "jsonl", Masker())
+    threads = [threading.Thread(target=sink.write, args=(result(eval_id=f"c{number}"),)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sink.close()
+    ids = [json.loads(line)["eval_id"] for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    assert sorted(ids) == [f"c{number}" for number in range(8)]
+
+
+@pytest.mark.scenario("YAML output")
+def test_each_result_is_a_yaml_document_with_readable_texts(tmp_path: Path) -> None:
+    answer = "Dear Ann,\n\n\tindented code  \n  and an emoji 😀\n"
+    text = written(
+        tmp_path, result(candidate_answer=answer), result(eval_id="c3", hits=("x\ny",)), output_format="yaml"
+    )
+    assert text == (
+        "---\n"
+        "timestamp: '2026-11-20T13:11:09.075Z'\n"
+        "eval_id: c2\n"
+        "dataset: d\n"
+        "score: 1\n"
+        "hits:\n"
+        "  - Duration 1234ms <= 2000ms threshold\n"
+        "misses: []\n"
+        "candidate_answer: |\n"
+        "  Dear Ann,\n"
+        "\n"
+        "  \tindented code  \n"
+        "    and an emoji 😀\n"
+        "target: agent\n"
+        "schema_version: 1\n"
+        "status: pass\n"
+        "attempts: 0\n"
+        "---\n"
+        "timestamp: '2026-11-20T13:11:09.075Z'\n"
+        "eval_id: c3\n"
+        "dataset: d\n"
+        "score: 1\n"
+        "hits:\n"
+        "  - |-\n"
+        "    x\n"
+        "    y\n"
+        "misses: []\n"
+        "candidate_answer: '{\"finalAnswer\":42}'\n"
+        "target: agent\n"
+        "schema_version: 1\n"
+        "status: pass\n"
+        "attempts: 0\n"
+    )
+    assert [document["eval_id"] for document in yaml.safe_load_all(text)] == ["c2", "c3"]
+
+
+def test_long_lines_are_not_wrapped(tmp_path: Path) -> None:
+    line = "word " * 100 + "end"
+    assert f"candidate_answer: {line}\n" in written(tmp_path, result(candidate_answer=line), output_format="yaml")
+
+
+TEXTS = st.text(
+    st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("\n\n  \t-#:'\"|>…\r\x85\u2028\ufeff😀"))
+)
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4))
+def test_yaml_documents_hold_every_value_unchanged(record: dict[str, Any]) -> None:
+    document = yaml_document(record)
+    assert build_yaml(Path("x"), document, 0)[0] == record
+    assert not any(line.startswith("---") for line in document.split("\n")[1:])
+
+
+@pytest.mark.parametrize("text", ["1e3", "0o17", "yes", "2025-01-15", "12:30", "null", "~", "1_000", "", "- x", "<<"])
+def test_texts_that_look_like_something_else_are_texts_for_yaml_1_1_and_1_2(text: str) -> None:
+    document = yaml_document({text: text})
+    assert yaml.safe_load(document) == {text: text}
+    assert build_yaml(Path("x"), document, 0)[0] == {text: text}
+
+
+@pytest.mark.parametrize("output_format", ["jsonl", "yaml"])
+def test_secrets_are_masked_before_they_are_escaped(tmp_path: Path, output_format: OutputFormat) -> None:
+    secret = 'se"cr\\et\nkey'
+    leaky = result(
+        candidate_answer=f"the key is {secret}!",
+        evaluator_results=(EvaluatorResult("x", "code_judge", 0, 1, "fail", details={secret: [secret]}),),
+    )
+    text = written(tmp_path, leaky, output_format=output_format, secret=secret)
+    record = yaml.safe_load(text)
+    assert record["candidate_answer"] == "the key is ***!"
+    assert record["evaluator_results"][0]["details"] == {"***": ["***"]}
+
+
+def test_a_secret_that_is_the_name_of_a_key_does_not_break_the_record(tmp_path: Path) -> None:
+    record = json.loads(written(tmp_path, result(candidate_answer="dataset"), secret="dataset"))
+    assert record["dataset"] == "d"
+    assert record["candidate_answer"] == "***"
+
+
+@pytest.mark.parametrize("output_format", ["jsonl", "yaml"])
+def test_odd_values_do_not_cost_the_record(tmp_path: Path, output_format: OutputFormat) -> None:
+    odd = result(
+        candidate_answer="half \ud83d pair",
+        lm_provider_request={"nan": float("nan"), "path": Path("/x"), 1: True, None: {2}, ("a", 1): float("inf")},
+    )
+    record = yaml.safe_load(written(tmp_path, odd, output_format=output_format, secret="unrelated"))
+    assert record["candidate_answer"] == "half \ufffd pair"
+    assert record["lm_provider_request"] == {"nan": None, "path": "/x", "1": True, "null": [2], '["a",1]': None}
+
+
+def test_subclasses_of_plain_types_become_plain() -> None:
+    class Text(str):
+        __slots__ = ()
+
+    class Number(float):
+        pass
+
+    assert [type(json_safe(value)) for value in (Text("x"), Number(0.5))] == [str, float]
+
+
+def test_a_sink_that_writes_nothing_leaves_no_file(tmp_path: Path) -> None:
+    ResultSink(tmp_path / "run.jsonl", "jsonl", Masker()).close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.scenario("Default output location and format")
+@pytest.mark.parametrize("output_format", ["jsonl", "yaml"])
+def test_the_default_path_is_named_after_the_start_in_utc(output_format: OutputFormat) -> None:
+    started = datetime(2026, 11, 20, 14, 12, 38, 332_999, tzinfo=timezone(timedelta(hours=1)))
+    expected = Path(f"/work/.agentv/results/eval_2026-11-20T13-12-38-332Z.{output_format}")
+    assert default_results_path(Path("/work"), started, output_format) == expected
+    assert default_results_path(Path("/work"), started.astimezone(UTC), output_format) == expected
