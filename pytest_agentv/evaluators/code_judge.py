@@ -1,0 +1,94 @@
+"""`code_judge`: a script that is given the case as JSON and prints its judgement as JSON (agentv-formats 6.5).
+
+What a judge prints is a judgement, if a bad one: output that is no result scores 0 and says how to mend the script.
+A judge that cannot be started, takes too long or exits with an error has not judged: that is an `EvaluatorError`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.grading import feedback, has_score, json_object, reasoning_of
+from pytest_agentv.evaluators.judge_payload import build_payload
+from pytest_agentv.evaluators.judge_script import cut, run_judge_script
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.evaluator_configs import CodeJudgeConfig
+from pytest_agentv.models.scores import Score, clamp_score
+from pytest_agentv.models.text import compact_json, trim
+
+SHOWN_OUTPUT: Final = 200
+"""Characters of wrong output that a message shows."""
+
+_EXPECTED: Final = (
+    'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
+    "on standard output, and everything else on standard error"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeJudge:
+    """Runs a judge script, without a shell of ours, once per answer."""
+
+    config: CodeJudgeConfig
+    environment: Mapping[str, str]
+    """The script's variables, all of them."""
+
+    async def evaluate(self, context: EvaluationContext) -> Score:
+        """Raises `EvaluatorError` when the script could not be started, took too long or failed."""
+        config = self.config
+        stdout = await run_judge_script(
+            config.script,
+            build_payload(context, config.config),
+            cwd=config.cwd,
+            environment=self.environment,
+            timeout_seconds=context.timeout_seconds,
+        )
+        return parse_judgement(stdout).replace(request={"script": list(config.script), "cwd": config.cwd})
+
+
+def parse_judgement(stdout: str) -> Score:
+    """Turn what a judge printed into a score; what is no result scores 0, with a miss that says what was expected."""
+    text = trim(stdout)
+    try:
+        found = _result(text)
+        details = _details(found.get("details"))
+    except ValueError as error:
+        return Score(0.0, misses=(str(error),), reasoning=str(error), raw_output=cut(stdout))
+    return Score(
+        clamp_score(found["score"]),
+        hits=feedback(found.get("hits")),
+        misses=feedback(found.get("misses")),
+        reasoning=reasoning_of(found),
+        details=details,
+    )
+
+
+def _result(text: str) -> JsonObject:
+    if not text:
+        raise ValueError(f"Code evaluator printed nothing: {_EXPECTED}")
+    found = json_object(text)
+    if found is None:
+        raise ValueError(f"Code evaluator did not print one JSON object: {_EXPECTED}; it printed: {_head(text)}")
+    if "score" not in found:
+        raise ValueError(f"Code evaluator printed no `score`: {_EXPECTED}; it printed: {_head(text)}")
+    if not has_score(found):
+        given = _head(compact_json(found["score"]))
+        raise ValueError(f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1")
+    return found
+
+
+def _details(value: Json) -> JsonObject | None:
+    """Return the details as they came; a text that holds a JSON object counts as that object."""
+    details = json_object(value) if isinstance(value, str) else value
+    if value is None or isinstance(details, dict):
+        return details
+    given = _head(compact_json(value))
+    raise ValueError(
+        f"Code evaluator printed `details` that are no JSON object: {given}; "
+        'print a mapping such as {"reason": "…"}, or leave them out'
+    )
+
+
+def _head(text: str) -> str:
+    return text if len(text) <= SHOWN_OUTPUT else f"{text[:SHOWN_OUTPUT]}…"

@@ -1,0 +1,57 @@
+"""What a code judge is given on standard input (agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema")."""
+
+import math
+import re
+from collections.abc import Mapping
+
+from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.messages import Message
+
+
+def build_payload(context: EvaluationContext, config: JsonObject | None) -> dict[str, Json]:
+    """Build the payload: AgentV's keys in AgentV's order, then ours. What is not known is null.
+
+    Args:
+        context: The case and its answer.
+        config: The keys of the evaluator that are the judge's own.
+    """
+    case = context.case
+    guidelines = set(case.guideline_paths)
+    payload = {
+        "question": case.question,
+        "expected_outcome": case.expected_outcome,
+        "expected_messages": [_message(message) for message in case.expected_messages],
+        "reference_answer": case.reference_answer,
+        "candidate_answer": context.candidate_answer,
+        "output_messages": None if context.output_messages is None else list(map(_message, context.output_messages)),
+        "guideline_files": case.guideline_paths,
+        "input_files": [path for path in case.file_paths if path not in guidelines],
+        "input_messages": case.input_messages,
+        "trace_summary": context.trace_summary.to_plain() if context.trace_summary else None,
+        "config": config,
+        "execution_metrics": context.metrics.to_plain() if context.metrics else None,
+        "trace": None if context.trace is None else [event.to_plain() for event in context.trace],
+    }
+    return {key: snake_case_keys(value) for key, value in payload.items()}
+
+
+def snake_case_keys(value: Json) -> Json:
+    """Rename the keys at every depth, the user's own too, as judges of AgentV expect; NaN becomes null."""
+    if isinstance(value, Mapping):
+        return {_snake_case(key): snake_case_keys(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [snake_case_keys(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _snake_case(key: str) -> str:
+    """`docId` gives `doc_id`; a key that starts with an upper-case letter stays."""
+    return key if re.match("[A-Z]", key) else re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key)
+
+
+def _message(message: Message) -> dict[str, Json]:
+    plain = message.to_plain()
+    if not message.tool_calls:
+        del plain["tool_calls"]  # AgentV's messages have no empty list
+    return plain

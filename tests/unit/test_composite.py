@@ -1,0 +1,376 @@
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
+from pytest_agentv.evaluators.composite import (
+    AGGREGATOR_SYSTEM_PROMPT,
+    CompositeEvaluator,
+    read_aggregate,
+    results_by_name,
+    weighted_average,
+)
+from pytest_agentv.evaluators.registry import create_evaluator
+from pytest_agentv.evaluators.run import build_result, run_evaluator
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.evaluator_configs import (
+    Aggregator,
+    CodeJudgeAggregator,
+    CompositeConfig,
+    EvaluatorSpec,
+    LlmJudgeAggregator,
+    LlmJudgeConfig,
+    Rubric,
+    WeightedAverageAggregator,
+)
+from pytest_agentv.models.scores import EvaluatorResult, Score
+from pytest_agentv.prompts.prompt import Prompt
+
+SAFETY = Score(
+    0.7,
+    ("h1",),
+    ("m1",),
+    "why",
+    request={"user_prompt": "U", "system_prompt": "S", "target": "default"},
+)
+COST = Score(1.0, request={"type": "cost", "budget": 0.01, "cost_usd": 0.001}, details={"by_model": {"gpt_4": 1}})
+
+
+@dataclass
+class Scored:
+    """A member with a score known beforehand; an error is raised instead."""
+
+    score: Score | Exception
+
+    async def evaluate(self, context: EvaluationContext) -> Score:
+        if isinstance(self.score, Exception):
+            raise self.score
+        return self.score
+
+
+@dataclass
+class ScriptedJudge:
+    reply: str
+    name: str = "grader"
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
+        self.asked.append((system_prompt, user_prompt))
+        return self.reply
+
+
+def spec_of(name: str, weight: float = 1.0) -> EvaluatorSpec:
+    return EvaluatorSpec(name=name, type="custom", config={}, weight=weight)
+
+
+def composite(aggregator: Aggregator, *members: tuple[str, Score | Exception], judge: Any = None) -> CompositeEvaluator:
+    children = [(spec_of(name, weight=9), Scored(score)) for name, score in members]
+    config = CompositeConfig(tuple(spec for spec, _ in children), aggregator)
+    return CompositeEvaluator(config, children, EvaluatorServices(judge=judge, environment={"PATH": "/usr/bin:/bin"}))
+
+
+def make_context(**changes: Any) -> EvaluationContext:
+    case = EvalCase(
+        eval_id="c1",
+        dataset="d",
+        path="/evals/d.eval.yaml",
+        line=3,
+        expected_outcome="Outcome",
+        question="raw",
+        messages=(),
+        input_messages=(),
+    )
+    return EvaluationContext(case, Prompt("Q"), "Answer", timeout_seconds=20).replace(**changes)
+
+
+def evaluate(evaluator: CompositeEvaluator, **changes: Any) -> Score:
+    return asyncio.run(evaluator.evaluate(make_context(**changes)))
+
+
+def gate(tmp_path: Path, source: str) -> CodeJudgeAggregator:
+    (tmp_path / "gate.py").write_text(source, encoding="utf-8")
+    return CodeJudgeAggregator(path=f"'{sys.executable}' gate.py", cwd=str(tmp_path))
+
+
+def result_of(name: str, score: Score) -> EvaluatorResult:
+    return build_result(spec_of(name), score)
+
+
+# Weighted average
+
+
+def test_the_aggregators_weights_count_and_those_of_the_members_do_not() -> None:
+    tokens = Score(0.0, misses=("Total tokens 17 > 5",), reasoning="too many")
+    score = evaluate(composite(WeightedAverageAggregator({"safety": 3}), ("safety", SAFETY), ("tok", tokens)))
+    assert score.value == pytest.approx(0.525)
+    assert score.hits == ("[safety] h1",)
+    assert score.misses == ("[safety] m1", "[tok] Total tokens 17 > 5")
+    assert score.reasoning == "safety: why; tok: too many"
+    assert score.request == {"aggregator": "weighted_average", "weights": {"safety": 3}}
+    assert [(member.name, member.weight) for member in score.results or ()] == [("safety", 3), ("tok", 1.0)]
+    assert build_result(spec_of("comp2"), score).verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    ("weights", "scores", "expected"),
+    [
+        ({}, (0.8, 0.4), 0.6),
+        ({"m0": 3, "m1": 1}, (0.8, 0.4), 0.7),
+        ({"m0": 0, "m1": 0}, (1.0, 1.0), 0.0),
+        ({"m0": 0}, (1.0, 0.4), 0.4),
+    ],
+)
+def test_the_weighted_mean(weights: dict[str, float], scores: Sequence[float], expected: float) -> None:
+    results = [result_of(f"m{index}", Score(value)) for index, value in enumerate(scores)]
+    assert weighted_average(WeightedAverageAggregator(weights), results).value == pytest.approx(expected)
+
+
+def test_the_mean_of_equal_scores_is_that_score_and_keeps_its_verdict() -> None:
+    results = [result_of(str(index), Score(0.8)) for index in range(10)]
+    score = weighted_average(WeightedAverageAggregator({}), results)
+    assert score.value == 0.8
+    assert build_result(spec_of("all"), score).verdict == "pass"
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(-1e6, 1e6))))
+def test_a_weighted_average_stays_within_its_bounds(members: list[tuple[float, float]]) -> None:
+    results = [result_of(str(index), Score(value)) for index, (value, _) in enumerate(members)]
+    weights = {str(index): weight for index, (_, weight) in enumerate(members)}
+    assert 0.0 <= weighted_average(WeightedAverageAggregator(weights), results).value <= 1.0
+
+
+# Members
+
+
+def test_members_run_in_parallel() -> None:
+    async def run() -> Score:
+        barrier = asyncio.Barrier(2)
+
+        class Waiting:
+            async def evaluate(self, context: EvaluationContext) -> Score:
+                await barrier.wait()
+                return Score(1.0)
+
+        children = [(spec_of("a"), Waiting()), (spec_of("b"), Waiting())]
+        config = CompositeConfig(tuple(spec for spec, _ in children), WeightedAverageAggregator({}))
+        async with asyncio.timeout(10):
+            return await CompositeEvaluator(config, children, EvaluatorServices()).evaluate(make_context())
+
+    assert asyncio.run(run()).value == 1.0
+
+
+def test_a_member_that_could_not_judge_makes_the_composite_an_error_that_names_it() -> None:
+    broken = EvaluatorError("judge 'grader': 429", kind="rate_limit", output="slow down")
+    evaluator = composite(WeightedAverageAggregator({}), ("ok", SAFETY), ("net", broken), ("bug", KeyError("x")))
+    with pytest.raises(EvaluatorError) as caught:
+        evaluate(evaluator)
+    assert str(caught.value) == (
+        "member 'net' could not judge: judge 'grader': 429; member 'bug' could not judge: KeyError: 'x'"
+    )
+    assert (caught.value.kind, caught.value.output) == ("rate_limit", "slow down")
+
+
+def test_members_of_members_are_kept_and_members_honour_their_prompts_and_rubrics() -> None:
+    judge = ScriptedJudge('{"score": 0.5, "checks": [], "overall_reasoning": "o"}')
+    free = EvaluatorSpec("free", "llm_judge", LlmJudgeConfig(prompt="Mine: {{candidate_answer}}"))
+    rubric = EvaluatorSpec("rubric", "llm_judge", LlmJudgeConfig(rubrics=(Rubric("r", "R d"),)))
+    inner = EvaluatorSpec("inner", "composite", CompositeConfig((free, rubric), WeightedAverageAggregator({})))
+    outer = EvaluatorSpec("outer", "composite", CompositeConfig((inner,), WeightedAverageAggregator({})))
+    evaluator = create_evaluator(outer, EvaluatorServices(judge=judge))
+    result = asyncio.run(run_evaluator(outer, evaluator, make_context()))
+    assert result.score == 0.25
+    assert result.misses == ("[inner] [rubric] [r] R d: not judged",)
+    assert sorted(user_prompt.splitlines()[0] for _, user_prompt in judge.asked) == [
+        "Mine: Answer",
+        "[[ ## question ## ]]",
+    ]
+    (inner_result,) = result.evaluator_results or ()
+    assert [member.name for member in inner_result.evaluator_results or ()] == ["free", "rubric"]
+
+
+# Code aggregator
+
+
+def test_a_code_aggregator_is_given_the_score_objects_with_agentvs_keys(tmp_path: Path) -> None:
+    aggregator = gate(
+        tmp_path,
+        "import pathlib, sys; pathlib.Path('stdin.json').write_bytes(sys.stdin.buffer.read())\n"
+        'print(\'{"score":0.65,"verdict":"pass","hits":["a"],"misses":["b"],"reasoning":"agg"}\')',
+    )
+    score = evaluate(composite(aggregator, ("safety", SAFETY), ("cost", COST)))
+    assert json.loads((tmp_path / "stdin.json").read_text(encoding="utf-8")) == {
+        "results": {
+            "safety": {
+                "score": 0.7,
+                "verdict": "borderline",
+                "hits": ["h1"],
+                "misses": ["m1"],
+                "expectedAspectCount": 2,
+                "reasoning": "why",
+                "evaluatorRawRequest": {"userPrompt": "U", "systemPrompt": "S", "target": "default"},
+            },
+            "cost": {
+                "score": 1,
+                "verdict": "pass",
+                "hits": [],
+                "misses": [],
+                "expectedAspectCount": 1,
+                "evaluatorRawRequest": {"type": "cost", "budget": 0.01, "costUsd": 0.001},
+                "details": {"by_model": {"gpt_4": 1}},
+            },
+        }
+    }
+    assert (score.value, score.verdict, score.hits, score.misses, score.reasoning) == (
+        *(0.65, "pass"),
+        *(("a",), ("b",), "agg"),
+    )
+    assert score.request == {"aggregator": "code_judge", "script": aggregator.path}
+    assert [(member.name, member.weight) for member in score.results or ()] == [("safety", 1.0), ("cost", 1.0)]
+
+
+def test_the_members_of_a_member_have_agentvs_keys_too() -> None:
+    inner = Score(0.5, request={"aggregator": "weighted_average", "weights": {"my_key": 1}})
+    nested = inner.replace(results=(result_of("safety", SAFETY),))
+    assert results_by_name([result_of("inner", nested)])["inner"]["evaluatorResults"] == [
+        {
+            "name": "safety",
+            "type": "custom",
+            "score": 0.7,
+            "weight": 1,
+            "verdict": "borderline",
+            "hits": ["h1"],
+            "misses": ["m1"],
+            "reasoning": "why",
+            "evaluatorProviderRequest": {"userPrompt": "U", "systemPrompt": "S", "target": "default"},
+        }
+    ]
+    assert results_by_name([result_of("inner", nested)])["inner"]["evaluatorRawRequest"] == {
+        "aggregator": "weighted_average",
+        "weights": {"my_key": 1},
+    }
+
+
+def test_names_that_are_no_unicode_still_reach_the_aggregator(tmp_path: Path) -> None:
+    aggregator = gate(tmp_path, "import json, sys; print(json.dumps({'score': len(json.load(sys.stdin)['results'])}))")
+    assert evaluate(composite(aggregator, ("half \ud83d", SAFETY))).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("stdout", "verdict"),
+    [
+        ('{"score": 0.9, "verdict": "fail"}', "fail"),
+        ('{"score": 0.9, "verdict": "borderline"}\n', "borderline"),
+        ('{"score": 0.9, "verdict": "ok"}', None),
+        ('{"score": 0.9, "verdict": ["fail"]}', None),
+        ('{"score": 0.9}', None),
+        ('{"verdict": "pass"}', None),
+    ],
+)
+def test_only_a_known_verdict_of_a_valid_result_is_kept(stdout: str, verdict: str | None) -> None:
+    assert read_aggregate(stdout).verdict == verdict
+
+
+@given(st.text() | st.builds('{{"score": {}, "verdict": {}}}'.format, st.floats(), st.integers()))
+def test_whatever_an_aggregator_prints_is_a_score_within_its_bounds(stdout: str) -> None:
+    assert 0.0 <= read_aggregate(stdout).value <= 1.0
+
+
+def test_output_that_is_no_result_scores_0_and_says_what_was_expected(tmp_path: Path) -> None:
+    score = evaluate(composite(gate(tmp_path, "print('looks good')"), ("safety", SAFETY)))
+    assert (score.value, score.verdict, score.raw_output) == (0.0, None, "looks good\n")
+    assert score.misses == (
+        "Code evaluator did not print one JSON object: print exactly one JSON object such as "
+        '{"score": 0.5, "hits": [], "misses": [], "reasoning": ""} on standard output, and everything else on '
+        "standard error; it printed: looks good",
+    )
+
+
+def test_an_aggregator_that_fails_is_an_error_with_its_standard_error() -> None:
+    evaluator = composite(CodeJudgeAggregator("echo out; echo oops >&2; exit 3", cwd="/"), ("safety", SAFETY))
+    with pytest.raises(EvaluatorError) as caught:
+        evaluate(evaluator)
+    assert str(caught.value) == (
+        "the aggregator could not judge: Code evaluator exited with code 3 "
+        "(script: sh -c 'echo out; echo oops >&2; exit 3'): oops"
+    )
+    assert (caught.value.kind, caught.value.output) == ("process", "out\n")
+
+
+def test_an_aggregator_that_cannot_start_is_a_configuration_error(tmp_path: Path) -> None:
+    evaluator = composite(CodeJudgeAggregator("true", cwd=str(tmp_path / "gone")), ("safety", SAFETY))
+    with pytest.raises(
+        EvaluatorError, match=r"^the aggregator could not judge: Code evaluator could not be started .*gone"
+    ) as caught:
+        evaluate(evaluator)
+    assert caught.value.kind == "config"
+
+
+def test_an_aggregator_that_takes_too_long_is_a_timeout() -> None:
+    evaluator = composite(CodeJudgeAggregator("exec sleep 60", cwd="/"), ("safety", SAFETY))
+    with pytest.raises(EvaluatorError, match=r"timed out after 0\.05 s") as caught:
+        evaluate(evaluator, timeout_seconds=0.05)
+    assert caught.value.kind == "timeout"
+
+
+# Model as aggregator
+
+
+def test_a_model_as_aggregator_is_shown_the_results_and_judges() -> None:
+    judge = ScriptedJudge('{"score": 0.9, "hits": ["1", "2", "3", "4", "5"], "reasoning": "r"}')
+    score = evaluate(composite(LlmJudgeAggregator("R={{EVALUATOR_RESULTS_JSON}}"), ("safety", SAFETY), judge=judge))
+    ((system_prompt, user_prompt),) = judge.asked
+    assert json.loads(user_prompt.removeprefix("R=")) == results_by_name([result_of("safety", SAFETY)])
+    assert user_prompt.startswith('R={\n  "safety": {\n    "score": 0.7,\n')
+    assert system_prompt == AGGREGATOR_SYSTEM_PROMPT
+    assert (score.value, score.hits, score.reasoning) == (0.9, ("1", "2", "3", "4"), "r")
+    assert [(member.name, member.weight) for member in score.results or ()] == [("safety", None)]
+    assert score.request == {
+        "aggregator": "llm_judge",
+        "user_prompt": user_prompt,
+        "system_prompt": AGGREGATOR_SYSTEM_PROMPT,
+        "target": "grader",
+    }
+
+
+def test_the_default_prompt_of_a_model_shows_the_results() -> None:
+    judge = ScriptedJudge("bad")
+    score = evaluate(composite(LlmJudgeAggregator(), ("safety", SAFETY), judge=judge))
+    assert '[[ ## evaluator_results ## ]]\n{\n  "safety": {' in judge.asked[0][1]
+    assert (score.value, score.hits, score.misses, score.raw_output) == (0.0, (), (), "bad")
+
+
+# Configuration
+
+
+def test_a_model_as_aggregator_needs_a_judge() -> None:
+    with pytest.raises(EvaluatorError) as caught:
+        composite(LlmJudgeAggregator(), ("safety", SAFETY))
+    assert caught.value.kind == "config"
+    assert str(caught.value) == (
+        "a composite's `llm_judge` aggregator has no judge to ask: write `judge_target: <name>` in the target's "
+        "entry of targets.yaml, where <name> is a target with a model"
+    )
+
+
+def test_members_that_are_handed_on_by_name_need_names_of_their_own() -> None:
+    with pytest.raises(EvaluatorError) as caught:
+        composite(CodeJudgeAggregator("true", cwd="/"), ("a", SAFETY), ("a", COST))
+    assert caught.value.kind == "config"
+    assert str(caught.value) == (
+        "the aggregator is given the members' results by name, but 'a' names more than one: "
+        "give each member of the composite a name of its own"
+    )
+
+
+def test_members_of_a_weighted_average_may_share_a_name() -> None:
+    score = evaluate(composite(WeightedAverageAggregator({"a": 2}), ("a", SAFETY), ("a", COST)))
+    assert score.value == pytest.approx(0.85)

@@ -1,0 +1,305 @@
+"""`field_accuracy` and the dates it reads: AgentV's worked samples, with its faults around dates mended."""
+
+import asyncio
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.field_accuracy import (
+    FieldAccuracyEvaluator,
+    expected_data,
+    parse_answer,
+    read_path,
+    score_fields,
+)
+from pytest_agentv.evaluators.field_dates import parse_date
+from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.evaluator_configs import FieldAccuracyConfig, FieldCheck
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.prompts.prompt import Prompt
+
+
+def score_of(checks, candidate, expected, aggregation="weighted_average") -> Score:
+    answer = candidate if isinstance(candidate, str) else compact_json(candidate)
+    config = FieldAccuracyConfig(tuple(checks), aggregation)
+    return score_fields(config, answer, (Message("assistant", expected),))
+
+
+def exact(path, **fields) -> FieldCheck:
+    return FieldCheck(path, "exact", **fields)
+
+
+def number(path, **fields) -> FieldCheck:
+    return FieldCheck(path, "numeric_tolerance", **fields)
+
+
+def a_date(path, *formats) -> FieldCheck:
+    return FieldCheck(path, "date", formats=formats or None)
+
+
+def test_fields_of_a_fenced_answer_are_compared_one_by_one():
+    checks = (
+        exact("a", weight=2.0),
+        number("b.c[0].d", tolerance=1.0),
+        exact("x", required=False),
+        exact("nope"),
+    )
+    answer = 'Here it is:\n```json\n{"a":"1","b":{"c":[{"d":"10.9 USD"}]}}\n```\nDone.'
+    score = score_of(checks, answer, {"a": "1", "b": {"c": [{"d": 10}]}, "x": 5})
+    hits = ("a", "b.c[0].d (within tolerance: diff=0.90)", "x: optional field missing", "nope: no expected value")
+    assert score == Score(1.0, hits=hits, reasoning="4/4 fields matched")
+
+
+def test_a_relative_tolerance_is_a_share_of_the_expected_value():
+    checks = (number("a", tolerance=0.05, relative=True), number("z", tolerance=0.05, relative=True))
+    score = score_of(checks, {"a": 104, "z": 0.04}, {"a": 100, "z": 0})
+    assert score.value == 1
+    assert score.hits == ("a (within tolerance: diff=4.00)", "z (within tolerance: diff=0.04)")
+
+
+def test_a_number_outside_the_tolerance_is_a_miss():
+    score = score_of([number("a", tolerance=1.0)], {"a": 104.5}, {"a": 100})
+    assert score.value == 0
+    assert score.misses == ("a (outside tolerance: diff=4.50, tolerance=1)",)
+
+
+def test_rounding_errors_of_floats_are_no_difference():
+    assert score_of([number("a", tolerance=0.1)], {"a": 0.8}, {"a": 0.7}).value == 1
+
+
+@pytest.mark.parametrize("given", ["abc", "", True, None, [1], {}])
+def test_what_is_no_number_is_a_miss(given):
+    score = score_of([number("a", tolerance=1.0)], {"a": given}, {"a": 1})
+    assert score.misses == ("a (non-numeric value)",)
+
+
+@pytest.mark.parametrize("given", ['"Infinity"', '"-Infinity kg"', "1e999", "9" * 400])
+def test_an_infinite_number_is_a_miss(given):
+    score = score_of([number("a", tolerance=1.0)], f'{{"a":{given}}}', {"a": 1})
+    assert score.misses == ("a (invalid numeric value)",)
+
+
+def test_a_huge_difference_is_shown():
+    score = score_of([number("a", tolerance=0.5)], {"a": 1e30}, {"a": 1})
+    assert score.misses == ("a (outside tolerance: diff=1e+30, tolerance=0.5)",)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_any_two_numbers_can_be_compared(left, right):
+    score = score_of([number("a", tolerance=1.0)], {"a": left}, {"a": right})
+    assert score.value == (1 if abs(left - right) <= 1 else 0) or abs(left - right) == pytest.approx(1)
+
+
+def test_types_count_and_null_is_a_value():
+    checks = (exact("a"), exact("b"), exact("c"))
+    score = score_of(checks, {"a": "1", "b": 2, "c": None}, {"a": 1, "b": 3, "c": {}})
+    assert score.value == 0
+    assert score.misses == (
+        "a (type mismatch: got string, expected number)",
+        "b (value mismatch)",
+        "c (value mismatch)",
+    )
+
+
+def test_true_is_not_1():
+    score = score_of([exact("a")], {"a": True}, {"a": 1})
+    assert score.misses == ("a (type mismatch: got boolean, expected number)",)
+
+
+def test_a_missing_required_field_is_a_miss():
+    score = score_of([exact("a"), exact("b")], {"b": 1}, {"a": 1, "b": 1})
+    assert score == Score(0.5, hits=("b",), misses=("a (required, missing)",), reasoning="1/2 fields matched")
+
+
+def test_a_missing_optional_field_weighs_nothing():
+    score = score_of([exact("a", required=False)], {}, {"a": 1})
+    assert score == Score(0.0, hits=("a: optional field missing",), reasoning="1/1 fields matched")
+
+
+def test_all_or_nothing_asks_only_for_no_misses():
+    checks = (exact("a"), exact("b", required=False))
+    assert score_of(checks, {"a": 1}, {"a": 1, "b": 2}, "all_or_nothing").value == 1
+    assert score_of(checks, {"a": 1, "b": 3}, {"a": 1, "b": 2}, "all_or_nothing").value == 0
+
+
+def test_four_hits_and_four_misses_are_shown_and_all_are_counted():
+    names = [f"f{index}" for index in range(12)]
+    expected = dict.fromkeys(names, 1)
+    candidate = {name: index % 2 for index, name in enumerate(names)}
+    score = score_of([exact(name) for name in names], candidate, expected)
+    assert score.hits == ("f1", "f3", "f5", "f7")
+    assert score.misses == tuple(f"f{index} (value mismatch)" for index in (0, 2, 4, 6))
+    assert score.reasoning == "6/12 fields matched"
+
+
+@pytest.mark.parametrize("answer", ["no json", "", "{'a': 1}", '{"a": 1} {"b": 2}', '{"a": NaN}', "5", "} {"])
+def test_an_answer_without_json_scores_0(answer):
+    score = score_of([exact("a")], answer, {"a": 1})
+    assert score == Score(0.0, misses=("Failed to parse candidate answer as JSON",))
+
+
+def test_an_answer_may_be_a_list():
+    assert parse_answer('```json\n[{"a":1},{"a":2}]\n```') == [{"a": 1}, {"a": 2}]
+    assert score_of([exact("[1].a")], [{"a": 1}, {"a": 2}], [{"a": 1}, {"a": 2}]).hits == ("[1].a",)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (),
+        (Message("assistant"),),
+        (Message("assistant", None),),
+        (Message("assistant", "plain text"),),
+        (Message("user", {"a": 1}),),
+    ],
+)
+def test_without_expected_data_the_score_is_0(messages):
+    score = score_fields(FieldAccuracyConfig((exact("a"),)), '{"a":1}', messages)
+    assert score == Score(0.0, misses=("No expected data found in expected_messages",))
+
+
+def test_the_last_assistant_message_with_content_is_expected():
+    messages = (Message("assistant", {"a": 1}), Message("assistant", '{"a": 2}'), Message("assistant", ""))
+    assert expected_data(messages) == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("a.b[1]", 2),
+        ("a.b.0", 1),
+        ("a[b][0]", 1),
+        ("n", None),
+        ("k.0", "zero"),
+        ("a.b[2]", ABSENT),
+        ("a.b.x", ABSENT),
+        ("n.x", ABSENT),
+        ("a.b[-1]", ABSENT),
+    ],
+)
+def test_paths_lead_through_mappings_and_lists(path, value):
+    assert read_path({"a": {"b": [1, 2]}, "n": None, "k": {"0": "zero"}}, path) == value
+
+
+@pytest.mark.parametrize(
+    ("candidate", "expected", "formats"),
+    [
+        ("15-JAN-2025", "2025-01-15", ()),
+        ("01/02/2025", "2025-02-01", ("DD/MM/YYYY",)),
+        ("13/02/2025", "2025-02-13", ()),
+        ("January 15, 2025 10:30", "2025-01-15T23:59:59", ()),
+    ],
+)
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Auckland"])
+def test_the_same_calendar_date_is_a_hit_in_every_time_zone(monkeypatch, candidate, expected, formats, zone):
+    monkeypatch.setenv("TZ", zone)
+    score = score_of([a_date("d", *formats)], {"d": candidate}, {"d": expected})
+    assert score == Score(1.0, hits=("d",), reasoning="1/1 fields matched")
+
+
+def test_a_time_with_an_offset_is_taken_to_utc():
+    score = score_of([a_date("d")], {"d": "2025-01-15T23:30:00-05:00"}, {"d": "2025-01-15"})
+    assert score.value == 0
+    assert score.misses == ("d (date mismatch: got 2025-01-16, expected 2025-01-15)",)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "expected", "miss"),
+    [
+        ("soon", "2025-01-15", "d (unparseable candidate date)"),
+        (5, "2025-01-15", "d (unparseable candidate date)"),
+        ("2025-01-15", "soon", "d (unparseable expected date)"),
+    ],
+)
+def test_what_is_no_date_is_a_miss(candidate, expected, miss):
+    assert score_of([a_date("d")], {"d": candidate}, {"d": expected}).misses == (miss,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2025-01-05",
+        "2025-1-5",
+        " 2025/01/05 ",
+        "2025/1/5 10:00",
+        "2025-01-05T10:00:00.123Z",
+        "2025-01-05 23:59",
+        "2025-01-06T01:00+02:00",
+        "Jan 5, 2025",
+        "jan. 5 2025",
+        "January  5, 2025",
+        "5 January 2025",
+        "05-JAN-2025",
+        "5 Jan 2025, 9:15 pm",
+        "01/05/2025",
+        "1-5-2025",
+        "01/05/2025 11:30:00 AM",
+    ],
+)
+def test_dates_are_read_in_many_spellings(text):
+    assert parse_date(text) == date(2025, 1, 5)
+
+
+@pytest.mark.parametrize("name", ["sep", "sept", "september", "SEP."])
+def test_september_has_many_names(name):
+    assert parse_date(f"{name} 3, 2025") == date(2025, 9, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "5", "2025", "2025-13-01", "2025-02-30", "31/31/2025", "01/02-2025", "Foo 5, 2025", "5 may"),
+        *("32 January 2025", "0001-01-01T00:00:00+05:00", "2025-01-15 and more", "٠١/٠٢/٢٠٢٥"),
+    ],
+)
+def test_other_texts_are_no_dates(text):
+    assert parse_date(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "formats", "expected"),
+    [
+        ("01/02/2025", (), date(2025, 1, 2)),
+        ("01/02/2025", ("MM/DD/YYYY",), date(2025, 1, 2)),
+        ("01/02/2025", ("DD/MM/YYYY", "MM/DD/YYYY"), date(2025, 1, 2)),
+        ("01/02/2025", ("YYYY-MM-DD",), date(2025, 1, 2)),
+        ("01-02-2025", ("YYYY-MM-DD", "dd-mm-yyyy"), date(2025, 2, 1)),
+        ("15/02/2025", ("MM/DD/YYYY",), date(2025, 2, 15)),
+        ("02/15/2025", ("DD/MM/YYYY",), date(2025, 2, 15)),
+    ],
+)
+def test_the_formats_decide_which_number_is_the_day(text, formats, expected):
+    assert parse_date(text, formats) == expected
+
+
+@given(st.dates(min_value=date(1000, 1, 1)))
+def test_every_date_is_read_back_from_every_spelling(day):
+    names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    month = names[day.month - 1]
+    for text in (day.isoformat(), f"{day:%Y/%m/%d}", f"{month} {day.day}, {day.year}", f"{day.day}-{month}-{day.year}"):
+        assert parse_date(text) == day
+    assert parse_date(f"{day:%m/%d/%Y}") == day
+    assert parse_date(f"{day:%d/%m/%Y}", ["DD/MM/YYYY"]) == day
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_date_or_none(text):
+    assert parse_date(text) is None or isinstance(parse_date(text), date)
+
+
+@given(st.text(max_size=40))
+def test_any_answer_can_be_scored(answer):
+    assert score_of([exact("a")], answer, {"a": 1}).value in (0.0, 1.0)
+
+
+def test_the_evaluator_scores_the_cases_answer():
+    case = EvalCase("c", "d", "/e", 1, "o", "q", (), (), expected_messages=(Message("assistant", {"a": 1}),))
+    context = EvaluationContext(case, Prompt("q"), '{"a":1}')
+    score = asyncio.run(FieldAccuracyEvaluator(FieldAccuracyConfig((exact("a"),))).evaluate(context))
+    assert score == Score(1.0, hits=("a",), reasoning="1/1 fields matched")

@@ -1,0 +1,135 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import EvaluatorServices
+from pytest_agentv.evaluators.grading import (
+    NO_JUDGEMENT,
+    feedback,
+    first_json_object,
+    has_score,
+    json_object,
+    read_judgement,
+    require_judge,
+)
+from pytest_agentv.models.scores import Score, clamp_score
+from pytest_agentv.models.text import trim
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+OBJECTS = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.text()))
+REPLIES = st.fixed_dictionaries(
+    {"score": st.floats() | st.integers() | JSON},
+    optional={"hits": JSON | st.lists(st.text()), "misses": JSON, "reasoning": JSON},
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score": 1}',
+        '  \ufeff{"score": 1}\n',
+        '```json\n{"score": 1}\n```',
+        'Here it is:\n```\n{ "score": 1 }\n```\nDone.',
+        'With {braces} and {"half: an object, then {"score": 1} and {"score": 0}',
+        '{"thought": {"score": 0}} {"score": 1}',
+        '[{"score": 1}, {"score": 0}]',
+        '{} {"score": NaN} {"score": 1}',
+    ],
+)
+def test_the_first_acceptable_object_is_found_wherever_it_stands(text: str) -> None:
+    assert first_json_object(text, has_score) == {"score": 1}
+
+
+@pytest.mark.parametrize("text", ["", "no", "{", '{"score": 1', "{'score': 1}", '{"result": {"score": 1}}', '"{}"'])
+def test_there_may_be_no_acceptable_object(text: str) -> None:
+    assert first_json_object(text, has_score) is None
+
+
+@given(st.text(alphabet=st.sampled_from('{}[]":,\\ \n1eE+-.aNIntrue')) | st.text())
+def test_no_text_makes_the_search_fail(text: str) -> None:
+    found = first_json_object(text, lambda _: True)
+    assert found is None or isinstance(found, dict)
+    assert json_object(text) is None or found is not None
+
+
+@pytest.mark.parametrize("text", ['{"a":' * 100_000, '{"a":[' * 100_000, "{" * 1_000_000, '{"a": 1' + "0" * 5000 + "}"])
+def test_hostile_texts_are_neither_errors_nor_slow(text: str) -> None:
+    assert first_json_object(text, has_score) is None
+    assert json_object(text) is None
+
+
+@given(st.text(alphabet="abc \n`:[]"), OBJECTS, st.text(alphabet="abc \n`:[]{}"))
+def test_an_object_amid_prose_is_found_as_it_was_written(before: str, written: dict[str, object], after: str) -> None:
+    assert first_json_object(before + json.dumps(written) + after, lambda _: True) == written
+
+
+@pytest.mark.scenario("Parse JSON evaluator response")
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        pytest.param(
+            '{"score":0.81,"hits":["a","b","c","d","e"],"misses":["  "," x "]}',
+            Score(0.81, hits=("a", "b", "c", "d"), misses=("x",)),
+            id="four trimmed hits and misses, the blank ones dropped before they are counted",
+        ),
+        pytest.param('{"score":1.2}', Score(1.0), id="clamped from above"),
+        pytest.param('{"score":-3}', Score(0.0), id="clamped from below"),
+        pytest.param('{"score":1' + "0" * 400 + "}", Score(1.0), id="clamped though too large for a float"),
+        pytest.param('{"score":0.6} and {"score":0.9}', Score(0.6), id="the first of two"),
+        pytest.param('Well:\n```json\n{"score":0.6}\n```\nBye', Score(0.6), id="fenced amid prose"),
+        pytest.param(
+            '{"score":0.9,"hits":"h","misses":[1,null,"m"],"reasoning":5}',
+            Score(0.9, misses=("m",)),
+            id="feedback of another shape is left out",
+        ),
+        pytest.param('{"score":1,"hits":null,"reasoning":"why"}', Score(1.0, reasoning="why"), id="reasoning"),
+    ],
+)
+def test_a_reply_becomes_a_score(reply: str, expected: Score) -> None:
+    assert read_judgement(reply) == expected
+
+
+@pytest.mark.scenario("LLM judge evaluation failure")
+@pytest.mark.scenario("Parse JSON evaluator response")
+@pytest.mark.parametrize(
+    "reply",
+    ["bad", "", '{"score":"0.9"}', '{"score":true}', '{"score":null}', '{"score":NaN}', '{"score":1e999}', "[0.9]"],
+)
+def test_a_reply_without_a_valid_object_scores_0_and_is_kept(reply: str) -> None:
+    assert read_judgement(reply) == Score(0.0, reasoning=NO_JUDGEMENT, raw_output=reply)
+    assert NO_JUDGEMENT == "The judge's reply holds no JSON object with a number as `score`."
+
+
+@given(REPLIES.map(json.dumps) | st.text())
+def test_scores_and_feedback_stay_within_their_bounds(reply: str) -> None:
+    score = read_judgement(reply)
+    assert 0.0 <= score.value <= 1.0
+    assert len(score.hits) <= 4
+    assert len(score.misses) <= 4
+    assert all(trim(entry) == entry != "" for entry in score.hits + score.misses)
+
+
+@given(JSON)
+def test_every_value_clamps_to_a_score(value: object) -> None:
+    assert 0.0 <= clamp_score(value) <= 1.0
+
+
+def test_feedback_has_no_limit_unless_one_is_given() -> None:
+    assert feedback(["a", " b ", "", 3, "c"]) == ("a", "b", "c")
+    assert feedback(["", "a", "b"], limit=1) == ("a",)
+
+
+def test_a_missing_judge_is_a_configuration_error_that_says_what_to_write() -> None:
+    with pytest.raises(EvaluatorError) as caught:
+        require_judge(EvaluatorServices(), "evaluator 'quality'")
+    assert caught.value.kind == "config"
+    assert str(caught.value) == (
+        "evaluator 'quality' has no judge to ask: write `judge_target: <name>` in the target's entry of "
+        "targets.yaml, where <name> is a target with a model"
+    )

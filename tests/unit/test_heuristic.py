@@ -1,0 +1,103 @@
+"""`heuristic`: ratios of keywords and signs of errors."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.heuristic import HeuristicEvaluator, error_sign, score_keywords
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.evaluator_configs import HeuristicConfig
+from pytest_agentv.models.scores import Score
+from pytest_agentv.prompts.prompt import Prompt
+
+
+def score_of(answer, hits=(), misses=()) -> Score:
+    return score_keywords(HeuristicConfig(tuple(hits), tuple(misses)), answer)
+
+
+@pytest.mark.scenario("Calculate hits score")
+def test_expected_keywords_are_hits_whatever_their_case():
+    score = score_of("We use PYTEST and mypy.", hits=["pytest", "MyPy", "ruff"])
+    assert score.value == pytest.approx(2 / 3)
+    assert score.hits == ("pytest", "MyPy")
+    assert score.details == {"hit_ratio": pytest.approx(2 / 3), "miss_ratio": 0.0, "has_error": False}
+    assert score.reasoning == "2/3 expected keywords found; missing: ruff"
+
+
+@pytest.mark.scenario("Calculate misses score")
+def test_forbidden_keywords_are_misses():
+    score = score_of("Use eval() on it.", hits=["use"], misses=["eval(", "exec("])
+    assert score.value == 0.5
+    assert (score.hits, score.misses) == (("use",), ("eval(",))
+    assert score.details == {"hit_ratio": 1.0, "miss_ratio": 0.5, "has_error": False}
+    assert score.reasoning == "1/1 expected keywords found; 1/2 forbidden keywords found"
+
+
+def test_without_keywords_the_score_is_1():
+    details = {"hit_ratio": 1.0, "miss_ratio": 0.0, "has_error": False}
+    assert score_of("x") == Score(1.0, reasoning="no keywords to look for", details=details)
+
+
+@pytest.mark.scenario("Error detection")
+def test_an_error_is_flagged_and_does_not_change_the_score():
+    answer = 'Oops:\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\nValueError: nope'
+    score = score_of(answer, hits=["oops"])
+    assert score.value == 1
+    assert score.details == {"hit_ratio": 1.0, "miss_ratio": 0.0, "has_error": True}
+    assert score.reasoning == (
+        "1/1 expected keywords found; the answer looks like an error: Traceback (most recent call last):"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "sign"),
+    [
+        ("ValueError: nope", "ValueError: nope"),
+        ("Error: no such file", "Error: no such file"),
+        ("text\n  error: expected ';'\nmore", "error: expected ';'"),
+        ("Uncaught TypeError: x is undefined", "Uncaught TypeError: x is undefined"),
+        ("java.io.IOException: closed", "java.io.IOException: closed"),
+        ('Exception in thread "main" x', 'Exception in thread "main" x'),
+        ("a\n    at run (/src/index.js:10:5)\n", "at run (/src/index.js:10:5)"),
+        ("a\n\tat com.acme.Main.run(Main.java:42)", "at com.acme.Main.run(Main.java:42)"),
+        ("fatal: not a git repository", "fatal: not a git repository"),
+        ("panic: nil dereference", "panic: nil dereference"),
+        ("thread 'main' panicked at src/main.rs:2:5:", "thread 'main' panicked at src/main.rs:2:5:"),
+        ("Segmentation fault (core dumped)", "Segmentation fault (core dumped)"),
+        ("Error: " + "x" * 200, "Error: " + "x" * 93 + "…"),
+    ],
+)
+def test_errors_of_programs_are_recognised(answer, sign):
+    assert error_sign(answer) == sign
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "All good.",
+        "Errors: none",
+        "**Error handling:** wrap it in try",
+        "The function raises ValueError: see the docs.",
+        "Error handling: use try",
+        "I cannot find an error here.",
+        "Meet me at noon (room 5:30)",
+    ],
+)
+def test_prose_about_errors_is_no_error(answer):
+    assert error_sign(answer) is None
+
+
+@given(st.text(), st.lists(st.text(min_size=1)), st.lists(st.text(min_size=1)))
+def test_the_score_is_the_hit_ratio_less_the_share_of_the_miss_ratio(answer, hits, misses):
+    score = score_of(answer, hits, misses)
+    assert score.value == score.details["hit_ratio"] * (1 - score.details["miss_ratio"])
+    assert 0 <= score.value <= 1
+
+
+def test_the_evaluator_reads_the_answer():
+    case = EvalCase("c", "d", "/e", 1, "o", "q", (), ())
+    evaluator = HeuristicEvaluator(HeuristicConfig(("yes",)))
+    assert asyncio.run(evaluator.evaluate(EvaluationContext(case, Prompt("q"), "Yes!"))).hits == ("yes",)

@@ -1,0 +1,169 @@
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.rubrics import NO_CHECKS, SYSTEM_PROMPT, RubricJudge, build_user_prompt, read_checks
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.evaluator_configs import LlmJudgeConfig, Rubric
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.traces import TraceSummary
+from pytest_agentv.prompts.prompt import Prompt
+
+RUBRICS = (
+    Rubric("a", "A d", weight=2.0),
+    Rubric("b", "B d", required=False),
+    Rubric("c", "C d", weight=1.5),
+)
+
+
+@dataclass
+class ScriptedJudge:
+    reply: str
+    name: str = "grader"
+
+    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
+        return self.reply
+
+
+def make_context(reference_answer: str = "", **changes: Any) -> EvaluationContext:
+    case = EvalCase(
+        eval_id="c1",
+        dataset="d",
+        path="/evals/d.eval.yaml",
+        line=3,
+        expected_outcome=" Outcome ",
+        question="raw",
+        messages=(),
+        input_messages=(),
+        reference_answer=reference_answer,
+    )
+    return EvaluationContext(case, Prompt(question=" Q "), " Answer ").replace(**changes)
+
+
+def reply(*checks: tuple[str, bool], overall: str = "sum") -> str:
+    listed = [{"id": name, "satisfied": satisfied, "reasoning": f"{name} because"} for name, satisfied in checks]
+    return json.dumps({"checks": listed, "overall_reasoning": overall})
+
+
+def test_the_prompt_lists_the_rubrics_after_the_case() -> None:
+    prompt = build_user_prompt(LlmJudgeConfig(prompt="ignored", rubrics=RUBRICS), make_context("Ref"))
+    sections, closing = prompt.rsplit("\n\n", 1)
+    assert sections == (
+        "[[ ## question ## ]]\n Q \n\n"
+        "[[ ## expected_outcome ## ]]\n Outcome \n\n"
+        "[[ ## reference_answer ## ]]\nRef\n\n"
+        "[[ ## candidate_answer ## ]]\n Answer \n\n"
+        "[[ ## rubrics ## ]]\n"
+        "- [a] (REQUIRED) (weight: 2): A d\n"
+        "- [b]: B d\n"
+        "- [c] (REQUIRED) (weight: 1.5): C d"
+    )
+    assert closing == "Check the candidate answer against every rubric of the list and reply with the JSON object."
+
+
+def test_a_blank_reference_answer_has_no_section() -> None:
+    assert "reference_answer" not in build_user_prompt(LlmJudgeConfig(rubrics=RUBRICS), make_context(" \n"))
+
+
+def test_the_trace_stands_before_the_rubrics_when_it_is_asked_for() -> None:
+    context = make_context(trace_summary=TraceSummary(0, (), {}, 0))
+    prompt = build_user_prompt(LlmJudgeConfig(rubrics=RUBRICS, include_trace=True), context)
+    names = [line[6:-6] for line in prompt.splitlines() if line.startswith("[[ ## ")]
+    assert names == ["question", "expected_outcome", "candidate_answer", "trace_summary", "rubrics"]
+
+
+def test_a_rubric_left_out_does_not_count_but_is_a_miss_and_fails_where_it_is_required() -> None:
+    score = read_checks(reply(("a", True), ("b", False)), RUBRICS)
+    assert score.value == pytest.approx(2 / 3)
+    assert score.verdict == "fail"
+    assert score.hits == ("[a] A d: a because",)
+    assert score.misses == ("[b] B d: b because", "[c] C d: not judged")
+    assert score.reasoning == "sum"
+
+
+def test_an_optional_rubric_left_out_does_not_fail() -> None:
+    score = read_checks(reply(("a", True), ("c", True)), RUBRICS)
+    assert (score.value, score.verdict, score.misses) == (1.0, "pass", ("[b] B d: not judged",))
+
+
+def test_a_required_rubric_that_is_not_satisfied_fails_and_unknown_ids_are_ignored() -> None:
+    score = read_checks(reply(("a", True), ("b", True), ("c", False), ("zz", False)), RUBRICS)
+    assert score.value == pytest.approx(3 / 4.5)
+    assert score.verdict == "fail"
+    assert score.misses == ("[c] C d: c because",)
+
+
+def test_an_optional_rubric_that_is_not_satisfied_leaves_the_verdict_to_the_score() -> None:
+    score = read_checks(reply(("a", True), ("b", False), ("c", True)), RUBRICS)
+    assert (round(score.value, 4), score.verdict) == (0.7778, "borderline")
+
+
+def test_no_checks_score_0() -> None:
+    score = read_checks(reply(), RUBRICS)
+    assert (score.value, score.verdict, score.hits) == (0.0, "fail", ())
+    assert score.misses == ("[a] A d: not judged", "[b] B d: not judged", "[c] C d: not judged")
+
+
+def test_of_two_checks_of_one_rubric_the_first_counts() -> None:
+    assert read_checks(reply(("a", True), ("a", False)), RUBRICS[:1]).value == 1.0
+
+
+def test_weights_of_0_score_0() -> None:
+    assert read_checks(reply(("a", True)), (Rubric("a", "A", weight=0.0),)).value == 0.0
+
+
+def test_there_is_no_limit_to_hits() -> None:
+    rubrics = tuple(Rubric(str(number), "d") for number in range(9))
+    assert len(read_checks(reply(*((str(number), True) for number in range(9))), rubrics).hits) == 9
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bad",
+        '{"checks": []}',
+        '{"checks": {}, "overall_reasoning": ""}',
+        '{"checks": [{"id": "a", "satisfied": true}], "overall_reasoning": ""}',
+        '{"checks": [{"id": "a", "satisfied": "yes", "reasoning": ""}], "overall_reasoning": ""}',
+        '{"checks": [{"id": 1, "satisfied": true, "reasoning": ""}], "overall_reasoning": ""}',
+        '{"checks": ["a"], "overall_reasoning": ""}',
+        '{"score": 1}',
+    ],
+)
+def test_an_unreadable_reply_scores_0_and_is_kept(text: str) -> None:
+    assert read_checks(text, RUBRICS) == Score(0.0, reasoning=NO_CHECKS, raw_output=text)
+    assert NO_CHECKS == (
+        "The judge's reply holds no JSON object with `checks` (each with `id`, `satisfied` and `reasoning`) "
+        "and `overall_reasoning`."
+    )
+
+
+def test_blank_reasons_leave_no_dangling_colon() -> None:
+    text = '{"checks": [{"id": "b", "satisfied": true, "reasoning": " "}], "overall_reasoning": ""}'
+    assert read_checks(text, RUBRICS[1:2]) == Score(1.0, hits=("[b] B d",), verdict="pass")
+
+
+def test_the_score_keeps_what_was_asked() -> None:
+    config = LlmJudgeConfig(rubrics=RUBRICS)
+    score = asyncio.run(RubricJudge(config, ScriptedJudge("bad")).evaluate(make_context()))
+    user_prompt = build_user_prompt(config, make_context())
+    assert score.request == {"user_prompt": user_prompt, "system_prompt": SYSTEM_PROMPT, "target": "grader"}
+    assert score.raw_output == "bad"
+
+
+IDS = st.sampled_from(["a", "b", "c", "zz"])
+
+
+@given(st.lists(st.tuples(IDS, st.booleans())), st.lists(st.builds(Rubric, IDS, st.just("d"), st.floats(0, 1e6))))
+def test_scores_stay_within_their_bounds_and_every_rubric_is_accounted_for(
+    checks: list[tuple[str, bool]], rubrics: list[Rubric]
+) -> None:
+    score = read_checks(reply(*checks), rubrics)
+    assert 0.0 <= score.value <= 1.0
+    assert len(score.hits) + len(score.misses) == len(rubrics)
