@@ -1,6 +1,6 @@
 """The result of a case: exactly one line of the results file."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
@@ -33,7 +33,7 @@ class EvalResult(Record):
     """ISO 8601, UTC, milliseconds."""
     eval_id: str
     dataset: str
-    conversation_id: str | None
+    conversation_id: str | None = field(default=None, kw_only=True)
     score: float
     hits: tuple[str, ...]
     misses: tuple[str, ...]
@@ -50,6 +50,8 @@ class EvalResult(Record):
     schema_version: int = SCHEMA_VERSION
     status: Status = "pass"
     threshold: float | None = None
+    threshold_source: str | None = None
+    """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
     attempts: int = 0
     """Provider calls made; 0 when none was reached."""
     execution_metrics: ExecutionMetrics | None = None

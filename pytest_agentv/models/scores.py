@@ -22,9 +22,9 @@ def verdict_of(score: float) -> Verdict:
 
 def clamp_score(value: object) -> float:
     """Return a number within 0..1; what is no finite number counts as 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         return 0.0
-    return min(1.0, max(0.0, float(value)))
+    return float(min(1.0, max(0.0, value)))  # clamped first: an int can be too large for a float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,9 @@ class EvaluatorResult(Record):
     name: str
     type: str
     score: float
-    weight: float | None
-    verdict: Verdict
+    weight: float | None = None
+    """None: it had none, as the members that a model combines."""
+    verdict: Verdict = "fail"
     hits: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
     reasoning: str | None = None

@@ -4,8 +4,14 @@ import json
 import math
 import re
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Final
 
 from pytest_agentv.models.base import Json
+
+_WHITE_SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+"""What JavaScript trims."""
 
 
 def compact_json(value: Json) -> str:
@@ -28,5 +34,12 @@ def format_number(value: float) -> str:
 
 def format_fixed(value: float, digits: int) -> str:
     """A number with fixed decimals, ties rounded away from zero: 0.125 gives 0.13."""
+    if not abs(value) < 1e21:
+        return format_number(value)
     step = Decimal(1).scaleb(-digits)
     return str(Decimal(value).quantize(step, rounding=ROUND_HALF_UP))
+
+
+def trim(text: str) -> str:
+    """Strip white space from both ends, byte order marks included, which `str.strip` leaves."""
+    return text.strip(_WHITE_SPACE)

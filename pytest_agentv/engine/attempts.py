@@ -1,0 +1,59 @@
+"""Calls a provider, again after a time-out."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import Record
+from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+
+_GRACE_SECONDS: Final = 10.0
+"""Providers keep the time limit themselves and need a moment to end their processes; this limit is the backstop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts(Record):
+    """What came of asking: a response, or the last attempt's error."""
+
+    count: int
+    """Calls made, the last one included."""
+    duration_ms: float
+    """Wall time of the last call."""
+    response: ProviderResponse | None = None
+    error: ProviderError | None = None
+
+
+async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_retries: int) -> Attempts:
+    """Call a provider; a call that timed out is repeated up to `max_retries` times, whatever the time-out's wording.
+
+    Any failure of the provider is handed back as a value. Source: decisions 26, "Timeout with retry".
+    """
+    while True:
+        started = time.perf_counter()
+        error: ProviderError
+        try:
+            response = await _invoke(provider, request)
+            return Attempts(request.attempt + 1, _milliseconds_since(started), response)
+        except ProviderError as failure:
+            error = failure
+        except Exception as failure:  # noqa: BLE001 - a provider of a plugin may raise anything; the run goes on
+            error = ProviderError(f"{type(failure).__name__}: {failure}", "crash")
+            error.__cause__ = failure
+        if error.kind != "timeout" or request.attempt >= max_retries:
+            return Attempts(request.attempt + 1, _milliseconds_since(started), error=error)
+        request = request.replace(attempt=request.attempt + 1)
+
+
+async def _invoke(provider: Provider, request: ProviderRequest) -> ProviderResponse:
+    limit = None if request.timeout_seconds is None else request.timeout_seconds + _GRACE_SECONDS
+    try:
+        async with asyncio.timeout(limit):
+            return await provider.invoke(request)
+    except TimeoutError as error:
+        raise ProviderError(str(error) or f"no answer within {request.timeout_seconds:g} s", "timeout") from error
+
+
+def _milliseconds_since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000

@@ -1,0 +1,170 @@
+"""Runs one case: prompt, call, trace, evaluators, score."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
+from pytest_agentv.engine.results import Answered, Asked, CaseIdentity, error_result, judged_result
+from pytest_agentv.engine.scoring import effective_threshold
+from pytest_agentv.engine.targets import ReadyTarget, TargetPool
+from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
+from pytest_agentv.errors import AgentvError, KindError, ProviderError
+from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorFactory, EvaluatorServices
+from pytest_agentv.evaluators.llm_judge import default_judge_spec
+from pytest_agentv.evaluators.registry import create_evaluator
+from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.evaluator_configs import EvaluatorSpec
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.prompts.build import build_prompt
+from pytest_agentv.providers.base import ProviderRequest, candidate_answer
+from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
+
+logger = logging.getLogger("pytest_agentv.engine")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseJob(Record):
+    """One case to run: plain data, so that it could be run elsewhere as well."""
+
+    identity: CaseIdentity
+    case: EvalCase
+    options: RunOptions
+    dump_qualifier: str | None = None
+    """Tells the case's dumps from those of another case with the same id."""
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        return self.options.timeout or None
+
+
+async def run_case(job: CaseJob, pool: TargetPool, evaluator_factories: Mapping[str, EvaluatorFactory]) -> EvalResult:
+    """Run a case; whatever breaks becomes part of the result. Only cancellation is raised."""
+    started = time.perf_counter()
+    try:
+        result = await _run(job, pool, evaluator_factories)
+    except AgentvError as error:
+        result = _setup_error(job, error)
+    return result.replace(duration_ms=round((time.perf_counter() - started) * 1000, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """All that is ready before the target is called."""
+
+    target: ReadyTarget
+    evaluators: tuple[tuple[EvaluatorSpec, Evaluator], ...]
+    asked: Asked
+
+
+async def _run(job: CaseJob, pool: TargetPool, factories: Mapping[str, EvaluatorFactory]) -> EvalResult:
+    prepared = await _prepare(job, pool, factories)
+    job = job.replace(identity=job.identity.replace(target=prepared.target.name))
+    request = ProviderRequest(
+        prepared.asked.prompt,
+        eval_id=job.case.eval_id,
+        guideline_paths=job.case.guideline_paths,
+        input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
+        timeout_seconds=job.timeout_seconds,
+    )
+    attempts = await invoke_with_retries(prepared.target.provider, request, job.options.max_retries)
+    try:
+        answered = _answered(attempts, job.options)
+    except KindError as error:
+        _dump_traces(job, pool, attempts.count, None)
+        message, asked = str(error), prepared.asked
+        return error_result(job.identity, "provider", error.kind, message, asked, attempts=attempts.count)
+    _dump_traces(job, pool, attempts.count, answered)
+    return (await _judged(job, prepared, answered, attempts)).replace(attempts=attempts.count)
+
+
+async def _prepare(job: CaseJob, pool: TargetPool, factories: Mapping[str, EvaluatorFactory]) -> _Prepared:
+    """Get everything ready that can fail before something is paid for."""
+    specs = (default_judge_spec(),) if job.case.evaluators is None else job.case.evaluators
+    target = await pool.prepare(job.case, job.identity.target, specs)
+    services = EvaluatorServices(target.judge, target.environment)
+    evaluators = tuple((spec, create_evaluator(spec, services, factories)) for spec in specs)
+    asked = Asked(build_prompt(job.case, target.provider.mode), target.kind, job.case.guideline_paths)
+    if job.options.dump_prompts is not None:
+        dump_prompt(
+            job.options.dump_prompts,
+            job.case.eval_id,
+            asked.prompt,
+            guideline_paths=job.case.guideline_paths,
+            masker=pool.masker,
+            qualifier=job.dump_qualifier,
+        )
+    return _Prepared(target, evaluators, asked)
+
+
+def _answered(attempts: Attempts, options: RunOptions) -> Answered:
+    if attempts.response is None:
+        raise attempts.error or ProviderError("the provider gave no response")
+    response = attempts.response
+    trace = extract_trace(response)
+    reported = validated_metrics(response)
+    for warning in reported.warnings:
+        logger.warning("%s", warning)
+    return Answered(
+        candidate_answer(response.output_messages),
+        response.output_messages,
+        trace,
+        summarize_trace(trace, reported),
+        execution_metrics(
+            reported, trace, exploration_tools=options.exploration_tools, measured_ms=attempts.duration_ms
+        ),
+        error=(response.error or "").strip() or None,
+    )
+
+
+async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempts: Attempts) -> EvalResult:
+    context = EvaluationContext(
+        case=job.case,
+        prompt=prepared.asked.prompt,
+        candidate_answer=answered.candidate_answer,
+        output_messages=answered.output_messages,
+        trace=answered.trace,
+        trace_summary=answered.summary,
+        metrics=answered.metrics,
+        attempt=attempts.count - 1,
+        timeout_seconds=job.timeout_seconds,
+    )
+    evaluations = [await run_evaluator(spec, evaluator, context) for spec, evaluator in prepared.evaluators]
+    return judged_result(
+        job.identity,
+        prepared.asked,
+        answered,
+        evaluations,
+        effective_threshold(job.options, job.case),
+        is_default_judge=job.case.evaluators is None,
+        dry_run=job.options.dry_run,
+        include_trace=job.options.include_trace,
+    )
+
+
+def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
+    """Write a file per attempt; only the last one can have a trace."""
+    folder = job.options.dump_traces
+    if folder is None:
+        return
+    for attempt in range(1, attempts + 1):
+        last = answered if attempt == attempts else None
+        dump_trace(
+            folder,
+            job.case.eval_id,
+            attempt=attempt,
+            target=job.identity.target,
+            trace=last.trace if last else None,
+            trace_summary=last.summary if last else None,
+            masker=pool.masker,
+            qualifier=job.dump_qualifier,
+        )
+
+
+def _setup_error(job: CaseJob, error: AgentvError) -> EvalResult:
+    kind = error.kind if isinstance(error, KindError) else "config"
+    return error_result(job.identity, "setup", kind, str(error), dry_run=job.options.dry_run)

@@ -1,0 +1,55 @@
+"""The target that judges: what evaluators ask when a model has to decide."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_agentv.engine.attempts import invoke_with_retries
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.models.evaluator_configs import CompositeConfig, EvaluatorSpec
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.targets import Target
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import Provider, ProviderRequest, candidate_answer
+
+_HONOURS_SYSTEM_PROMPT: Final = frozenset(
+    {"azure", "anthropic", "gemini", "openai", "litellm", "mock", "vscode", "vscode-insiders"}
+)
+"""Other kinds take one text: the judge's contract goes before its question there, or it would be lost."""
+
+
+class ProviderJudge:
+    """A judge that is a target."""
+
+    def __init__(self, target: Target, provider: Provider, options: RunOptions) -> None:
+        self.name = target.name
+        self._takes_system_prompt = target.kind in _HONOURS_SYSTEM_PROMPT
+        self._provider = provider
+        self._options = options
+
+    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
+        """Return the reply's text. Raises `EvaluatorError` when the target could not answer."""
+        question = user_prompt if self._takes_system_prompt else f"{system_prompt}\n\n{user_prompt}"
+        request = ProviderRequest(
+            Prompt(question),
+            eval_id=context.case.eval_id,
+            system_prompt=system_prompt if self._takes_system_prompt else None,
+            timeout_seconds=context.timeout_seconds,
+        )
+        attempts = await invoke_with_retries(self._provider, request, self._options.max_retries)
+        if attempts.response is None or attempts.response.error:
+            reason = attempts.error or (attempts.response and attempts.response.error)
+            kind = attempts.error.kind if attempts.error else "crash"
+            raise EvaluatorError(f"the judge {self.name!r} could not be asked: {reason}", kind)
+        return candidate_answer(attempts.response.output_messages)
+
+
+def needs_judge(specs: Sequence[EvaluatorSpec]) -> bool:
+    """Whether one of the evaluators, or of their members, asks a model."""
+    return any(_needs_judge(spec) for spec in specs)
+
+
+def _needs_judge(spec: EvaluatorSpec) -> bool:
+    if isinstance(spec.config, CompositeConfig):
+        return spec.config.aggregator.type == "llm_judge" or needs_judge(spec.config.evaluators)
+    return spec.type == "llm_judge"

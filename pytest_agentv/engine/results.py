@@ -1,0 +1,166 @@
+"""Builds the results of cases: judged ones and broken ones (agentv-formats 8.1 and 8.2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status
+from pytest_agentv.errors import ErrorKind, ErrorStage
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
+from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
+from pytest_agentv.prompts.prompt import Prompt
+
+AGENT_KINDS: Final = frozenset({"codex", "claude-code", "pi-coding-agent", "vscode", "vscode-insiders"})
+"""Kinds whose results record the request as `agent_provider_request`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseIdentity(Record):
+    """What names a case in the results file, known even of a case that cannot be loaded."""
+
+    eval_id: str
+    dataset: str
+    target: str
+    eval_file: str
+    line: int
+    node_id: str
+    run_id: str
+    conversation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Record):
+    """What was asked of the target, for the record."""
+
+    prompt: Prompt
+    kind: str
+    guideline_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Record):
+    """What the target gave back."""
+
+    candidate_answer: str
+    output_messages: tuple[Message, ...] | None = None
+    trace: tuple[TraceEvent, ...] | None = None
+    summary: TraceSummary | None = None
+    metrics: ExecutionMetrics | None = None
+    error: str | None = None
+    """The target answered, and said that something went wrong."""
+
+
+def judged_result(
+    identity: CaseIdentity,
+    asked: Asked,
+    answered: Answered,
+    evaluations: Sequence[EvaluatorResult],
+    threshold: Threshold,
+    *,
+    is_default_judge: bool,
+    dry_run: bool,
+    include_trace: bool,
+) -> EvalResult:
+    """Return the result of a case whose answer went through its evaluators.
+
+    An evaluator that could not judge makes the case an error, and so does a target that reports one: a score of 0
+    would read as a bad answer (decisions 7 and 35).
+    """
+    combined = _combined(evaluations, is_default_judge=is_default_judge)
+    broken = next((evaluation for evaluation in evaluations if evaluation.error), None)
+    error = answered.error or (broken.error if broken else None)
+    detail = None
+    status: Status = "pass" if dry_run else decide_status(combined.value, threshold.value)
+    if error is not None:
+        status = "error"
+        detail = ErrorDetail("provider", "crash") if answered.error else _evaluator_detail(broken)
+    return EvalResult(
+        **_identity_fields(identity),
+        score=combined.value,
+        hits=combined.hits,
+        misses=combined.misses,
+        candidate_answer=answered.candidate_answer,
+        reasoning=combined.reasoning,
+        **_request_field(asked),
+        evaluator_provider_request=evaluations[0].evaluator_provider_request if is_default_judge else None,
+        evaluator_results=None if is_default_judge and not error else tuple(evaluations),
+        trace_summary=answered.summary,
+        error=error,
+        error_detail=detail,
+        status=status,
+        threshold=threshold.value,
+        threshold_source=threshold.source,
+        execution_metrics=answered.metrics,
+        trace=answered.trace if include_trace else None,
+        dry_run=dry_run or None,
+    )
+
+
+def error_result(
+    identity: CaseIdentity,
+    stage: ErrorStage,
+    kind: ErrorKind,
+    message: str,
+    asked: Asked | None = None,
+    *,
+    attempts: int = 0,
+    dry_run: bool = False,
+) -> EvalResult:
+    """Return the result of a case that has no answer to judge."""
+    request = {} if asked is None else _request_field(asked, error=message)
+    return EvalResult(
+        **_identity_fields(identity),
+        score=0.0,
+        hits=(),
+        misses=(f"Error: {message}",),
+        candidate_answer=f"Error occurred: {message}",
+        **request,
+        error=message,
+        error_detail=ErrorDetail(stage, kind),
+        status="error",
+        attempts=attempts,
+        dry_run=dry_run or None,
+    )
+
+
+def _combined(evaluations: Sequence[EvaluatorResult], *, is_default_judge: bool) -> CombinedScore:
+    if is_default_judge:
+        only = evaluations[0]
+        return CombinedScore(only.score, only.hits, only.misses, only.reasoning)
+    return combine_scores(evaluations)
+
+
+def _evaluator_detail(broken: EvaluatorResult | None) -> ErrorDetail:
+    return ErrorDetail("evaluator", (broken.error_kind if broken else None) or "crash")
+
+
+def _identity_fields(identity: CaseIdentity) -> JsonObject:
+    return {
+        "timestamp": _now(),
+        "eval_id": identity.eval_id,
+        "dataset": identity.dataset,
+        "conversation_id": identity.conversation_id,
+        "target": identity.target,
+        "node_id": identity.node_id,
+        "run_id": identity.run_id,
+        "eval_file": identity.eval_file,
+        "line": identity.line,
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _request_field(asked: Asked, error: str | None = None) -> JsonObject:
+    prompt, paths = asked.prompt, list(asked.guideline_paths)
+    failed = {} if error is None else {"guideline_paths": paths, "error": error}
+    if asked.kind in AGENT_KINDS:
+        return {"agent_provider_request": {"question": prompt.question, "guideline_paths": paths} | failed}
+    if prompt.chat_prompt is not None:
+        return {"lm_provider_request": {"chat_prompt": [m.to_plain() for m in prompt.chat_prompt]} | failed}
+    return {"lm_provider_request": {"question": prompt.question, "guidelines": prompt.guidelines} | failed}

@@ -1,0 +1,67 @@
+"""From evaluators' scores to a case's score, and from that to pass or fail."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.options import DEFAULT_THRESHOLD, RunOptions
+from pytest_agentv.models.scores import EvaluatorResult, clamp_score
+
+ROUNDING_SLACK: Final = 1e-9
+"""Scores are means of floats: three times 0.8 may come out as 0.7999999999999999 and has reached 0.8."""
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedScore(Record):
+    """What all evaluators of a case say together."""
+
+    value: float
+    """0 to 1."""
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold(Record):
+    """The score from which a case passes."""
+
+    value: float
+    source: str
+    """Where it was set: `command line`, `case`, `file`, `ini` or `default`."""
+
+
+def combine_scores(results: Sequence[EvaluatorResult]) -> CombinedScore:
+    """Combine the results of a case's evaluators; the value is the weighted mean, 0 when all weights are 0.
+
+    A result without a weight weighs 1. Source: agentv-formats 6.10.
+    """
+    return CombinedScore(
+        _weighted_mean([(result.score, 1.0 if result.weight is None else result.weight) for result in results]),
+        hits=tuple(hit for result in results for hit in result.hits),
+        misses=tuple(miss for result in results for miss in result.misses),
+        reasoning=" | ".join(f"{result.name}: {result.reasoning}" for result in results if result.reasoning) or None,
+    )
+
+
+def decide_status(score: float, threshold: float) -> Literal["pass", "fail"]:
+    """Return `pass` when the score reaches the threshold; everything that asks whether a case passed asks here."""
+    return "pass" if score + ROUNDING_SLACK >= threshold else "fail"
+
+
+def effective_threshold(options: RunOptions, case: EvalCase) -> Threshold:
+    """Return the threshold of a case: command line, then case, file, ini file, default."""
+    if options.threshold is not None:
+        return Threshold(options.threshold, "command line")
+    if case.threshold is not None:
+        return Threshold(case.threshold, case.threshold_source or "case")
+    if options.ini_threshold is not None:
+        return Threshold(options.ini_threshold, "ini")
+    return Threshold(DEFAULT_THRESHOLD, "default")
+
+
+def _weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
+    total = sum(weight for _, weight in scores)
+    return clamp_score(sum(score * weight for score, weight in scores) / total) if total else 0.0

@@ -1,0 +1,174 @@
+"""Gets targets ready: finds, resolves and probes them once, and finds their judges."""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.engine.judging import ProviderJudge, needs_judge
+from pytest_agentv.errors import ProviderError, TargetError
+from pytest_agentv.evaluators.base import Judge
+from pytest_agentv.loading.environment import Environment, load_environment
+from pytest_agentv.loading.problems import Problem, join_problems
+from pytest_agentv.loading.target_definitions import TargetsFile
+from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.evaluator_configs import EvaluatorSpec
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.targets import Target
+from pytest_agentv.providers.base import Provider, ProviderFactory
+from pytest_agentv.providers.mock import dry_run_provider
+from pytest_agentv.providers.registry import create_provider
+
+DEFAULT_TARGET: Final = "default"
+
+JUDGING_KINDS: Final = frozenset({"azure", "anthropic", "gemini", "openai", "litellm", "mock"})
+"""Kinds that may judge their own answers when no `judge_target` is named (decisions 16)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyTarget:
+    """A target that can be called, and the judge that goes with it."""
+
+    name: str
+    kind: str
+    provider: Provider
+    judge: Judge | None
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders that searches end at."""
+
+    repo_root: Path
+    cwd: Path
+
+
+def choose_target(options: RunOptions, written: str | None) -> str:
+    """Return the name of a case's target: command line (unless `default`), then what the case or its file says.
+
+    Source: evaluation-2025-11, "Target Resolution"; decisions 14.
+    """
+    if options.target and options.target.strip() not in ("", DEFAULT_TARGET):
+        return options.target.strip()
+    return written or DEFAULT_TARGET
+
+
+class TargetPool:
+    """The targets of a run: each resolved once per eval folder, probed once, and closed at the end.
+
+    Used on the run's event loop only.
+    """
+
+    def __init__(
+        self,
+        options: RunOptions,
+        places: Places,
+        masker: Masker,
+        factories: Mapping[str, ProviderFactory],
+    ) -> None:
+        self.masker = masker
+        self.warnings: list[Problem] = []
+        """Of targets files; who shows them empties the list."""
+        self.stop_reason: str | None = None
+        """Set when a health check failed: the run ends (decisions 32)."""
+        self._options = options
+        self._places = places
+        self._factories = factories
+        self._files: dict[Path, TargetsFile] = {}
+        self._environments: dict[Path, Environment] = {}
+        self._targets: dict[tuple[Path, str], Target] = {}
+        self._providers: dict[tuple[Path, str], Provider] = {}
+        self._checks: dict[tuple[str | None, str], asyncio.Task[None]] = {}
+
+    async def prepare(self, case: EvalCase, name: str, specs: Sequence[EvaluatorSpec]) -> ReadyTarget:
+        """Get a case's target and judge ready, before anything is paid for.
+
+        Raises `TargetsError`, `TargetError`, or `ProviderError` when the target's health check fails.
+        """
+        eval_dir = Path(case.path).parent
+        file = self._targets_file(eval_dir)
+        environment = self._environment(eval_dir)
+        if self._options.dry_run:
+            return self._mocked(file, name, environment)
+        target = self._target(eval_dir, file, name)
+        judge = self._judge(eval_dir, file, target) if needs_judge(specs) else None
+        provider = self._provider(eval_dir, target)
+        await self._check(target, provider)
+        return ReadyTarget(target.name, target.kind, provider, judge, environment.variables)
+
+    async def close(self) -> None:
+        """Close all providers; one that cannot be closed does not keep the others open."""
+        await asyncio.gather(*(provider.close() for provider in self._providers.values()), return_exceptions=True)
+
+    def _targets_file(self, eval_dir: Path) -> TargetsFile:
+        path = find_targets_file(self._options.targets, eval_dir, self._places.repo_root, self._places.cwd)
+        if path not in self._files:
+            file = load_targets_file(path, extra_kinds=self._factories.keys())
+            if file.warnings and self._options.strict:
+                raise TargetError(join_problems(file.warnings))
+            self.warnings.extend(file.warnings)
+            self._files[path] = file
+        return self._files[path]
+
+    def _environment(self, eval_dir: Path) -> Environment:
+        if eval_dir not in self._environments:
+            environment = load_environment(eval_dir, self._places.repo_root, self._places.cwd, os.environ)
+            self.masker.add_environment(environment.variables)
+            self._environments[eval_dir] = environment
+        return self._environments[eval_dir]
+
+    def _target(self, eval_dir: Path, file: TargetsFile, name: str) -> Target:
+        key = (eval_dir, name)
+        if key not in self._targets:
+            environment = self._environment(eval_dir)
+            self._targets[key] = resolve_target(file, file.find(name), environment, eval_dir, self.masker)
+        return self._targets[key]
+
+    def _provider(self, eval_dir: Path, target: Target) -> Provider:
+        key = (eval_dir, target.name)
+        if key not in self._providers:
+            environment = self._environment(eval_dir)
+            if target.kind == "python":
+                _export(environment.dotenv)
+            self._providers[key] = create_provider(target, environment.variables, self._factories)
+        return self._providers[key]
+
+    def _judge(self, eval_dir: Path, file: TargetsFile, target: Target) -> Judge:
+        if target.judge_target is None and target.kind not in JUDGING_KINDS:
+            raise TargetError(
+                f"target {target.name!r} ({target.path}:{target.line}) would have to judge its own answers: "
+                f"give it a model as judge, `judge_target: <name of a target>`, or give the case evaluators "
+                f"that need no model"
+            )
+        judge = target if target.judge_target is None else self._target(eval_dir, file, target.judge_target)
+        return ProviderJudge(judge, self._provider(eval_dir, judge), self._options)
+
+    def _mocked(self, file: TargetsFile, name: str, environment: Environment) -> ReadyTarget:
+        definition = file.find(name)
+        delays = (self._options.dry_run_delay, self._options.dry_run_delay_min, self._options.dry_run_delay_max)
+        provider = dry_run_provider(*delays)
+        mock = Target(f"{definition.name}-dry-run", "mock", {})
+        judge = ProviderJudge(mock, provider, self._options)
+        return ReadyTarget(mock.name, mock.kind, provider, judge, environment.variables)
+
+    async def _check(self, target: Target, provider: Provider) -> None:
+        key = (target.path, target.name)
+        if key not in self._checks:
+            self._checks[key] = asyncio.create_task(provider.check())
+        try:
+            # A cancelled case must not cancel the probe that others wait for.
+            await asyncio.shield(self._checks[key])
+        except ProviderError as error:
+            self.stop_reason = str(error)
+            raise
+
+
+def _export(dotenv: Mapping[str, str]) -> None:
+    """Show the variables of `.env` to agents that run in this process and read `os.environ`."""
+    for name, value in dotenv.items():
+        os.environ.setdefault(name, value)

@@ -1,0 +1,216 @@
+"""What a response tells of the way to the answer: its trace, the trace's summary, and checked metrics."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+from pytest_agentv.errors import ProviderError, locate
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceEventType, TraceSummary
+from pytest_agentv.providers.base import ProviderResponse
+
+EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedMetrics(Record):
+    """The metrics of a response that make sense, and a text for each that does not."""
+
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    """US dollars."""
+    duration_ms: float | None = None
+    tool_durations: dict[str, tuple[float, ...]] | None = None
+    """Milliseconds of each call, by tool."""
+    warnings: tuple[str, ...] = ()
+
+
+def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
+    """Return the trace of a response; None when there is neither a trace nor a message.
+
+    The provider's own trace comes first, then the file it named, then the tool calls of its messages.
+    Raises `ProviderError` (kind `config`) when that file holds no trace.
+    Source: evaluation-2026-01, "Explicit trace takes precedence" and "Trace extraction maps tool call fields".
+    """
+    if response.trace is not None:
+        return response.trace
+    if response.trace_ref is not None:
+        return read_trace(Path(response.trace_ref))
+    if response.output_messages is not None:
+        return tuple(_call_event(message, call) for message, call in _tool_calls(response.output_messages))
+    return None
+
+
+def read_trace(path: Path) -> tuple[TraceEvent, ...]:
+    """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`)."""
+    try:
+        text = path.read_text("utf-8-sig", errors="replace")
+    except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character
+        reason = getattr(error, "strerror", None) or error
+        raise ProviderError(f"{locate(path, None)}: cannot read this trace file: {reason}", "config") from error
+    return tuple(_parse_event(where, value) for where, value in _raw_events(path, text))
+
+
+def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetrics) -> TraceSummary | None:
+    """Count what happened; None when there is neither a trace nor a metric.
+
+    Every event counts, so that tool calls taken from messages count one each.
+    Source: evaluation-2026-01, "TraceSummary computation" and "TraceSummary from outputMessages".
+    """
+    reported = (metrics.token_usage, metrics.cost_usd, metrics.duration_ms)
+    if events is None and reported == (None, None, None):
+        return None
+    calls = Counter(name for name in _called_tools(events or ()) if name is not None)
+    return TraceSummary(
+        event_count=len(events or ()),
+        tool_names=tuple(sorted(calls)),
+        tool_calls_by_name=dict(calls),
+        error_count=sum(event.type == "error" for event in events or ()),
+        token_usage=metrics.token_usage,
+        cost_usd=metrics.cost_usd,
+        duration_ms=metrics.duration_ms,
+    )
+
+
+def validated_metrics(response: ProviderResponse) -> ReportedMetrics:
+    """Return the metrics of a response; a negative, infinite or non-number value is left out with a warning.
+
+    Source: evaluation-2026-01, "Metrics schema validation".
+    """
+    warnings: list[str] = []
+    return ReportedMetrics(
+        token_usage=_checked_usage(response.token_usage, warnings),
+        cost_usd=_checked("cost_usd", response.cost_usd, warnings),
+        duration_ms=_checked("duration_ms", response.duration_ms, warnings),
+        tool_durations=_tool_durations(response.output_messages or (), warnings) or None,
+        warnings=tuple(warnings),
+    )
+
+
+def execution_metrics(
+    metrics: ReportedMetrics,
+    events: Sequence[TraceEvent] | None,
+    *,
+    exploration_tools: Sequence[str],
+    measured_ms: float | None = None,
+) -> ExecutionMetrics | None:
+    """Return what the answer cost; None when nothing is known.
+
+    Args:
+        metrics: What the provider reported.
+        events: The trace; its tool calls are what ratios refer to.
+        exploration_tools: Names of the tools that explore, by default those of the run options.
+        measured_ms: Wall time of the call in milliseconds, for a provider that reported no duration.
+    """
+    tools = _called_tools(events or ())
+    usage = metrics.token_usage
+    known = ExecutionMetrics(
+        token_usage=usage,
+        cost_usd=metrics.cost_usd,
+        duration_ms=measured_ms if metrics.duration_ms is None else metrics.duration_ms,
+        tool_durations=metrics.tool_durations,
+        exploration_ratio=sum(tool in exploration_tools for tool in tools) / len(tools) if tools else None,
+        tokens_per_tool=usage.output / len(tools) if usage and tools else None,
+    )
+    return known if known != ExecutionMetrics() else None
+
+
+def _tool_calls(messages: Sequence[Message]) -> Iterator[tuple[Message, ToolCall]]:
+    return ((message, call) for message in messages for call in message.tool_calls)
+
+
+def _called_tools(events: Sequence[TraceEvent]) -> list[str | None]:
+    return [event.name for event in events if event.type == "tool_call"]
+
+
+def _call_event(message: Message, call: ToolCall) -> TraceEvent:
+    return TraceEvent(
+        "tool_call",
+        timestamp=call.timestamp or message.timestamp,
+        id=call.id,
+        name=call.tool,
+        input=call.input,
+        output=call.output,
+    )
+
+
+def _raw_events(path: Path, text: str) -> Iterator[tuple[str, Json]]:
+    """Yield each event of a trace file with the place to name when something is wrong with it."""
+    if text.lstrip().startswith("["):
+        events = _parse_json(path, text, first_line=1)
+        yield from ((f"{locate(path, None)}: [{index}]", event) for index, event in enumerate(events))
+        return
+    # Not splitlines: it also splits at separators that JSON allows within strings.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield locate(path, number), _parse_json(path, line, first_line=number)
+
+
+def _parse_json(path: Path, text: str, first_line: int) -> Json:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = locate(path, first_line + error.lineno - 1)
+        message = (
+            f"{where}: a trace file holds a JSON list of events, or one event per line; this is neither: {error.msg}"
+        )
+        raise ProviderError(message, "config") from error
+
+
+def _parse_event(where: str, value: Json) -> TraceEvent:
+    if not isinstance(value, dict):
+        raise ProviderError(f"{where}: an event is a JSON object, not {compact_json(value)[:80]}", "config")
+    kind = value.get("type")
+    if kind not in EVENT_TYPES:
+        hint = did_you_mean(str(kind), EVENT_TYPES)
+        known = ", ".join(EVENT_TYPES)
+        message = f"{where}: an event has the type {kind!r}: expected one of {known}{f' ({hint})' if hint else ''}"
+        raise ProviderError(message, "config")
+    texts = {key: value[key] for key in ("timestamp", "id", "name", "text") if isinstance(value.get(key), str)}
+    return TraceEvent(
+        kind,
+        **texts,
+        input=value.get("input", ABSENT),
+        output=value.get("output", ABSENT),
+        metadata=_object(value.get("metadata")),
+    )
+
+
+def _object(value: Json) -> JsonObject | None:
+    return value if isinstance(value, dict) else None
+
+
+def _checked(name: str, value: float | None, warnings: list[str]) -> float | None:
+    # Types are checked at run time too: Python targets and plugins hand on what they like.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is None or (is_number and 0 <= value <= sys.float_info.max):
+        return value
+    warnings.append(f"{name} is {value!r} and was left out: expected a finite number of 0 or more")
+    return None
+
+
+def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage | None:
+    if usage is None:
+        return None
+    tokens_in = _checked("token_usage.input", usage.input, warnings)
+    tokens_out = _checked("token_usage.output", usage.output, warnings)
+    cached = _checked("token_usage.cached", usage.cached, warnings)
+    if tokens_in is None or tokens_out is None:
+        return None
+    return TokenUsage(tokens_in, tokens_out, cached)
+
+
+def _tool_durations(messages: Sequence[Message], warnings: list[str]) -> dict[str, tuple[float, ...]]:
+    durations: dict[str, list[float]] = {}
+    for _, call in _tool_calls(messages):
+        duration = _checked(f"duration_ms of the tool {call.tool!r}", call.duration_ms, warnings)
+        if duration is not None:
+            durations.setdefault(call.tool, []).append(duration)
+    return {tool: tuple(values) for tool, values in durations.items()}
