@@ -1,0 +1,97 @@
+"""The hooks that only a run with eval files needs: registered when the first one is collected."""
+
+from collections import Counter
+from collections.abc import Generator
+
+import pytest
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.eval_session import EvalSession
+from pytest_agentv.session.items import EvalItem
+from pytest_agentv.session.outcomes import EvalErrored
+from pytest_agentv.session.terminal import RunReporter
+
+_NAME = "agentv-session"
+
+
+def participate(config: pytest.Config) -> EvalSession:
+    """Return the run's session, and take part in the run from now on. Raises `pytest.UsageError` for bad ini values."""
+    session = EvalSession.of(config)
+    if not config.pluginmanager.has_plugin(_NAME):
+        config.pluginmanager.register(SessionHooks(session), _NAME)
+        if not hasattr(config, "workerinput"):
+            RunReporter.register(config, session.identity, session.options)
+    return session
+
+
+class SessionHooks:
+    """Selects, annotates and finishes the run's eval items."""
+
+    def __init__(self, session: EvalSession) -> None:
+        self._session = session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        cases = [item for item in items if isinstance(item, EvalItem)]
+        counts = Counter(item.entry.eval_id for item in cases)
+        self._session.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
+        wanted = self._session.options.eval_id
+        if wanted:
+            selected = [item for item in cases if item.entry.eval_id in wanted]
+            deselected = [item for item in items if item not in set(selected)]
+            config.hook.pytest_deselected(items=deselected)
+            items[:] = selected
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if isinstance(item, EvalItem):
+            if call.excinfo is not None and isinstance(call.excinfo.value, EvalErrored):
+                report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
+            if item.result is not None:
+                _annotate(item, item.result, report)
+        return report
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._session.finish()
+        error = self._session.write_error
+        if error is None:
+            return
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["agentv_write_error"] = error
+        else:
+            RunReporter.register(session.config, self._session.identity, self._session.options).report_loss(error)
+
+    def pytest_unconfigure(self) -> None:
+        self._session.finish()  # a run that broke off before its session began to end
+
+
+def _annotate(item: EvalItem, result: EvalResult, report: pytest.TestReport) -> None:
+    """Give the case's own time to the phase that shows it, and its figures to JUnit and other reporters.
+
+    A case runs while its item is set up; what is shown as the call's duration is what the case took.
+    """
+    took = (result.duration_ms or 0) / 1000
+    if report.when == "setup" and report.passed:
+        report.duration = max(0.0, report.duration - took)
+    elif report.when == "call":
+        report.duration += took
+    if report.when == "setup":
+        item.user_properties.extend(_properties(result))
+        report.user_properties = list(item.user_properties)
+
+
+def _properties(result: EvalResult) -> list[tuple[str, object]]:
+    """Scalars only: anything else ends an xdist session."""
+    metrics = result.execution_metrics
+    figures: dict[str, object] = {
+        "agentv_status": result.status,
+        "agentv_score": result.score,
+        "agentv_threshold": result.threshold,
+        "agentv_target": result.target,
+        "agentv_attempts": result.attempts,
+        "agentv_cost_usd": metrics.cost_usd if metrics else None,
+    }
+    return [(name, value) for name, value in figures.items() if value is not None]

@@ -1,0 +1,99 @@
+"""The run options as pytest flags and ini keys."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.models.options import (
+    DEFAULT_EVAL_GLOBS,
+    DEFAULT_EXPLORATION_TOOLS,
+    RUN_OPTIONS,
+    RunOption,
+    RunOptions,
+    parse_bool,
+)
+
+PREFIX = "agentv"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare `--agentv-*` and the ini keys `agentv_*`."""
+    group = parser.getgroup("agentv", "evaluations (pytest-agentv)")
+    for option in RUN_OPTIONS:
+        flags = [f"--{PREFIX}-{name}" for name in (option.name, *option.aliases)]
+        group.addoption(*flags, dest=f"{PREFIX}_{option.dest}", help=option.help, **_flag_arguments(option))
+        if option.ini:
+            parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
+    parser.addini(
+        "agentv_files", "Globs of files that are eval files wherever they lie.", "args", list(DEFAULT_EVAL_GLOBS)
+    )
+    parser.addini(
+        "agentv_exploration_tools",
+        "Names of tools that only look around, for the exploration ratio.",
+        "args",
+        list(DEFAULT_EXPLORATION_TOOLS),
+    )
+
+
+def run_options(config: pytest.Config) -> RunOptions:
+    """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
+    values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
+    cwd = config.invocation_params.dir
+    for name in ("targets", "out", "dump_prompts", "dump_traces"):
+        values[name] = None if values[name] is None else cwd / values[name]
+    from_flag = config.getoption("agentv_threshold")
+    return RunOptions(
+        **{
+            **values,
+            "eval_id": tuple(values["eval_id"] or ()),
+            "threshold": from_flag,
+            "ini_threshold": values["threshold"] if from_flag is None else None,
+            "exploration_tools": tuple(config.getini("agentv_exploration_tools")),
+        }
+    )
+
+
+def _flag_arguments(option: RunOption) -> dict[str, Any]:
+    # The default is None throughout, so that a flag that was not given can be told from one that was.
+    if option.is_flag:
+        return {"action": "store_true", "default": None}
+    arguments: dict[str, Any] = {"default": None, "metavar": option.metavar, "type": _argparse_type(option.parse)}
+    if option.repeatable:
+        return arguments | {"action": "append"}
+    if option.optional_value is not None:
+        return arguments | {"nargs": "?", "const": option.optional_value}
+    return arguments
+
+
+def _argparse_type(parse: Callable[[str], object]) -> Callable[[str], object]:
+    def parse_or_explain(text: str) -> object:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse_or_explain
+
+
+def _value(config: pytest.Config, option: RunOption) -> Any:
+    name = f"{PREFIX}_{option.dest}"
+    given = config.getoption(name)
+    if given is not None:
+        return given
+    written = config.getini(name) if option.ini else None
+    if written is None or not str(written).strip():
+        return option.default if not option.is_flag else False
+    try:
+        value = parse_bool(str(written)) if option.is_flag else option.parse(str(written))
+    except ValueError as error:
+        raise pytest.UsageError(f"{_ini_name(config)}: {name}: {error}") from None
+    if isinstance(value, Path) and config.inipath is not None:
+        return config.inipath.parent / value  # what a project writes down does not depend on where pytest is started
+    return value
+
+
+def _ini_name(config: pytest.Config) -> str:
+    return str(config.inipath or "the ini file")

@@ -1,0 +1,23 @@
+"""What an eval item raises, and how it looks."""
+
+import warnings
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.problems import Problem
+
+
+class EvalFailed(AssertionError):
+    """The score is below the threshold; the text is the readable account of it."""
+
+
+class EvalErrored(AgentvError):
+    """The case could not be judged; the text says where and why it broke."""
+
+
+class AgentvWarning(UserWarning):
+    """Something in an eval, targets or config file that is likely a mistake."""
+
+
+def show_warning(problem: Problem) -> None:
+    """Hand a problem to pytest's warnings summary, at its place in the file."""
+    warnings.warn_explicit(str(problem), AgentvWarning, str(problem.path), problem.line or 1)

@@ -1,0 +1,101 @@
+"""What a run says at its end, and its exit code: in the one process that owns the terminal."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.readers import iter_results
+from pytest_agentv.reporting.summary import SummaryLine, summary_lines
+from pytest_agentv.session.identity import RunIdentity, send_to_worker
+
+_MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
+    "error": {"red": True, "bold": True},
+    "fail": {"red": True},
+    "pass": {"green": True},
+    "warning": {"yellow": True},
+    "heading": {"bold": True},
+}
+
+
+class RunReporter:
+    """Prints the summary of a run from its lines in the results file: one source of truth, with workers or without."""
+
+    NAME: Final = "agentv-reporter"
+
+    def __init__(self, identity: RunIdentity, options: RunOptions) -> None:
+        self._identity = identity
+        self._options = options
+        self._started = time.perf_counter()
+        self._write_errors: list[str] = []
+
+    @classmethod
+    def register(cls, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> "RunReporter":
+        """Return the run's reporter, registered as a plugin of its own."""
+        reporter = config.pluginmanager.get_plugin(cls.NAME)
+        if not isinstance(reporter, cls):
+            reporter = cls(identity, options)
+            config.pluginmanager.register(reporter, cls.NAME)
+        return reporter
+
+    def configure_worker(self, node: Any) -> None:
+        send_to_worker(self._identity, node)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        error = getattr(node, "workeroutput", {}).get("agentv_write_error")
+        if error is not None:
+            self.report_loss(error)
+
+    def report_loss(self, error: str) -> None:
+        """Learn that results could not be written."""
+        self._write_errors.append(error)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._write_errors and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        results, problems = self._read()
+        if not results and not self._write_errors:
+            return
+        elapsed = (time.perf_counter() - self._started) * 1000
+        path = self._identity.results_path
+        for line in summary_lines(results, results_path=path, dry_run=self._options.dry_run, elapsed_ms=elapsed):
+            _print(terminalreporter, line)
+        for problem in problems:
+            terminalreporter.write_line(str(problem), yellow=True)
+        for text in dict.fromkeys(self._write_errors):
+            terminalreporter.write_line(f"Results were lost: {text}", red=True, bold=True)
+
+    def _read(self) -> tuple[list[EvalResult], list[Problem]]:
+        """Read the run's results, the last one of each item: an item that is rerun has several."""
+        latest: dict[str, EvalResult] = {}
+        problems: list[Problem] = []
+        for entry in self._entries():
+            if isinstance(entry, Problem):
+                problems.append(entry)
+                continue
+            result = EvalResult.from_plain(entry)
+            latest[result.node_id or result.eval_id] = result
+        return list(latest.values()), problems
+
+    def _entries(self) -> Iterator[Mapping[str, Any] | Problem]:
+        if self._identity.results_path.is_file():
+            try:
+                yield from iter_results(self._identity.results_path, self._identity.run_id)
+            except AgentvError as error:
+                yield Problem(self._identity.results_path, None, "", str(error))
+
+
+def _print(reporter: pytest.TerminalReporter, line: SummaryLine) -> None:
+    if line.style == "title":
+        reporter.write_sep("=", line.text)
+    else:
+        reporter.write_line(line.text, **_MARKUP.get(line.style, {}))

@@ -1,0 +1,184 @@
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.errors import SourceError
+from pytest_agentv.loading.source import read_jsonl, read_yaml
+from pytest_agentv.loading.yaml_values import build_yaml, plain_value
+
+HERE = Path("cases.yaml")
+
+
+def value_of(text: str) -> object:
+    return build_yaml(HERE, text, 2)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", "yes"),
+        ("no", "no"),
+        ("on", "on"),
+        ("off", "off"),
+        ("2025-01-15", "2025-01-15"),
+        ("2025-01-15T10:00:00Z", "2025-01-15T10:00:00Z"),
+        ("010", 10),
+        ("0o10", 8),
+        ("0x1F", 31),
+        ("0b11", "0b11"),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("1e3", 1000),
+        (".5", 0.5),
+        ("1.", 1),
+        ("+1", 1),
+        ("-7", -7),
+        ("true", True),
+        ("True", True),
+        ("TRUE", True),
+        ("tRUE", "tRUE"),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("-", "-"),
+        (".", "."),
+        ("١٢", "١٢"),
+        ("-.inf", float("-inf")),
+    ],
+)
+def test_plain_scalars_have_the_values_of_yaml_1_2(text: str, value: object) -> None:
+    assert plain_value(text) == value
+    assert type(plain_value(text)) is type(value) or isinstance(value, int)
+
+
+def test_a_number_of_more_digits_than_python_converts_is_a_float() -> None:
+    assert plain_value("9" * 5000) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: 'yes'\nb: \"1\"", {"a": "yes", "b": "1"}),
+        ("1: a\ntrue: b\nnull: c\n1.5: d", {"1": "a", "true": "b", "": "c", "1.5": "d"}),
+        ("base: &b {x: 1, y: 2}\nc: {<<: *b, y: 3}", {"base": {"x": 1, "y": 2}, "c": {"x": 1, "y": 3}}),
+        (
+            "a: &a {x: 1}\nb: &b {x: 2, z: 3}\nc:\n  <<: [*a, *b]",
+            {
+                "a": {"x": 1},
+                "b": {"x": 2, "z": 3},
+                "c": {"x": 1, "z": 3},
+            },
+        ),
+        ("'<<': q", {"<<": "q"}),
+        ("a: !foo bar\nb: !!str 5\nc: ! 5\nd: !!int '3'", {"a": "bar", "b": "5", "c": "5", "d": 3}),
+        ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
+        ("a: &x hi\nb: *x", {"a": "hi", "b": "hi"}),
+        ("", None),
+        ("# only a comment\n", None),
+        ("a: |\n  two\n  lines\n", {"a": "two\nlines\n"}),
+    ],
+)
+def test_documents_become_plain_values(text: str, value: object) -> None:
+    assert value_of(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: 2\na: 3", "cases.yaml:3: duplicate key 'a', first on line 1"),
+        ("x:\n  - {k: 1, k: 2}", "cases.yaml:2: duplicate key 'k', first on line 2"),
+        ("1: a\n'1': b", "cases.yaml:2: duplicate key '1', first on line 1"),
+        ("a: 1\n---\nb: 2", "cases.yaml:2: a second document starts here; expected one document in the file"),
+        ("a: &x [*x]", "cases.yaml:1: the alias *x refers to the value that it is part of"),
+        ("a: *nowhere", "cases.yaml:1: the alias *nowhere has no anchor &nowhere before it"),
+        ("<<: 3", "cases.yaml:1: a merge key `<<` takes a mapping or a list of mappings"),
+        ("? [1]\n: 2", "cases.yaml:1: a key must be a plain value, not a mapping or a list"),
+        ("a: !!int x", "cases.yaml:1: 'x' is no !!int"),
+    ],
+)
+def test_faults_are_told_with_their_line(text: str, message: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        value_of(text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", ["a: [1\nb: 2", "\ta: 1", "a: b: c", "- a\nb: 1", "a: \x01"])
+def test_a_syntax_error_is_told_as_invalid_yaml(text: str) -> None:
+    with pytest.raises(SourceError, match=r"^cases\.yaml(:\d+)?: invalid YAML: "):
+        value_of(text)
+
+
+def test_aliases_of_aliases_cannot_fill_the_memory() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    with pytest.raises(SourceError, match=r"the aliases up to here stand for more than a million values"):
+        value_of("\n".join(lines))
+
+
+def test_nesting_deeper_than_python_follows_is_an_error() -> None:
+    with pytest.raises(SourceError):
+        value_of("[" * 5000 + "]" * 5000)
+
+
+def test_lines_of_values_are_known_at_every_depth(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("# head\nevalcases:\n  - id: a\n    evaluators:\n      - name: n\n        type: t\n  - id: b\n")
+    source = read_yaml(path)
+    assert source.line_of(("evalcases",)) == 2
+    assert source.line_of(("evalcases", 1)) == 7
+    assert source.line_of(("evalcases", 0, "evaluators", 0, "type")) == 6
+    assert source.line_of(("evalcases", 0, "evaluators", 0, "missing", 3)) == 5
+    assert source.line_of(("nowhere",)) == 2
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"\xef\xbb\xbfa: 1")
+    assert read_yaml(path).value == {"a": 1}
+
+
+def test_a_file_that_is_not_utf_8_is_an_error_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"a: 1\nb: \xff")
+    with pytest.raises(SourceError) as caught:
+        read_yaml(path)
+    assert str(caught.value) == f"{path}:2: is not UTF-8: byte 0xff"
+
+
+def test_a_missing_file_is_an_error_with_its_path(tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as caught:
+        read_yaml(tmp_path / "no.yaml")
+    assert str(caught.value) == f"{tmp_path / 'no.yaml'}: cannot be read: No such file or directory"
+
+
+def test_jsonl_keeps_physical_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"id": "a\u2028b"}\n\n{"id": "c"}\n')
+    source = read_jsonl(path)
+    assert source.value == [{"id": "a\u2028b"}, {"id": "c"}]
+    assert [source.line_of((0, "id")), source.line_of((1,))] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "invalid JSON: Expecting property name enclosed in double quotes (column 2)"),
+        ("[1]", "expected a JSON object, got [1]"),
+        ('{"a": NaN}', "invalid JSON: NaN is no JSON number"),
+    ],
+)
+def test_a_bad_jsonl_line_is_told_with_its_line(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(f'{{"id": "a"}}\n\n{line}\n')
+    with pytest.raises(SourceError) as caught:
+        read_jsonl(path)
+    assert str(caught.value) == f"{path}:3: {message}"
+
+
+@given(st.text())
+def test_any_text_is_a_value_or_a_source_error(text: str) -> None:
+    with contextlib.suppress(SourceError):
+        value_of(text)
