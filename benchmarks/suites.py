@@ -1,0 +1,82 @@
+"""Writes the folders that the benchmarks run in: no-op functions, and the same number of eval cases."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+EVALUATOR = {"name": "h", "type": "heuristic", "hits": ["hello"]}
+
+TARGETS = """\
+targets:
+  - {name: default, provider: mock, response: "hello"}
+"""
+
+YAML_HEADER = """\
+execution:
+  evaluators:
+    - {name: h, type: heuristic, hits: [hello]}
+evalcases:
+"""
+
+YAML_CASE = """\
+  - id: case-{number:05}
+    expected_outcome: The answer greets customer {number}
+    input_messages:
+      - role: user
+        content: Say hello to customer {number}
+"""
+
+FUNCTIONS = """\
+import pytest
+
+@pytest.mark.parametrize("number", range({cases}))
+def test_nothing(number):
+    pass
+"""
+
+
+def write_functions(folder: Path, cases: int) -> Path:
+    """One file with a no-op function that is parametrized."""
+    _create(folder)
+    (folder / "test_functions.py").write_text(FUNCTIONS.format(cases=cases))
+    return folder
+
+
+def write_yaml(folder: Path, cases: int, files: int = 1) -> Path:
+    """Eval cases spread evenly over YAML files, and a mock target that answers them."""
+    _create(folder)
+    (folder / "targets.yaml").write_text(TARGETS)
+    for file in range(files):
+        numbers = range(file * cases // files, (file + 1) * cases // files)
+        text = YAML_HEADER + "".join(YAML_CASE.format(number=number) for number in numbers)
+        (folder / f"suite_{file:03}.eval.yaml").write_text(text)
+    return folder
+
+
+def write_jsonl(folder: Path, cases: int) -> Path:
+    """The same cases as one JSONL file; what holds for all is in its sidecar."""
+    _create(folder)
+    (folder / "targets.yaml").write_text(TARGETS)
+    lines = "".join(json.dumps(_json_case(number)) + "\n" for number in range(cases))
+    (folder / "suite.eval.jsonl").write_text(lines)
+    (folder / "suite.eval.yaml").write_text(json.dumps({"execution": {"evaluators": [EVALUATOR]}}))
+    return folder
+
+
+def write_nothing(folder: Path) -> Path:
+    _create(folder)
+    return folder
+
+
+def _create(folder: Path) -> None:
+    """Make a folder that is a pytest project of its own."""
+    folder.mkdir(parents=True)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+
+
+def _json_case(number: int) -> dict[str, Any]:
+    return {
+        "id": f"case-{number:05}",
+        "expected_outcome": f"The answer greets customer {number}",
+        "input_messages": [{"role": "user", "content": f"Say hello to customer {number}"}],
+    }
