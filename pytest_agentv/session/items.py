@@ -12,7 +12,7 @@ from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
-from pytest_agentv.session.texts import error_account, failure_account
+from pytest_agentv.session.texts import errored, failed
 
 
 class EvalItem(pytest.Function):
@@ -41,12 +41,11 @@ class EvalItem(pytest.Function):
         if session.stop_reason is not None:
             self.session.shouldstop = f"agentv: {session.stop_reason}"
         if self.result.status == "error":
-            raise EvalErrored(error_account(self.config, self.result, session.masker))
+            raise errored(self.config, self.result, session.masker)
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":
-            masker = EvalSession.of(self.config).masker
-            raise EvalFailed(failure_account(self.config, self.result, masker))
+            raise failed(self.config, self.result, EvalSession.of(self.config).masker)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.entry.line - 1, self.name
@@ -60,7 +59,7 @@ class EvalItem(pytest.Function):
         if shown.reprcrash is not None:
             shown.reprcrash.path = self.location[0]
             shown.reprcrash.lineno = self.entry.line
-            shown.reprcrash.message = str(excinfo.value)
+            shown.reprcrash.message = excinfo.value.headline
         return shown
 
 

@@ -7,11 +7,19 @@ from pytest_agentv.loading.problems import Problem
 
 
 class EvalFailed(AssertionError):
-    """The score is below the threshold; the text is the readable account of it."""
+    """The score is below the threshold; the text is the readable account of it, `headline` its one line."""
+
+    def __init__(self, account: str, headline: str) -> None:
+        super().__init__(account)
+        self.headline = headline
 
 
 class EvalErrored(AgentvError):
-    """The case could not be judged; the text says where and why it broke."""
+    """The case could not be judged; the text says where and why it broke, `headline` in one line."""
+
+    def __init__(self, account: str, headline: str) -> None:
+        super().__init__(account)
+        self.headline = headline
 
 
 class AgentvWarning(UserWarning):
