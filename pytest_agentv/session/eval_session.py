@@ -52,7 +52,7 @@ class EvalSession:
 
     @staticmethod
     def of(config: pytest.Config) -> "EvalSession":
-        """Return the run's session, a new one for the first eval file. Raises `pytest.UsageError` for bad ini values."""
+        """Return the run's session, made for the first eval file. Raises `pytest.UsageError` for bad ini values."""
         session = config.stash.get(_KEY, None)
         if session is None:
             session = config.stash[_KEY] = EvalSession(config)

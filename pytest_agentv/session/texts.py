@@ -32,7 +32,6 @@ def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
     """Return what to type in the root directory to run a case again, as it was run."""
     if node_id is None:
         return None
-    given = ((name, config.getoption(f"agentv_{name}")) for name in _LONGEST_HEADLINE = 300
-_REPEATED_FLAGS)
+    given = ((name, config.getoption(f"agentv_{name}")) for name in _REPEATED_FLAGS)
     flags = [f"--agentv-{name}={value}" for name, value in given if value is not None]
     return shlex.join(["pytest", node_id, *flags])
