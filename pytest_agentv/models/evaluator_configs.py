@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
 
@@ -159,6 +159,19 @@ class EvaluatorSpec(Record):
     weight: float = 1.0
     line: int | None = None
 
+    @classmethod
+    def from_plain(cls, data: JsonObject) -> Self:
+        """Build the spec from what `to_plain` gave: the type says of which class the settings are."""
+        config_class = CONFIG_CLASSES.get(data["type"])
+        config = config_class.from_plain(data["config"]) if config_class else data["config"]
+        return cls(**{**data, "config": config})
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> object:
+        from pydantic_core import core_schema  # noqa: PLC0415 - only who reads records back pays for pydantic
+
+        return core_schema.no_info_plain_validator_function(cls.from_plain)
+
 
 @dataclass(frozen=True, slots=True)
 class CompositeConfig(Record):
@@ -181,3 +194,16 @@ EvaluatorConfig: TypeAlias = (
     | JsonObject
 )
 """A kind added by a plugin gets the keys of its evaluator as written."""
+
+CONFIG_CLASSES: Final[Mapping[str, type[Record]]] = {
+    "code_judge": CodeJudgeConfig,
+    "composite": CompositeConfig,
+    "cost": CostConfig,
+    "field_accuracy": FieldAccuracyConfig,
+    "heuristic": HeuristicConfig,
+    "latency": LatencyConfig,
+    "llm_judge": LlmJudgeConfig,
+    "token_usage": TokenUsageConfig,
+    "tool_trajectory": ToolTrajectoryConfig,
+}
+"""The settings of the built-in types."""
