@@ -4,10 +4,13 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
+
+_SHOWN: Final = 40
+"""Characters of a text that a message shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +43,14 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
 def join_problems(problems: Sequence[Problem]) -> str:
     """Return one text that names every fault, a line each."""
     return "\n".join(str(problem) for problem in problems)
+
+
+def describe_value(value: object) -> str:
+    """Name a value in a message: `the number 5`, `the text 'abc'`, `a list`, `null`."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, str):
+        return f"the text {value!r}" if len(value) <= _SHOWN else f"the text {value[:_SHOWN] + '…'!r}"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    return "a list" if isinstance(value, list | tuple) else "a mapping"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 import yaml
-from yaml.events import AliasEvent, Event, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
+from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
 from pytest_agentv.errors import SourceError
 from pytest_agentv.models.base import Json
@@ -18,6 +18,9 @@ from pytest_agentv.models.text import format_number
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value stands: `("evalcases", 3, "id")`."""
+
+_Event: TypeAlias = Any
+"""An event of PyYAML, whose type stubs know neither its anchor nor its value."""
 
 _CONSTANTS: Final[dict[str, Json]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -120,7 +123,7 @@ class _Builder:
             self._fail(extra, "a second document starts here; expected one document in the file")
         return value
 
-    def _value(self, event: Event, where: KeyPath | None) -> Json:
+    def _value(self, event: _Event, where: KeyPath | None) -> Json:
         """Build a value; `where` is None below the depth of lines."""
         if type(event) is ScalarEvent:
             value = self._scalar(event)
@@ -171,7 +174,7 @@ class _Builder:
             value[key] = self._value(following(), inner)
         return merged | value if merged else value
 
-    def _merged(self, event: Event) -> dict[str, Json]:
+    def _merged(self, event: _Event) -> dict[str, Json]:
         value = self._value(self._next(), None)
         result: dict[str, Json] = {}
         for mapping in value if isinstance(value, list) else [value]:
@@ -180,7 +183,7 @@ class _Builder:
             result = mapping | result
         return result
 
-    def _key(self, event: Event) -> str:
+    def _key(self, event: _Event) -> str:
         value = self._value(event, None)
         if isinstance(value, str):
             return value
@@ -190,7 +193,7 @@ class _Builder:
             self._fail(event, "a key must be a plain value, not a mapping or a list")
         return str(value).lower() if isinstance(value, bool) else format_number(value)
 
-    def _scalar(self, event: ScalarEvent) -> Json:
+    def _scalar(self, event: _Event) -> Json:
         text: str = event.value
         if event.tag is None:
             return plain_value(text) if event.implicit[0] else text
@@ -202,7 +205,7 @@ class _Builder:
             self._fail(event, f"{text!r} is no !!{event.tag.removeprefix(_TAG_PREFIX)}")
         return value
 
-    def _aliased(self, event: AliasEvent) -> Json:
+    def _aliased(self, event: _Event) -> Json:
         if event.anchor in self._open_anchors:
             self._fail(event, f"the alias *{event.anchor} refers to the value that it is part of")
         if event.anchor not in self._anchors:
@@ -214,7 +217,7 @@ class _Builder:
                 self._fail(event, "the aliases up to here stand for more than a million values")
         return value
 
-    def _fail(self, event: Event, message: str) -> NoReturn:
+    def _fail(self, event: _Event, message: str) -> NoReturn:
         raise SourceError(self._path, message, event.start_mark.line + 1)
 
 

@@ -1,0 +1,220 @@
+"""Messages of a case: what it asks, and what it expects (agentv-formats 1.4, 1.7, 1.9)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_agentv.loading.places import Place, misspelling, number_at, text_at, warn_of_unknown_keys
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.loading.references import ReferencedFile, References
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.messages import (
+    ROLES,
+    ContentPart,
+    FilePart,
+    InputMessage,
+    Message,
+    ObjectPart,
+    OtherPart,
+    Role,
+    TextPart,
+    ToolCall,
+)
+from pytest_agentv.models.text import pretty_json
+
+_TOOL_CALL_KEYS = frozenset(("tool", "input", "output", "id", "timestamp", "duration_ms"))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenMessage:
+    """A message as written, its shape checked."""
+
+    role: Role
+    value: JsonObject
+    place: Place
+
+    @property
+    def content(self) -> Json:
+        return self.value.get("content")
+
+
+def check_messages(value: Json, place: Place) -> tuple[WrittenMessage, ...]:
+    """Check the shapes of a list of messages; each fault is an error at its place."""
+    if not isinstance(value, list):
+        place.expected("a list of messages", value)
+        return ()
+    messages = (_check_message(item, place.at(index)) for index, item in enumerate(value))
+    return tuple(message for message in messages if message is not None)
+
+
+def _check_message(value: Json, place: Place) -> WrittenMessage | None:
+    if not isinstance(value, dict):
+        place.expected("a message: a mapping with role and content", value)
+        return None
+    role = value.get("role")
+    if role not in ROLES:
+        hint = did_you_mean(role, ROLES) if isinstance(role, str) else None
+        place.at("role").expected(f"one of {', '.join(ROLES)}", role, hint)
+        return None
+    content = value.get("content")
+    if isinstance(content, str | list | dict) or (content is None and _has_tool_calls(value)):
+        return WrittenMessage(role, value, place)
+    if "content" in value:
+        place.at("content").expected("a text, a list or a mapping", content)
+    else:
+        place.error("the message has no content", misspelling("content", value, ("role",)))
+    return None
+
+
+def _has_tool_calls(message: JsonObject) -> bool:
+    return isinstance(message.get("tool_calls"), list) and bool(message["tool_calls"])
+
+
+def load_input_message(message: WrittenMessage, references: References) -> InputMessage:
+    return InputMessage(message.role, tuple(_parts(message, references)))
+
+
+def _parts(message: WrittenMessage, references: References) -> Iterator[ContentPart]:
+    content = message.content
+    if isinstance(content, str):
+        yield TextPart(content)
+    elif isinstance(content, dict):
+        yield ObjectPart(content)
+    for index, item in enumerate(content if isinstance(content, list) else ()):
+        part = _load_part(item, message.place.at("content", index), references)
+        if part is not None:
+            yield part
+
+
+def _load_part(item: Json, place: Place, references: References) -> ContentPart | None:
+    if isinstance(item, str):
+        return TextPart(item)
+    if not isinstance(item, dict):
+        place.expected("a text or a mapping with type and value", item)
+        return None
+    match item.get("type"):
+        case "text":
+            text = _value_of(item, place)
+            return None if text is None else TextPart(text)
+        case "file":
+            file = _read_file(item, place, references)
+            return _file_part(file, references) if file else None
+        case kind:
+            _warn_of_unshown_item(kind, place)
+            return OtherPart(item)
+
+
+def _warn_of_unshown_item(kind: Json, place: Place) -> None:
+    hint = did_you_mean(kind, ("text", "file")) if isinstance(kind, str) else None
+    what = "without a type" if kind is None else f"of type {kind!r}"
+    place.warn(f"an item {what} is not shown to the target; text and file are", hint)
+
+
+def _value_of(item: JsonObject, place: Place) -> str | None:
+    """Return the `value` of a text or file item; anything but a text is an error."""
+    value = item.get("value")
+    if isinstance(value, str):
+        return value
+    if "value" in item:
+        place.at("value").expected("a text", value)
+    else:
+        near = next((key for key in item if key in ("text", "path", "content", "file")), None)
+        place.error(f"the {item['type']} item has no value", near and f"rename {near!r} to 'value'")
+    return None
+
+
+def _read_file(item: JsonObject, place: Place, references: References) -> ReferencedFile | None:
+    value = _value_of(item, place)
+    if value is not None and not value.strip():
+        place.at("value").expected("the path of a file", value)
+        return None
+    return None if value is None else references.read(value, place.at("value"))
+
+
+def _file_part(file: ReferencedFile, references: References) -> FilePart:
+    is_guideline = references.is_guideline(file.path)
+    return FilePart(file.value, file.display_path, str(file.path), file.text, is_guideline)
+
+
+def load_expected_message(message: WrittenMessage, references: References) -> Message:
+    name = text_at(message.value, "name", message.place)
+    return Message(message.role, _expected_content(message, references), _tool_calls(message), name)
+
+
+def _expected_content(message: WrittenMessage, references: References) -> Json:
+    content = message.content
+    if content is None:
+        return ABSENT
+    if not isinstance(content, list):
+        return content
+    place = message.place.at("content")
+    return [_expected_item(item, place.at(index), references) for index, item in enumerate(content)]
+
+
+def _expected_item(item: Json, place: Place, references: References) -> Json:
+    """Return an item as written; a file item becomes what was read, under the keys that AgentV gives it."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    if kind == "text":
+        _value_of(item, place)
+    if kind != "file":
+        return item
+    file = _read_file(item, place, references)
+    return file and {
+        "type": "file",
+        "path": file.display_path,
+        "text": file.text,
+        "resolvedPath": str(file.path),
+    }
+
+
+def _tool_calls(message: WrittenMessage) -> tuple[ToolCall, ...]:
+    value, place = message.value.get("tool_calls"), message.place.at("tool_calls")
+    if value is not None and not isinstance(value, list):
+        place.expected("a list of tool calls", value)
+        return ()
+    calls = (_tool_call(call, place.at(index)) for index, call in enumerate(value or ()))
+    return tuple(call for call in calls if call is not None)
+
+
+def _tool_call(value: Json, place: Place) -> ToolCall | None:
+    tool = value.get("tool") if isinstance(value, dict) else None
+    if not isinstance(tool, str) or not tool.strip():
+        place.error("expected a tool call: a mapping with the name of a tool under the key 'tool'")
+        return None
+    warn_of_unknown_keys(value, _TOOL_CALL_KEYS, place)
+    return ToolCall(
+        tool=tool,
+        input=value.get("input", ABSENT),
+        output=value.get("output", ABSENT),
+        id=text_at(value, "id", place),
+        timestamp=text_at(value, "timestamp", place),
+        duration_ms=number_at(value, "duration_ms", place),
+    )
+
+
+def raw_question(messages: Iterable[InputMessage]) -> str:
+    """Return the texts of the input without roles and files, as code judges get it (agentv-formats 1.9)."""
+    texts = (_question_text(part).strip() for message in messages for part in message.parts)
+    return " ".join(text for text in texts if text)
+
+
+def _question_text(part: ContentPart) -> str:
+    match part:
+        case TextPart(value):
+            return value
+        case ObjectPart(value):
+            return pretty_json(value)
+        case OtherPart(item):
+            text = item.get("value")
+            return text if isinstance(text, str) else ""
+        case FilePart():
+            return ""
+
+
+def reference_answer(expected: Sequence[Message], written: Sequence[WrittenMessage]) -> str:
+    """Return what the last expected message says: its content, else its tool calls (agentv-formats 1.7)."""
+    if not expected:
+        return ""
+    content = expected[-1].content
+    if isinstance(content, str):
+        return content
+    return pretty_json(written[-1].value["tool_calls"] if content is ABSENT else content)

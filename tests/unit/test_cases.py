@@ -1,0 +1,207 @@
+"""Loading one case: what it becomes, and what is said about a broken one."""
+
+import inspect
+import pickle
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.errors import CaseError
+from pytest_agentv.loading.cases import LoadContext, LoadedCase, load_case
+from pytest_agentv.loading.suites import read_suite
+
+PATTERNS = ("**/*.instructions.md",)
+BASE = "id: a\nexpected_outcome: ok\ninput: hi\n"
+
+
+@pytest.fixture(autouse=True)
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evals").mkdir()
+    return tmp_path
+
+
+def load_from(path: Path, index: int = 0, *, strict: bool = False) -> LoadedCase:
+    suite = read_suite(path)
+    context = LoadContext(Path.cwd(), Path.cwd(), PATTERNS, strict, frozenset({"my_kind"}))
+    return load_case(suite, suite.entries[index], context)
+
+
+def load(case: str, *, strict: bool = False) -> LoadedCase:
+    """Load a case whose first key is on line 2."""
+    path = Path("evals/qa.yaml")
+    path.write_text(f"evalcases:\n  - {textwrap.indent(case, '    ').strip()}\n", encoding="utf-8")
+    return load_from(path, strict=strict)
+
+
+def error_of(case: str, *, strict: bool = False) -> str:
+    with pytest.raises(CaseError) as caught:
+        load(case, strict=strict)
+    return str(caught.value)
+
+
+def test_a_small_case_is_loaded_whole(repo: Path) -> None:
+    case = load(BASE).case
+    assert case.to_plain() == {
+        "eval_id": "a",
+        "dataset": "qa",
+        "path": str(repo / "evals" / "qa.yaml"),
+        "line": 2,
+        "expected_outcome": "ok",
+        "question": "hi",
+        "messages": [{"role": "user", "parts": [{"value": "hi", "type": "text"}]}],
+        "input_messages": [{"role": "user", "content": "hi"}],
+        "expected_messages": [],
+        "reference_answer": "",
+        "guideline_paths": [],
+        "file_paths": [],
+        "guideline_patterns": list(PATTERNS),
+    }
+
+
+@pytest.mark.parametrize("outcome", ["expected_outcome", "outcome", "criteria"])
+@pytest.mark.parametrize("messages", ["input_messages: [{role: user, content: hi}]", "input: hi", "input_messages: hi"])
+def test_the_keys_of_a_case_have_synonyms(outcome: str, messages: str) -> None:
+    loaded = load(f"id: a\n{outcome}: ok\n{messages}\n")
+    assert (loaded.case.expected_outcome, loaded.case.question, loaded.warnings) == ("ok", "hi", ())
+
+
+def test_an_empty_list_of_messages_is_an_empty_question() -> None:
+    case = load("id: a\noutcome: ok\ninput_messages: []\n").case
+    assert (case.question, case.messages) == ("", ())
+
+
+def test_every_known_key_of_a_case_is_silent() -> None:
+    keys = "grader description note question reference_answer tags metadata marks skip xfail fixtures conversation_id"
+    extra = "".join(f"{key}: llm_judge\n" for key in keys.split())
+    loaded = load(f"{BASE}{extra}execution: {{target: t, threshold: 1, evaluators: []}}\nrubrics: []\n")
+    assert (loaded.warnings, loaded.case.conversation_id) == ((), "llm_judge")
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (
+            "no",
+            "[0]: expected an eval case: a mapping with id, expected_outcome and input_messages, got the text 'no'",
+        ),
+        ("id: 5\noutcome: ok\ninput: hi", '[0].id: expected a non-empty text, got the number 5 (write id: "5")'),
+        ("id: ' '\noutcome: ok\ninput: hi", "[0].id: expected a non-empty text, got the text ' '"),
+        ("outcome: ok\ninput: hi", "[0].id: is missing: expected a non-empty text"),
+        ("id: a\ninput: hi", "[0].expected_outcome: is missing: expected a non-empty text"),
+        (
+            "{id: a, input: hi, expected_outcom: ok}",
+            "[0].expected_outcome: is missing: expected a non-empty text (is 'expected_outcom' a misspelling of it?)",
+        ),
+        ("{id: a, input: hi, outcome: ''}", "[0].outcome: expected a non-empty text, got the text ''"),
+        ("{id: a, outcome: ok}", "[0].input_messages: is missing: expected a list of messages"),
+        ("{id: a, outcome: ok, input: 5}", "[0].input: expected a list of messages, got the number 5"),
+        ("{id: a, outcome: ok, input: {role: user}}", "[0].input: expected a list of messages, got a mapping"),
+        (
+            "{id: a, outcome: ok, input: hi, conversation_id: 5}",
+            "[0].conversation_id: expected a text, got the number 5",
+        ),
+        ("{id: a, outcome: ok, input: hi, execution: x}", "[0].execution: expected a mapping, got the text 'x'"),
+        ("{id: a, outcome: ok, input: hi, target: [x]}", "[0].target: expected a text, got a list"),
+        (
+            "{id: a, outcome: ok, input: hi, threshold: '1'}",
+            "[0].threshold: expected a number from 0 to 1, got the text '1'",
+        ),
+        (
+            "{id: a, outcome: ok, input: hi, execution: {threshold: 1.1}}",
+            "[0].execution.threshold: expected a number from 0 to 1, got the number 1.1",
+        ),
+        (
+            "{id: a, outcome: ok, input: hi, evaluators: {name: x}}",
+            "[0].evaluators: expected a list of evaluators, got a mapping (put `- ` before its first key)",
+        ),
+        ("{id: a, outcome: ok, input: hi, rubrics: x}", "[0].rubrics: expected a list, got the text 'x'"),
+        (
+            "{id: a, outcome: ok, input: hi, rubrics: ['', {id: 1, description: x}]}",
+            "[0].rubrics[0].description: expected a non-empty text, got the text ''\n"
+            "evals/qa.yaml:2: evalcases[0].rubrics[1].id: expected a non-empty text, got the number 1",
+        ),
+    ],
+)
+def test_a_broken_case_says_what_is_wrong(case: str, message: str) -> None:
+    assert error_of(case) in {f"evals/qa.yaml:{line}: evalcases{message}" for line in (2, 3)}
+
+
+def test_all_faults_of_a_case_are_told_at_once_with_their_lines() -> None:
+    case = """\
+        id: 5
+        expected_outcome: ok
+        input_messages:
+          - role: function
+            content: x
+          - role: user
+            content:
+              - {type: file, value: no.md}
+        execution:
+          evaluators:
+            - {name: speed, type: latency, threshold: -1}
+    """
+    assert error_of(textwrap.dedent(case)) == (
+        "evals/qa.yaml:5: evalcases[0].input_messages[0].role: "
+        "expected one of system, user, assistant, tool, got the text 'function'\n"
+        "evals/qa.yaml:9: evalcases[0].input_messages[1].content[0].value: "
+        "file 'no.md' was not found; searched: evals/no.md, no.md\n"
+        'evals/qa.yaml:2: evalcases[0].id: expected a non-empty text, got the number 5 (write id: "5")\n'
+        "evals/qa.yaml:12: evalcases[0].execution.evaluators[0].threshold: "
+        "expected a number of 0 or more, got the number -1"
+    )
+
+
+def test_a_case_in_a_jsonl_file_is_told_by_its_line() -> None:
+    path = Path("evals/qa.jsonl")
+    path.write_text('{"id": "a", "outcome": "ok", "input": "hi"}\n\n{"id": 5, "outcome": "ok", "input": "hi"}\n')
+    assert load_from(path).case.line == 1
+    with pytest.raises(CaseError) as caught:
+        load_from(path, 1)
+    assert str(caught.value) == 'evals/qa.jsonl:3: id: expected a non-empty text, got the number 5 (write id: "5")'
+
+
+@pytest.mark.parametrize(
+    ("extra", "warning"),
+    [
+        ("targt: x", "5: evalcases[0].targt: unknown key (did you mean 'target'?)"),
+        ("zzz: x", "5: evalcases[0].zzz: unknown key"),
+        (
+            "execution: {evaluatr: x}",
+            "5: evalcases[0].execution.evaluatr: unknown key (did you mean 'evaluators'?)",
+        ),
+        ("criteria: x", "5: evalcases[0].criteria: is not read, because 'expected_outcome' is there as well"),
+        (
+            "evaluator: heuristic",
+            "5: evalcases[0].evaluator: expected 'llm_judge', got the text 'heuristic'; "
+            "falling back to the default judge (other kinds go into a list under `evaluators:`)",
+        ),
+    ],
+)
+def test_what_is_odd_about_a_case_is_a_warning_and_an_error_when_strict(extra: str, warning: str) -> None:
+    assert [str(problem) for problem in load(BASE + extra).warnings] == [f"evals/qa.yaml:{warning}"]
+    assert error_of(BASE + extra, strict=True) == f"evals/qa.yaml:{warning}"
+
+
+def test_a_loaded_case_is_plain_data() -> None:
+    loaded = load(f"{BASE}rubrics: [one]\nexpected_output: {{a: [1, null]}}")
+    assert pickle.loads(pickle.dumps(loaded)) == loaded
+
+
+def test_values_nested_too_deeply_are_an_error() -> None:
+    evaluator = "{name: h, type: heuristic}"
+    for _ in range(80):
+        evaluator = f"{{name: c, type: composite, aggregator: {{type: weighted_average}}, evaluators: [{evaluator}]}}"
+    limit = sys.getrecursionlimit()
+    path = Path("evals/qa.yaml")
+    path.write_text(f"evalcases: [{{id: a, outcome: ok, input: hi, evaluators: [{evaluator}]}}]")
+    suite = read_suite(path)
+    try:
+        sys.setrecursionlimit(len(inspect.stack()) + 150)
+        with pytest.raises(CaseError) as caught:
+            load_case(suite, suite.entries[0], LoadContext(Path.cwd(), Path.cwd()))
+    finally:
+        sys.setrecursionlimit(limit)
+    assert str(caught.value) == "evals/qa.yaml:1: the values of the case are nested too deeply"

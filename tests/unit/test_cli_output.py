@@ -1,0 +1,243 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.traces import TokenUsage, TraceEvent
+from pytest_agentv.providers.base import ProviderResponse, candidate_answer
+from pytest_agentv.providers.cli_output import describe_exit, parse_batch_output, parse_output, report_output
+from pytest_agentv.providers.wire import WireError, javascript_string, parse_response
+from pytest_agentv.runtime.process import ProcessResult
+
+
+def answer(content: str) -> str:
+    return candidate_answer(parse_output(content).output_messages)
+
+
+def plain(content: str) -> ProviderResponse:
+    return ProviderResponse(output_messages=(Message("assistant", content),))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"text":"x"}', "x"),
+        ('{"text":42}', "42"),
+        ('{"text":42.0}', "42"),
+        ('{"text":1.5}', "1.5"),
+        ('{"text":true}', "true"),
+        ('{"text":null}', "null"),
+        ('{"text":{"a":1}}', "[object Object]"),
+        ('{"text":[1,null,[2,"b"]]}', "1,,2,b"),
+        ('{"text":1e999}', "Infinity"),
+        ('{"text":"x","output_messages":[]}', "x"),
+        ('{"text":"x","output_messages":[{"role":"assistant","content":"y"}]}', "y"),
+        ('{"output_messages":[{"role":"user","content":"u"},{"role":"assistant","content":null}]}', "null"),
+        ('{"output_messages":[{"role":"assistant","content":{"a":[1]}}]}', '{"a":[1]}'),
+        ('{"outputMessages":[{"role":"assistant","content":"camel"}]}', "camel"),
+        ('{"output_messages":[{"role":"assistant","content":"s"}],"outputMessages":[{"role":"assistant"}]}', "s"),
+    ],
+)
+def test_the_answer_of_a_command_that_writes_json(content: str, expected: str) -> None:
+    assert answer(content) == expected
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "plain text\n",
+        "42",
+        "[1,2]",
+        '"text"',
+        "{broken",
+        '{"text": NaN}',
+        '{"text":"x"} trailing',
+        '{"foo":1,"token_usage":{"input":1,"output":2}}',
+        '{"output_messages":[],"cost_usd":1}',
+        '{"trace":[{"type":"tool_call","name":"t"}]}',
+        '{"text":"x","output_messages":[{"role":"assistant","tool_calls":[{"name":"z"}]}]}',
+        '{"text":"x","output_messages":{"role":"assistant"}}',
+        '{"text":"x","output_messages":[{"content":"no role"}]}',
+        '{"text":"x","output_messages":[{"role":"assistant","metadata":[]}]}',
+        '{"text":"x","token_usage":{"input":1}}',
+        '{"text":"x","token_usage":{"input":"1","output":2}}',
+        '{"text":"x","token_usage":{"input":true,"output":2}}',
+        '{"text":"x","cost_usd":"1"}',
+        '{"text":"x","duration_ms":true}',
+        '{"text":"x","trace":[{"type":"unknown"}]}',
+        '{"text":"x","trace":{}}',
+        "[" * 100_000,
+        '{"text":' + "9" * 5000 + "}",
+    ],
+)
+def test_what_is_not_the_shape_is_the_answer_as_it_stands(content: str) -> None:
+    assert parse_output(content) == plain(content)
+
+
+def test_metrics_come_along_and_are_not_judged_here() -> None:
+    content = (
+        '{"text":"x","cost_usd":-1,"duration_ms":5,"token_usage":{"input":1,"output":2.5,"cached":3,"more":"ignored"}}'
+    )
+
+    response = parse_output(content)
+
+    assert response.token_usage == TokenUsage(1, 2.5, 3)
+    assert response.cost_usd == -1
+    assert response.duration_ms == 5
+
+
+def test_metrics_may_be_written_in_camel_case() -> None:
+    response = parse_output('{"text":"x","costUsd":0.5,"durationMs":7,"tokenUsage":{"input":1,"output":2}}')
+
+    assert (response.cost_usd, response.duration_ms, response.token_usage) == (0.5, 7, TokenUsage(1, 2))
+
+
+def test_null_says_that_nothing_was_reported() -> None:
+    content = '{"text":"x","cost_usd":null,"token_usage":null,"output_messages":null,"trace":null,"duration_ms":null}'
+
+    assert parse_output(content) == plain("x")
+
+
+@pytest.mark.scenario("ToolCall with optional trace fields")
+def test_tool_calls_are_read_with_all_their_fields() -> None:
+    call = {"tool": "searchDocs", "input": {"aKey": "t"}, "output": None, "id": "call_123", "extra": 1}
+    more = {"timestamp": "2025-01-01T00:00:00Z", "durationMs": 12}
+    content = json.dumps({"output_messages": [{"role": "assistant", "toolCalls": [{**call, **more}, {"tool": "b"}]}]})
+
+    (message,) = parse_output(content).output_messages or ()
+
+    assert message.content is ABSENT
+    assert message.tool_calls == (
+        ToolCall("searchDocs", {"aKey": "t"}, None, "call_123", "2025-01-01T00:00:00Z", 12),
+        ToolCall("b"),
+    )
+
+
+@pytest.mark.scenario("OutputMessage with optional metadata")
+def test_messages_are_read_with_all_their_fields() -> None:
+    fields = {"name": "n", "timestamp": "2025-01-01T00:00:00Z", "metadata": {"latencyMs": 150}}
+    content = json.dumps({"output_messages": [{"role": "assistant", "content": "response", **fields}]})
+
+    assert parse_output(content).output_messages == (
+        Message("assistant", "response", (), "n", "2025-01-01T00:00:00Z", {"latencyMs": 150}),
+    )
+
+
+def test_a_trace_is_a_list_of_events() -> None:
+    event = {"type": "tool_call", "name": "t", "input": None, "id": "1", "metadata": {"a": 1}, "text": "x"}
+    content = json.dumps({"text": "x", "trace": [event, {"type": "error"}], "traceRef": "trace.jsonl"})
+
+    response = parse_output(content)
+
+    assert response.trace == (
+        TraceEvent("tool_call", id="1", name="t", input=None, text="x", metadata={"a": 1}),
+        TraceEvent("error"),
+    )
+    assert response.trace_ref == "trace.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "Input should be a valid dictionary or instance of _Response"),
+        ({"token_usage": {"input": 1}}, "token_usage.output: Field required"),
+        ({"cost_usd": "1", "trace": 1}, "trace: Input should be a valid list (and 2 more)"),
+    ],
+)
+def test_a_wrong_shape_is_told_with_its_place(data: Json, message: str) -> None:
+    with pytest.raises(WireError) as caught:
+        parse_response(data)
+
+    assert str(caught.value) == message
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["text", "output_messages", "id", "x"]), inner),
+    )
+)
+def test_any_json_gives_an_answer(value: Json) -> None:
+    content = json.dumps(value)
+
+    assert parse_output(content).output_messages
+    javascript_string(json.loads(content))
+
+
+@given(st.text())
+def test_any_text_gives_an_answer(content: str) -> None:
+    assert parse_output(content).output_messages
+
+
+def test_a_batch_is_matched_by_id() -> None:
+    content = '{"id":"b1","text":{"x":1}}\n\n{"id":"zzz","text":"no"}\r\n{"id":"b3","text":"c","cost_usd":2}\n'
+
+    first, second, third = parse_batch_output(content, ["b1", "b2", "b3"])
+
+    assert candidate_answer(first.output_messages) == '{"x":1}'
+    assert first.error is None
+    assert candidate_answer(second.output_messages) == "Error: Batch output missing id 'b2'"
+    assert second.error == "Batch output missing id 'b2'"
+    assert candidate_answer(third.output_messages) == "c"
+    assert third.cost_usd == 2
+
+
+def test_a_batch_line_without_an_answer_has_no_messages() -> None:
+    (response,) = parse_batch_output('{"id":"a","duration_ms":1}', ["a"])
+
+    assert response == ProviderResponse(duration_ms=1)
+
+
+def test_a_line_separator_within_a_text_splits_no_batch_line() -> None:
+    (response,) = parse_batch_output('{"id":"a","text":"x\u2028y\x85z"}', ["a"])
+
+    assert candidate_answer(response.output_messages) == "x\u2028y\x85z"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("\n{x", "line 2: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("NaN", "line 1: not JSON: NaN is no JSON"),
+        ("[1]", "line 1: expected a JSON object"),
+        ('{"text":"x"}', "line 1: expected a string 'id', the eval id it answers"),
+        ('{"id":1,"text":"x"}', "line 1: expected a string 'id', the eval id it answers"),
+        ('{"id":"a","text":"x"}\n{"id":"a","text":"y"}', "line 2: the id 'a' was there before"),
+        ('{"id":"a","token_usage":{"input":1}}', "line 1: token_usage.output: Field required"),
+        ("[" * 100_000, "line 1: not JSON: nested too deeply"),
+    ],
+)
+def test_a_batch_line_that_cannot_be_used_is_an_error_with_its_number(content: str, message: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        parse_batch_output(content, ["a"])
+
+    assert str(caught.value) == f"CLI batch output, {message}"
+    assert caught.value.kind == "process"
+
+
+def result(stdout: str, stderr: str) -> ProcessResult:
+    return ProcessResult(1, stdout, stderr, timed_out=False, overflowed=False, duration_ms=1)
+
+
+def test_a_report_prefers_standard_error_and_keeps_the_end_of_a_long_one() -> None:
+    assert report_output(result("out\n", " err\n")) == "err"
+    assert report_output(result("out\n", " \n")) == "out"
+    assert report_output(result("", "x" * 500 + "y" * 2000)) == "[… 500 characters left out] " + "y" * 2000
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (3, "exit code 3"),
+        (-9, "exit code unknown: killed by SIGKILL"),
+        (-64, "exit code unknown: killed by SIGRTMAX"),
+        (-99, "exit code unknown: killed by signal 99"),
+    ],
+)
+def test_an_exit_is_described(code: int, text: str) -> None:
+    assert describe_exit(code) == text

@@ -1,0 +1,211 @@
+"""Evaluators that need nothing but their own keys."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.loading.evaluators import load_evaluators
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.references import References, Scope
+from pytest_agentv.loading.source import read_yaml
+from pytest_agentv.models.evaluator_configs import (
+    CostConfig,
+    EvaluatorConfig,
+    ExpectedCall,
+    FieldAccuracyConfig,
+    FieldCheck,
+    HeuristicConfig,
+    LatencyConfig,
+    TokenUsageConfig,
+    ToolTrajectoryConfig,
+)
+
+
+class Loaded:
+    """The outcome of loading a list of evaluators, its first item on line 2."""
+
+    def __init__(self, text: str) -> None:
+        path = Path("qa.yaml").absolute()
+        path.write_text(f"evaluators:\n{text}\n", encoding="utf-8")
+        source = read_yaml(path)
+        place = Place(source, ("evaluators",), [])
+        references = References(path.parent, path.parent, path.parent)
+        scope = Scope(source.value["evaluators"], place, references, frozenset({"my_kind"}))
+        self.specs = load_evaluators(scope)
+        self.errors = [str(problem) for problem in place.problems if problem.level == "error"]
+        self.warnings = [str(problem) for problem in place.problems if problem.level == "warning"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def load(settings: str) -> Loaded:
+    return Loaded(f"  - {{name: e, {settings}}}")
+
+
+def config_of(settings: str) -> EvaluatorConfig:
+    loaded = load(settings)
+    assert (loaded.errors, loaded.warnings) == ([], [])
+    return loaded.specs[0].config
+
+
+@pytest.mark.parametrize(
+    ("settings", "config"),
+    [
+        ("type: latency, threshold: 0", LatencyConfig(0)),
+        ("type: cost, budget: 0.5", CostConfig(0.5)),
+        ("type: token_usage, max_total: 1, max_input: 2, max_output: 3", TokenUsageConfig(1, 2, 3)),
+        ("type: token_usage, maxTotal: 1, maxInput: 2, maxOutput: 3", TokenUsageConfig(1, 2, 3)),
+        ("type: token_usage, max_output: 3, max_total: null", TokenUsageConfig(max_output=3)),
+        ("type: heuristic", HeuristicConfig()),
+        ("type: heuristic, hits: [a, b], misses: c", HeuristicConfig(("a", "b"), ("c",))),
+        ("type: tool_trajectory, mode: any_order, minimums: {}", ToolTrajectoryConfig("any_order", {})),
+        (
+            "type: tool_trajectory, mode: any_order, minimums: {A: 2, B: 0}",
+            ToolTrajectoryConfig("any_order", {"A": 2, "B": 0}),
+        ),
+        ("type: tool_trajectory, mode: exact, expected: []", ToolTrajectoryConfig("exact", expected=())),
+        (
+            "type: tool_trajectory, mode: in_order, expected:"
+            " [{tool: A}, {tool: B, args: any}, {tool: C, args: {}}, {tool: D, args: null, input: {x: 1}, output: y}]",
+            ToolTrajectoryConfig(
+                "in_order",
+                expected=(ExpectedCall("A"), ExpectedCall("B", "any"), ExpectedCall("C", {}), ExpectedCall("D")),
+            ),
+        ),
+        (
+            "type: field_accuracy, fields: [{path: a, match: exact}]",
+            FieldAccuracyConfig((FieldCheck("a", "exact"),)),
+        ),
+        (
+            "type: field_accuracy, aggregation: all_or_nothing, fields: [{path: a, match: numeric_tolerance,"
+            " required: false, weight: 2, tolerance: 0.5, relative: true},"
+            " {path: d, match: date, formats: [DD/MM/YYYY]}]",
+            FieldAccuracyConfig(
+                (
+                    FieldCheck("a", "numeric_tolerance", False, 2, 0.5, True),
+                    FieldCheck("d", "date", formats=("DD/MM/YYYY",)),
+                ),
+                "all_or_nothing",
+            ),
+        ),
+    ],
+)
+def test_the_settings_of_each_kind(settings: str, config: EvaluatorConfig) -> None:
+    assert config_of(settings) == config
+
+
+@pytest.mark.scenario("User defines multiple evaluators in YAML")
+def test_a_list_of_evaluators_keeps_names_kinds_weights_and_lines() -> None:
+    loaded = Loaded("  - {name: a, type: latency, threshold: 1}\n  - {name: b, type: code, script: x, weight: 0}\n")
+    assert [(spec.name, spec.type, spec.weight, spec.line) for spec in loaded.specs] == [
+        ("a", "latency", 1.0, 2),
+        ("b", "code_judge", 0.0, 3),
+    ]
+
+
+KINDS = (
+    "code, code_judge, composite, cost, field_accuracy, heuristic, latency, llm_judge, my_kind, rubric, token_usage, "
+    "tool_trajectory"
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ("type: nope", f".type: expected one of {KINDS}, got the text 'nope'"),
+        ("type: latancy", f".type: expected one of {KINDS}, got the text 'latancy' (did you mean 'latency'?)"),
+        ("type: 5", f".type: expected one of {KINDS}, got the number 5"),
+        ("weight: 1", f".type: is missing: expected one of {KINDS}"),
+        ("type: latency, threshold: 1, weight: -1", ".weight: expected a number of 0 or more, got the number -1"),
+        ("type: latency, threshold: 1, weight: '1'", ".weight: expected a number, got the text '1'"),
+        ("type: latency, threshold: 1, weight: true", ".weight: expected a number, got true"),
+        ("type: latency, threshold: 1, weight: .inf", ".weight: expected a finite number, got the number inf"),
+        ("type: latency, threshold: 1, weight: .nan", ".weight: expected a finite number, got the number nan"),
+        ("type: latency", ".threshold: is missing"),
+        ("type: latency, treshold: 5", ".threshold: is missing (is 'treshold' a misspelling of it?)"),
+        ("type: latency, threshold: null", ".threshold: is missing"),
+        ("type: cost, budget: {}", ".budget: expected a number, got a mapping"),
+        ("type: token_usage", ": token_usage needs a limit: max_total, max_input or max_output"),
+        ("type: token_usage, maxTotal: -5", ".maxTotal: expected a number of 0 or more, got the number -5"),
+        ("type: heuristic, hits: [a, ' ']", ".hits[1]: expected a non-empty text, got the text ' '"),
+        ("type: heuristic, hits: 5", ".hits: expected a list, got the number 5"),
+        (
+            "type: tool_trajectory, mode: any",
+            ".mode: expected one of any_order, in_order, exact, got the text 'any'",
+        ),
+        (
+            "type: tool_trajectory, mode: inorder",
+            ".mode: expected one of any_order, in_order, exact, got the text 'inorder' (did you mean 'in_order'?)",
+        ),
+        ("type: tool_trajectory, mode: any_order", ": mode any_order needs the key 'minimums'"),
+        ("type: tool_trajectory, mode: exact, minimums: {A: 1}", ": mode exact needs the key 'expected'"),
+        (
+            "type: tool_trajectory, mode: any_order, minimums: {A: -1}",
+            ".minimums.A: expected a number of 0 or more, got the number -1",
+        ),
+        ("type: tool_trajectory, mode: any_order, minimums: [A]", ".minimums: expected a mapping, got a list"),
+        ("type: tool_trajectory, mode: exact, expected: [A]", ".expected[0]: expected a mapping, got the text 'A'"),
+        (
+            "type: tool_trajectory, mode: exact, expected: [{tol: A}]",
+            ".expected[0].tool: is missing (is 'tol' a misspelling of it?)",
+        ),
+        (
+            "type: tool_trajectory, mode: exact, expected: [{tool: A, args: [x]}]",
+            ".expected[0].args: expected a mapping of arguments or the word any, got a list",
+        ),
+        ("type: field_accuracy", ".fields: is missing"),
+        ("type: field_accuracy, fields: []", ".fields: expected at least one entry, got a list"),
+        ("type: field_accuracy, fields: [{path: a}]", ".fields[0].match: is missing"),
+        ("type: field_accuracy, fields: [{match: exact}]", ".fields[0].path: is missing"),
+        (
+            "type: field_accuracy, fields: [{path: a, match: exact, required: 'no'}]",
+            ".fields[0].required: expected true or false, got the text 'no'",
+        ),
+        (
+            "type: field_accuracy, fields: [{path: a, match: exact}], aggregation: mean",
+            ".aggregation: expected one of weighted_average, all_or_nothing, got the text 'mean'",
+        ),
+    ],
+)
+def test_a_broken_evaluator_says_what_is_wrong(settings: str, error: str) -> None:
+    loaded = load(settings)
+    assert loaded.errors == [f"qa.yaml:2: evaluators[0]{error}"]
+    assert loaded.specs == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("  - x", "2: evaluators[0]: expected an evaluator: a mapping with name and type, got the text 'x'"),
+        ("  name: x", "1: evaluators: expected a list of evaluators, got a mapping (put `- ` before its first key)"),
+        ("  - {type: heuristic}", "2: evaluators[0].name: is missing"),
+        ("  - {type: heuristic, name: 5}", "2: evaluators[0].name: expected a non-empty text, got the number 5"),
+    ],
+)
+def test_a_list_that_is_none_and_a_missing_name_are_errors(text: str, error: str) -> None:
+    assert Loaded(text).errors == [f"qa.yaml:{error}"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "warning"),
+    [
+        ("type: latency, threshold: 1, wieght: 2", ".wieght: unknown key (did you mean 'weight'?)"),
+        ("type: heuristic, zzz: 2", ".zzz: unknown key"),
+        (
+            "type: token_usage, max_total: 1, maxTotals: 2",
+            ".maxTotals: unknown key (did you mean 'maxTotal'?)",
+        ),
+        (
+            "type: field_accuracy, fields: [{path: a, match: exact, tolerence: 1}]",
+            ".fields[0].tolerence: unknown key (did you mean 'tolerance'?)",
+        ),
+    ],
+)
+def test_an_unknown_key_is_a_warning(settings: str, warning: str) -> None:
+    loaded = load(settings)
+    assert (loaded.warnings, loaded.errors) == ([f"qa.yaml:2: evaluators[0]{warning}"], [])
+    assert len(loaded.specs) == 1

@@ -1,0 +1,215 @@
+"""Code judges and LLM judges: scripts, prompts and rubrics."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.loading.evaluators import load_evaluators
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.references import References, Scope
+from pytest_agentv.loading.source import read_yaml
+from pytest_agentv.models.evaluator_configs import (
+    CodeJudgeConfig,
+    EvaluatorConfig,
+    LlmJudgeConfig,
+    ProxyConfig,
+    Rubric,
+)
+
+
+class Loaded:
+    """The outcome of loading a list of evaluators, its first item on line 2."""
+
+    def __init__(self, text: str) -> None:
+        path = Path("qa.yaml").absolute()
+        path.write_text(f"evaluators:\n{text}\n", encoding="utf-8")
+        source = read_yaml(path)
+        place = Place(source, ("evaluators",), [])
+        references = References(path.parent, path.parent, path.parent)
+        scope = Scope(source.value["evaluators"], place, references, frozenset())
+        self.specs = load_evaluators(scope)
+        self.errors = [str(problem) for problem in place.problems if problem.level == "error"]
+        self.warnings = [str(problem) for problem in place.problems if problem.level == "warning"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def load(settings: str) -> Loaded:
+    return Loaded(f"  - {{name: e, {settings}}}")
+
+
+def config_of(settings: str) -> EvaluatorConfig:
+    loaded = load(settings)
+    assert (loaded.errors, loaded.warnings) == ([], [])
+    return loaded.specs[0].config
+
+
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        ("[python3, judges/x.py, --strict]", ("python3", "judges/x.py", "--strict")),
+        ("'python3 judges/x.py'", ("sh", "-lc", "python3 judges/x.py")),
+        ("x.py", ("sh", "-lc", "x.py")),
+        ("check", ("sh", "-lc", "check")),
+    ],
+)
+@pytest.mark.parametrize("kind", ["code_judge", "code"])
+def test_a_script_is_a_command(folder: Path, kind: str, script: str, command: tuple[str, ...]) -> None:
+    assert config_of(f"type: {kind}, script: {script}") == CodeJudgeConfig(command, str(folder))
+
+
+@pytest.mark.scenario("Code evaluator execution")
+@pytest.mark.parametrize(
+    ("name", "interpreter"), [("x.py", sys.executable), ("x.js", "node"), ("x.mjs", "node"), ("x.sh", "sh")]
+)
+def test_a_script_that_is_the_path_of_a_file_is_run_by_its_interpreter(
+    folder: Path, name: str, interpreter: str
+) -> None:
+    (folder / "judges").mkdir()
+    script = folder / "judges" / name
+    script.write_text("")
+    assert config_of(f"type: code, script: judges/{name}") == CodeJudgeConfig((interpreter, str(script)), str(folder))
+    in_cwd = config_of(f"type: code, script: ' ./{name} ', cwd: judges")
+    assert in_cwd == CodeJudgeConfig((interpreter, str(script)), str(folder / "judges"))
+
+
+def test_other_keys_of_a_code_judge_are_its_config(folder: Path) -> None:
+    config = config_of("type: code_judge, script: [x], weight: 2, camelKey: {innerKey: 1}, config: null, name2: x")
+    expected = {"camelKey": {"innerKey": 1}, "config": None, "name2": "x"}
+    assert config == CodeJudgeConfig(("x",), str(folder), config=expected)
+
+
+@pytest.mark.parametrize(
+    ("target", "proxy"),
+    [
+        ("true", ProxyConfig(50)),
+        ("false", None),
+        ("null", None),
+        ("{}", ProxyConfig(50)),
+        ("{max_calls: 0}", ProxyConfig(0)),
+        ("{maxCalls: 5}", ProxyConfig(5)),
+    ],
+)
+def test_the_target_of_a_code_judge(folder: Path, target: str, proxy: ProxyConfig | None) -> None:
+    assert config_of(f"type: code_judge, script: [x], target: {target}") == CodeJudgeConfig(("x",), str(folder), proxy)
+
+
+COMMAND = "expected a command: a text or a list of non-empty texts"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ("type: code_judge", ".script: is missing"),
+        ("type: code_judge, script: '  '", f".script: {COMMAND}, got the text '  '"),
+        ("type: code_judge, script: []", f".script: {COMMAND}, got a list"),
+        ("type: code_judge, script: [python3, 5]", f".script: {COMMAND}, got a list"),
+        ("type: code_judge, script: {a: b}", f".script: {COMMAND}, got a mapping"),
+        (
+            "type: code_judge, script: judges/x.py",
+            ".script: file 'judges/x.py' was not found; searched: judges/x.py",
+        ),
+        ("type: code_judge, script: [x], cwd: no", ".cwd: folder 'no' was not found; searched: no"),
+        ("type: code_judge, script: [x], cwd: 5", ".cwd: expected a non-empty text, got the number 5"),
+        (
+            "type: code_judge, script: [x], target: 5",
+            ".target: expected true or a mapping with max_calls, got the number 5",
+        ),
+        (
+            "type: code_judge, script: [x], target: {max_calls: -1}",
+            ".target.max_calls: expected a number of 0 or more, got the number -1",
+        ),
+        (
+            "type: code_judge, script: [x], target: {max_calls: 1.5}",
+            ".target.max_calls: expected a whole number, got the number 1.5",
+        ),
+        ("type: llm_judge, prompt: 5", ".prompt: expected a non-empty text, got the number 5"),
+        ("type: llm_judge, prompt: no.md", ".prompt: file 'no.md' was not found; searched: no.md"),
+        (
+            "type: llm_judge, prompt: my prompts/no.txt",
+            ".prompt: file 'my prompts/no.txt' was not found; searched: my prompts/no.txt",
+        ),
+        ("type: llm_judge, prompt: prompts/no", ".prompt: file 'prompts/no' was not found; searched: prompts/no"),
+        ("type: llm_judge, promptPath: no", ".prompt_path: file 'no' was not found; searched: no"),
+        ("type: llm_judge, prompt: a, prompt_path: b", ": both prompt and prompt_path are there: keep one"),
+        ("type: llm_judge, rubrics: x", ".rubrics: expected a list, got the text 'x'"),
+        ("type: llm_judge, include_trace: 'yes'", ".include_trace: expected true or false, got the text 'yes'"),
+        ("type: rubric", ".rubrics: is missing"),
+        ("type: rubric, rubrics: []", ".rubrics: expected at least one entry, got a list"),
+        (
+            "type: rubric, rubrics: [{description: x, weight: -1}]",
+            ".rubrics[0].weight: expected a number of 0 or more, got the number -1",
+        ),
+    ],
+)
+def test_a_broken_judge_says_what_is_wrong(settings: str, error: str) -> None:
+    assert load(settings).errors == [f"qa.yaml:2: evaluators[0]{error}"]
+
+
+ANSWER = "{{ candidate_answer }}"
+
+
+@pytest.mark.parametrize("key", ["prompt", "prompt_path", "promptPath"])
+@pytest.mark.scenario("User provides custom prompt for LLM judge evaluator")
+def test_the_prompt_of_a_judge_is_read_from_its_file(folder: Path, key: str) -> None:
+    (folder / "judge.md").write_bytes(f"Rate\r\n{ANSWER}\n".encode())
+    assert config_of(f"type: llm_judge, {key}: judge.md") == LlmJudgeConfig(f"Rate\n{ANSWER}\n")
+
+
+@pytest.mark.parametrize(
+    "prompt", [f"Rate {ANSWER}", f"and/or {ANSWER}", f"Rate\\n{ANSWER}\\nin a.md", "{{output_messages}}"]
+)
+def test_an_inline_prompt_is_taken_as_it_is(prompt: str) -> None:
+    config = config_of(f'type: llm_judge, prompt: "{prompt}"')
+    assert config == LlmJudgeConfig(prompt.replace("\\n", "\n"))
+
+
+def test_a_file_whose_name_does_not_look_like_one_is_read_too(folder: Path) -> None:
+    (folder / "judge").write_text(ANSWER)
+    assert config_of("type: llm_judge, prompt: judge") == LlmJudgeConfig(ANSWER)
+
+
+def test_a_prompt_file_without_the_answer_is_an_error(folder: Path) -> None:
+    (folder / "judge.md").write_text("Rate {{ question }}")
+    assert load("type: llm_judge, prompt: judge.md").errors == [
+        "qa.yaml:2: evaluators[0].prompt: the template uses neither {{ candidate_answer }} nor {{ expected_messages }}"
+    ]
+
+
+def test_a_prompt_that_does_not_show_the_answer_and_unknown_variables_are_warnings() -> None:
+    loaded = load("type: llm_judge, prompt: 'Rate {{ candidat_answer }} for {{zzz}}'")
+    assert loaded.warnings == [
+        "qa.yaml:2: evaluators[0].prompt: the template uses the unknown variable {{ candidat_answer }} "
+        "(did you mean 'candidate_answer'?)",
+        "qa.yaml:2: evaluators[0].prompt: the template uses the unknown variable {{ zzz }} (known: candidate_answer, "
+        "expected_outcome, reference_answer, question, input_messages, expected_messages, output_messages)",
+        "qa.yaml:2: evaluators[0].prompt: the template does not use {{ candidate_answer }}: "
+        "the judge does not see the answer",
+    ]
+    assert len(loaded.specs) == 1
+
+
+@pytest.mark.parametrize("kind", ["rubric", "llm_judge"])
+def test_a_judge_with_rubrics(kind: str) -> None:
+    loaded = load(
+        f"type: {kind}, rubrics: [Is polite, {{id: x, description: d, weight: 0, required: false}}], model: m"
+    )
+    rubrics = (Rubric("rubric-1", "Is polite"), Rubric("x", "d", 0, False))
+    assert (loaded.errors, loaded.warnings) == ([], [])
+    assert (loaded.specs[0].type, loaded.specs[0].config) == ("llm_judge", LlmJudgeConfig(rubrics=rubrics))
+
+
+def test_a_misspelt_key_of_a_rubric_is_a_warning() -> None:
+    loaded = load("type: rubric, rubrics: [{description: d, requird: true}]")
+    assert loaded.warnings == ["qa.yaml:2: evaluators[0].rubrics[0].requird: unknown key (did you mean 'required'?)"]
+
+
+@pytest.mark.scenario("LLM judge may consume trace (opt-in)")
+@pytest.mark.parametrize("key", ["include_trace", "includeTrace"])
+def test_a_judge_may_ask_for_the_trace(key: str) -> None:
+    assert config_of(f"type: llm_judge, {key}: true") == LlmJudgeConfig(include_trace=True)

@@ -1,0 +1,172 @@
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.targets import CommandHealthcheck, HttpHealthcheck
+from pytest_agentv.providers.healthcheck import run_healthcheck
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with the status that the path names; `/to` redirects."""
+
+    def do_GET(self) -> None:
+        if self.path == "/to":
+            self.send_response(302)
+            self.send_header("Location", "/204")
+        else:
+            self.send_response(int(self.path[1:]))
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        pass
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http_server:
+        thread = threading.Thread(target=http_server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{http_server.server_port}"
+        http_server.shutdown()
+        thread.join()
+
+
+def check(healthcheck: HttpHealthcheck | CommandHealthcheck, timeout_seconds: float | None = None) -> None:
+    environment = {"PATH": os.environ["PATH"]}
+    asyncio.run(
+        run_healthcheck(healthcheck, target_name="agent", environment=environment, timeout_seconds=timeout_seconds)
+    )
+
+
+def fault(healthcheck: HttpHealthcheck | CommandHealthcheck, timeout_seconds: float | None = None) -> tuple[str, str]:
+    with pytest.raises(ProviderError) as caught:
+        check(healthcheck, timeout_seconds)
+    prefix = "CLI healthcheck failed for 'agent': "
+    assert str(caught.value).startswith(prefix)
+    return str(caught.value).removeprefix(prefix), caught.value.kind
+
+
+@pytest.mark.scenario("Optional health check")
+@pytest.mark.parametrize("path", ["/200", "/204", "/299", "/to"])
+def test_a_server_that_answers_2xx_is_healthy(server: str, path: str) -> None:
+    check(HttpHealthcheck(server + path))
+
+
+@pytest.mark.scenario("Optional health check")
+@pytest.mark.parametrize(
+    ("path", "status"), [("/404", "404 Not Found"), ("/503", "503 Service Unavailable"), ("/599", "599")]
+)
+def test_another_status_is_not_healthy(server: str, path: str, status: str) -> None:
+    assert fault(HttpHealthcheck(server + path)) == (
+        f"GET {server}{path} answered {status}, expected 2xx",
+        "network",
+    )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_proxy_is_not_asked_for_this_machines_own_servers(
+    server: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+
+    check(HttpHealthcheck(server.replace("127.0.0.1", host) + "/200"))
+
+
+def test_a_server_that_is_not_there_is_not_healthy() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
+
+        text, kind = fault(HttpHealthcheck(url))
+
+    assert text.startswith(f"GET {url} failed: ")
+    assert "refused" in text
+    assert kind == "network"
+
+
+@pytest.mark.parametrize(("own", "target"), [(0.2, 60.0), (None, 0.2)])
+def test_a_server_that_does_not_answer_in_time_is_not_healthy(own: float | None, target: float) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+
+        assert fault(HttpHealthcheck(url, own), target) == (f"GET {url} did not answer within 0.2s", "timeout")
+
+
+def test_a_server_that_talks_nonsense_is_not_healthy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"nonsense\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        text, kind = fault(HttpHealthcheck(url))
+        thread.join()
+
+    assert text == f"GET {url} failed: nonsense\r\n"
+    assert kind == "network"
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/", "localhost:80/x"])
+def test_a_url_that_is_no_web_servers_is_an_error(url: str) -> None:
+    assert fault(HttpHealthcheck(url)) == (
+        f"'{url}' is no URL of a web server: expected http://… or https://…",
+        "config",
+    )
+
+
+@pytest.mark.parametrize("url", ["http://", "http://127.0.0.1:port/"])
+def test_a_url_that_cannot_be_read_is_an_error(url: str) -> None:
+    text, kind = fault(HttpHealthcheck(url))
+
+    assert text.startswith(f"GET {url} failed: ")
+    assert kind == "network"
+
+
+@pytest.mark.scenario("Optional health check")
+def test_a_command_that_ends_well_is_healthy(tmp_path: Path) -> None:
+    command = 'test {EVAL_ID}:{PROMPT}:{ATTEMPT}: = healthcheck::0: && test "$(pwd)" = ' + str(tmp_path)
+
+    check(CommandHealthcheck(command, str(tmp_path)))
+
+
+@pytest.mark.scenario("Optional health check")
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("exit 3", "the command `exit 3` ended with exit code 3"),
+        ("echo no server; false", "the command `echo no server; false` ended with exit code 1: no server"),
+        ("kill -9 $$", "the command `kill -9 $$` ended with exit code unknown: killed by SIGKILL"),
+    ],
+)
+def test_a_command_that_fails_is_not_healthy(command: str, text: str) -> None:
+    assert fault(CommandHealthcheck(command, "/")) == (text, "process")
+
+
+@pytest.mark.parametrize(("own", "target"), [(0.2, 60.0), (None, 0.2)])
+def test_a_command_that_hangs_is_not_healthy(own: float | None, target: float) -> None:
+    assert fault(CommandHealthcheck("exec sleep 1000", "/", own), target) == (
+        "the command `exec sleep 1000` timed out after 0.2s",
+        "timeout",
+    )
+
+
+def test_a_command_that_cannot_be_started_is_not_healthy() -> None:
+    assert fault(CommandHealthcheck("true", "/no/such")) == (
+        "cannot run '/bin/sh': its working directory '/no/such' does not exist",
+        "process",
+    )

@@ -1,0 +1,440 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.runtime import process, process_tree
+from pytest_agentv.runtime.process import ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.process_tree import ProcessTree, has_group, read_processes
+from pytest_agentv.runtime.reaper import temporary_folder
+from pytest_agentv.runtime.threads import run_in_thread
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+HAS_PROC = Path("/proc/self/stat").exists()
+
+
+def run_shell(
+    command: str,
+    timeout: float | None = 30,
+    stdin: bytes | None = None,
+    output_limit: int = process.OUTPUT_LIMIT,
+    cwd: str = "/",
+    env: dict[str, str] = ENVIRONMENT,
+) -> ProcessResult:
+    argv = ["/bin/sh", "-c", command]
+    return asyncio.run(
+        run_process(argv, cwd=cwd, env=env, stdin=stdin, timeout_seconds=timeout, output_limit=output_limit)
+    )
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    return any(info.pid == pid and info.state != "Z" for info in read_processes())
+
+
+def read_pid(path: Path) -> int:
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"))
+    return int(path.read_text())
+
+
+def test_a_program_hands_back_its_exit_code_and_both_streams() -> None:
+    result = run_shell("echo out; echo err >&2; exit 3")
+
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "out\n", "err\n")
+    assert not result.timed_out
+    assert not result.overflowed
+    assert result.duration_ms > 0
+
+
+def test_a_program_runs_in_its_folder_with_only_the_environment_it_was_given(tmp_path: Path) -> None:
+    result = run_shell('pwd; echo "$WORD:$HOME"', cwd=str(tmp_path), env={**ENVIRONMENT, "WORD": "yes"})
+
+    assert result.stdout == f"{tmp_path}\nyes:\n"
+
+
+def test_standard_input_is_at_its_end_when_none_is_given() -> None:
+    assert run_shell("cat; echo done").stdout == "done\n"
+
+
+def test_standard_input_reaches_the_program() -> None:
+    assert run_shell("wc -c", stdin=b"x" * 1_000_000).stdout.strip() == "1000000"
+
+
+@pytest.mark.parametrize("command", ["exit 0", "exec <&-; echo x; exit 0", "head -c 1 >/dev/null"])
+def test_a_program_that_does_not_read_its_input_blocks_nothing(command: str) -> None:
+    result = run_shell(command, stdin=b"x" * 5_000_000)
+
+    assert result.exit_code == 0
+    assert not result.timed_out
+
+
+def test_output_is_decoded_with_replacement_characters_and_plain_line_ends() -> None:
+    assert run_shell(r"printf 'a\377b\r\nc\rd'").stdout == "a\ufffdb\nc\rd"
+
+
+def test_a_character_that_is_split_over_two_reads_stays_whole() -> None:
+    assert run_shell(r"printf '\303'; sleep 0.1; printf '\244'").stdout == "ä"
+
+
+def test_a_flood_of_output_is_cut_and_its_program_killed() -> None:
+    result = run_shell("yes & exec yes", output_limit=100_000)
+
+    assert result.overflowed
+    assert len(result.stdout) == 100_000
+    assert result.exit_code != 0
+
+
+def test_output_of_exactly_the_limit_is_no_flood() -> None:
+    result = run_shell("head -c 1000 /dev/zero", output_limit=1000)
+
+    assert not result.overflowed
+    assert len(result.stdout) == 1000
+
+
+def test_a_program_that_closes_its_output_early_is_waited_for() -> None:
+    result = run_shell("echo x; exec >&- 2>&-; sleep 0.2; exit 4")
+
+    assert (result.exit_code, result.stdout) == (4, "x\n")
+
+
+def test_a_timeout_ends_the_program_and_keeps_what_it_wrote() -> None:
+    result = run_shell("echo begun; sleep 1000", timeout=0.3)
+
+    assert result.timed_out
+    assert result.stdout == "begun\n"
+    assert result.exit_code == -signal.SIGTERM
+
+
+def test_a_timeout_lets_the_program_clean_up() -> None:
+    result = run_shell("trap 'sleep 0.2; echo cleaned; exit 7' TERM; while :; do sleep 0.05; done", timeout=0.3)
+
+    assert result.timed_out
+    assert (result.exit_code, result.stdout) == (7, "cleaned\n")
+
+
+def test_a_program_that_ignores_the_polite_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_TERM_SECONDS", 0.2)
+
+    result = run_shell("trap '' TERM; while :; do sleep 0.05; done", timeout=0.3)
+
+    assert result.timed_out
+    assert result.exit_code == -signal.SIGKILL
+
+
+def test_a_timeout_without_proc_ends_the_group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    monkeypatch.setattr(process_tree, "read_processes", lambda: iter(()))
+    monkeypatch.setattr(process, "_KILL_SECONDS", 0.2)  # without /proc, zombies count until they are waited for
+
+    assert run_shell(f"sleep 1000 & echo $! > {pid_file}; wait", timeout=0.3).timed_out
+
+    monkeypatch.undo()
+    assert not is_running(read_pid(pid_file))
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="sessions are found in /proc")
+def test_a_timeout_ends_descendants_in_sessions_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_TERM_SECONDS", 0.2)
+    pid_file = tmp_path / "pid"
+    inner = f"sh -c 'trap : TERM; echo $$ > {pid_file}; while :; do sleep 0.1; done'"
+
+    result = run_shell(f"setsid {inner} & wait", timeout=0.5)
+
+    assert result.timed_out
+    assert not is_running(read_pid(pid_file))
+
+
+def test_children_that_a_program_leaves_behind_are_killed_and_not_waited_for() -> None:
+    started = time.monotonic()
+
+    result = run_shell("sleep 1000 & echo $!")
+
+    assert result.exit_code == 0
+    assert time.monotonic() - started < 5
+    wait_until(lambda: not is_running(int(result.stdout)))
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="looks into /proc")
+def test_a_daemon_that_holds_the_pipes_is_not_waited_for() -> None:
+    started = time.monotonic()
+
+    result = run_shell("setsid sleep 20 & echo $!")
+
+    os.kill(int(result.stdout), signal.SIGKILL)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("after", [0.0, 0.0005, 0.001, 0.002, 0.004, 0.3])
+def test_cancelling_ends_the_program_at_any_moment(after: float, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    argv = ["/bin/sh", "-c", f"echo $$ > {pid_file}; sleep 1000"]
+
+    async def scenario() -> float:
+        task = asyncio.ensure_future(run_process(argv, cwd="/", env=ENVIRONMENT, timeout_seconds=None))
+        await asyncio.sleep(after)
+        started = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        took = time.monotonic() - started
+        await asyncio.sleep(0.05)  # one that was just being started is killed by a callback
+        return took
+
+    assert asyncio.run(scenario()) < 2
+    if pid_file.exists() and pid_file.read_text():
+        pid = int(pid_file.read_text())
+        wait_until(lambda: not is_running(pid))
+    assert not any(info.parent == os.getpid() and _command(info.pid) == "sh" for info in read_processes())
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    argv = ["/bin/sh", "-c", f"trap '' TERM; echo x > {ready}; while :; do sleep 0.05; done"]
+
+    async def scenario() -> float:
+        task = asyncio.ensure_future(run_process(argv, cwd="/", env=ENVIRONMENT, timeout_seconds=None))
+        await asyncio.to_thread(wait_until, ready.exists)
+        started = time.monotonic()
+        task.cancel()
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - started
+
+    assert asyncio.run(scenario()) < 0.9
+
+
+def test_a_signal_of_its_own_gives_a_negative_exit_code() -> None:
+    assert run_shell("kill -SEGV $$").exit_code == -signal.SIGSEGV
+
+
+def test_many_programs_run_side_by_side_in_a_background_thread() -> None:
+    results: list[ProcessResult] = []
+
+    async def scenario() -> None:
+        argv = ["/bin/sh", "-c", "echo $$"]
+        results.extend(
+            await asyncio.gather(*(run_process(argv, cwd="/", env=ENVIRONMENT, timeout_seconds=30) for _ in range(30)))
+        )
+
+    thread = threading.Thread(target=lambda: asyncio.run(scenario()))
+    thread.start()
+    thread.join()
+
+    assert len({result.stdout for result in results}) == 30
+
+
+def start_error(argv: list[str], cwd: str = "/") -> str:
+    with pytest.raises(ProcessStartError) as caught:
+        asyncio.run(run_process(argv, cwd=cwd, env=ENVIRONMENT, timeout_seconds=1))
+    return str(caught.value)
+
+
+def test_a_program_that_does_not_exist_is_a_start_error() -> None:
+    assert start_error(["no-such-program"]) == (
+        "cannot run 'no-such-program': no such program, neither as a path nor on PATH"
+    )
+
+
+def test_a_folder_that_does_not_exist_is_a_start_error() -> None:
+    assert start_error(["ls"], cwd="/no/such") == "cannot run 'ls': its working directory '/no/such' does not exist"
+
+
+def test_a_file_that_cannot_be_executed_is_a_start_error(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("text")
+
+    assert start_error([str(file)]) == f"cannot run '{file}': Permission denied"
+
+
+def test_a_nul_in_an_argument_is_a_start_error() -> None:
+    assert start_error(["echo", "a\0b"]) == "cannot run 'echo': embedded null byte"
+
+
+def test_an_argument_that_is_too_long_is_a_start_error_that_names_the_limit() -> None:
+    assert start_error(["echo", "x" * 3_000_000]) == (
+        "cannot run 'echo': its arguments are too long (3000006 bytes); the system takes 128 KiB for each argument "
+        "and about 2 MiB for all of them and the environment: hand long texts over in a file or on standard input"
+    )
+
+
+def test_a_zombie_does_not_run() -> None:
+    child = subprocess.Popen(["true"], start_new_session=True)
+    tree = ProcessTree(child.pid)
+    tree.look()
+
+    wait_until(lambda: not tree.is_running() if HAS_PROC else child.poll() is not None)
+
+    child.wait()
+    assert not has_group(child.pid)
+
+
+def test_a_temporary_folder_is_private_and_removed() -> None:
+    with temporary_folder("agentv-test-") as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "file").write_text("x")
+
+    assert not folder.exists()
+
+
+def test_a_temporary_folder_is_kept_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    with temporary_folder("agentv-test-", keep=True) as folder:
+        pass
+
+    assert folder.is_dir()
+    assert folder.parent == tmp_path
+
+
+KILLED_RUN = textwrap.dedent(
+    """
+    import asyncio, os, sys
+    from pytest_agentv.runtime import reaper
+    from pytest_agentv.runtime.process import run_process
+    from pytest_agentv.runtime.reaper import temporary_folder
+
+    folder, command = sys.argv[1:]
+    tell = reaper._WATCHER.tell
+
+    def tell_and_note(line):
+        tell(line)
+        if line.startswith("+GROUP"):
+            open(os.path.join(folder, "told"), "x").close()
+
+    reaper._WATCHER.tell = tell_and_note
+
+    async def main():
+        with temporary_folder("agentv killed-") as temporary:
+            with open(os.path.join(folder, "temporary"), "w") as file:
+                file.write(f"{temporary}\\n")
+            argv = ["/bin/sh", "-c", command]
+            await run_process(argv, cwd=folder, env=dict(os.environ), timeout_seconds=None)
+
+    asyncio.run(main())
+    """
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $$ > pid; exec sleep 1000",
+        "sleep 1000 & echo $! > pid; wait",
+        pytest.param(
+            "setsid sh -c 'trap : TERM; echo $$ > pid; while :; do sleep 0.1; done' & wait",
+            marks=pytest.mark.skipif(not HAS_PROC, reason="sessions are found in /proc"),
+        ),
+    ],
+)
+def test_nothing_is_left_when_the_run_itself_is_killed(tmp_path: Path, command: str, number: int) -> None:
+    runner = subprocess.Popen([sys.executable, "-c", KILLED_RUN, str(tmp_path), command], start_new_session=True)
+    try:
+        pid = read_pid(tmp_path / "pid")
+        wait_until((tmp_path / "told").exists)
+        temporary = Path((tmp_path / "temporary").read_text().strip())
+        assert temporary.is_dir()
+        assert is_running(pid)
+    finally:
+        os.kill(runner.pid, number)
+        runner.wait()
+
+    wait_until(lambda: not is_running(pid) and not temporary.exists())
+
+
+def test_a_forked_child_that_outlives_the_run_does_not_keep_the_watcher_from_its_work(tmp_path: Path) -> None:
+    program = KILLED_RUN.replace("asyncio.run(main())", "").rstrip() + textwrap.dedent(
+        """
+        import threading, time
+        threading.Thread(target=lambda: asyncio.run(main())).start()
+        while not os.path.exists(os.path.join(folder, "told")):
+            time.sleep(0.01)
+        forked = os.fork()
+        if forked == 0:
+            time.sleep(1000)
+        with open(os.path.join(folder, "forked"), "w") as file:
+            file.write(f"{forked}\\n")
+        """
+    )
+    command = "echo $$ > pid; exec sleep 1000"
+    runner = subprocess.Popen([sys.executable, "-c", program, str(tmp_path), command], start_new_session=True)
+    forked = read_pid(tmp_path / "forked")
+    pid = read_pid(tmp_path / "pid")
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.wait()
+
+    try:
+        wait_until(lambda: not is_running(pid))
+    finally:
+        os.kill(forked, signal.SIGKILL)
+
+
+def test_the_watcher_ends_with_a_run_that_ends_well() -> None:
+    program = (
+        "import asyncio, os\n"
+        "from pytest_agentv.runtime import reaper\n"
+        "from pytest_agentv.runtime.process import run_process\n"
+        "asyncio.run(run_process(['true'], cwd='/', env=dict(os.environ), timeout_seconds=9))\n"
+        "print(reaper._WATCHER._process.pid)\n"
+    )
+
+    result = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert result.stderr == ""
+    assert not is_running(int(result.stdout))
+
+
+def test_blocking_code_runs_beside_the_loop_and_its_errors_come_back() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    assert asyncio.run(run_in_thread(lambda: threading.current_thread().name, "mine")) == "mine"
+    with pytest.raises(KeyError):
+        asyncio.run(run_in_thread(fail, "mine"))
+
+
+def test_a_thread_that_raises_stop_iteration_does_not_hang_the_caller() -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(run_in_thread(lambda: next(iter(())), "mine"))
+
+
+def test_an_abandoned_thread_may_outlive_the_loop() -> None:
+    gate = threading.Event()
+
+    async def scenario() -> None:
+        async with asyncio.timeout(0.05):
+            await run_in_thread(gate.wait, "abandoned")
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(scenario())
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "abandoned"]
+    assert thread.daemon
+    gate.set()
+    thread.join(5)
+    assert not thread.is_alive()

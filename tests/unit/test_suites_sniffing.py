@@ -1,0 +1,91 @@
+"""Which files look like eval files by what they hold."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.loading.suites import looks_like_suite
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "evalcases:\n  - id: a\n",
+        "# comment\nname: x\ntests:\n- input: hi\n",
+        'cases: [{"id": "a"}]\n',
+        '{"evalcases": [{"id": "a"}]}\n',
+        "\ufeffeval_cases:\r\n  - expected_outcome: x\r\n",
+        "evalcases:\n  - broken: [\n    id: x\n",
+    ],
+)
+def test_a_yaml_file_with_a_case_list_looks_like_a_suite(text: str) -> None:
+    assert looks_like_suite(write("qa.yaml", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "services:\n  web:\n    image: x\n",
+        "evalcases: []\n",
+        "nested:\n  evalcases:\n    - id: a\n",
+        "id: a\ntests:\n  - name: x\n",
+        "tests:\n  - identity: x\n",
+        "x: " + "y" * 70_000 + "\nevalcases:\n  - id: a\n",
+    ],
+)
+def test_other_yaml_files_do_not_look_like_suites(text: str) -> None:
+    assert not looks_like_suite(write("qa.yaml", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('\n{"id": "a", "input": "x"}\n', True),
+        ('{"id": "a", "input_messages": []}', True),
+        ('{"id": "a", "input": "' + "x" * 70_000 + '"}\n', True),
+        ('{"id": "a", "text": "' + "x" * 70_000 + '"}\n', False),
+        ('{"eval_id": "a", "input_messages": []}\n', False),
+        ('{"id": "a"}\n{"id": "b", "input": 1}\n', False),
+        ('{"id": "a", "input": \n', False),
+        ('["id", "input"]\n', False),
+        ("", False),
+        ("[" * 60_000, False),
+        ('{"a":' * 12_000, False),
+    ],
+)
+def test_a_jsonl_file_is_judged_by_its_first_line(text: str, expected: bool) -> None:
+    assert looks_like_suite(write("qa.jsonl", text)) is expected
+
+
+def test_sniffing_never_raises(folder: Path) -> None:
+    assert not looks_like_suite(folder)
+    assert not looks_like_suite(folder / "no.yaml")
+    assert not looks_like_suite(Path("a\0b.yaml"))
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text()), st.booleans())
+def test_whatever_has_an_id_and_an_input_looks_like_a_jsonl_suite(
+    tmp_path_factory: pytest.TempPathFactory, extra: dict[str, int | str], has_input: bool
+) -> None:
+    extra.pop("input_messages", None)
+    extra.pop("input", None)
+    case = {**extra, "id": "a", **({"input": "x"} if has_input else {})}
+    path = tmp_path_factory.getbasetemp() / "sniffed.jsonl"
+    path.write_text(json.dumps(case), encoding="utf-8")
+    assert looks_like_suite(path) is has_input
