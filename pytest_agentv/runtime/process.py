@@ -3,8 +3,10 @@
 import asyncio
 import errno
 import signal
+import subprocess
+import threading
 import time
-from asyncio import Future, SubprocessTransport
+from asyncio import Future
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from typing import Final
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import Record
 from pytest_agentv.runtime.process_tree import ProcessTree, send_group
-from pytest_agentv.runtime.reaper import watched_group
+from pytest_agentv.runtime.reaper import start_watcher, watched_group
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 """Bytes of standard output, and of standard error."""
@@ -65,133 +67,150 @@ async def run_process(
 
     Raises `ProcessStartError`.
     """
-    started = time.perf_counter()
-    transport, child = await _start(argv, cwd, env, stdin, output_limit)
-    with watched_group(transport.get_pid()):
+    start_watcher()
+    child = _Child(_start(argv, cwd, env, stdin is not None), output_limit)
+    with watched_group(child.pid):
         try:
+            await child.connect(stdin)
             await asyncio.wait([child.settled], timeout=timeout_seconds)
             timed_out = not child.settled.done()
             if not child.exited.done():
-                await _stop(child, transport.get_pid(), 0 if child.overflowed else _TERM_SECONDS)
+                await _stop(child, 0 if child.overflowed else _TERM_SECONDS)
         except asyncio.CancelledError:
-            await _stop(child, transport.get_pid(), _CANCEL_SECONDS)
+            await _stop(child, _CANCEL_SECONDS)
             raise
         finally:
-            await _close(transport, child)
-    return ProcessResult(
-        exit_code=-signal.SIGKILL if (code := transport.get_returncode()) is None else code,
-        stdout=_decode(child.output[1]),
-        stderr=_decode(child.output[2]),
-        timed_out=timed_out,
-        overflowed=child.overflowed,
-        duration_ms=(time.perf_counter() - started) * 1000,
-    )
+            await child.close()
+    return child.result(timed_out=timed_out)
 
 
-class _Child(asyncio.SubprocessProtocol):
-    """Collects a program's output. Its exit and the end of its output are told apart: daemons hold pipes open."""
+class _Output(asyncio.Protocol):
+    """Collects one stream of a program, up to a limit."""
 
-    def __init__(self, output_limit: int) -> None:
-        loop = asyncio.get_running_loop()
-        self.settled: Future[None] = loop.create_future()
-        """It exited, or wrote too much."""
-        self.exited: Future[None] = loop.create_future()
-        self.drained: Future[None] = loop.create_future()
-        self.closed: Future[None] = loop.create_future()
-        self.output = {1: bytearray(), 2: bytearray()}
+    def __init__(self, limit: int, settled: "Future[None]") -> None:
+        self.data = bytearray()
         self.overflowed = False
-        self._output_limit = output_limit
-        self._open_pipes = {1, 2}
+        self.ended: Future[None] = asyncio.get_running_loop().create_future()
+        self._limit = limit
+        self._settled = settled
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        output = self.output[fd]
-        output += data
-        if len(output) > self._output_limit:
-            del output[self._output_limit :]
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        if len(self.data) > self._limit:
+            del self.data[self._limit :]
             self.overflowed = True
-            _settle(self.settled)
+            _settle(self._settled)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
-        self._open_pipes.discard(fd)
-        if not self._open_pipes:
-            _settle(self.drained)
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+        _settle(self.ended)
 
-    def process_exited(self) -> None:
+
+class _Child:
+    """A running program and its pipes.
+
+    Not `asyncio.subprocess`: there a cancellation while the program starts kills it alone, without its children, and
+    in several versions of Python its end is not told while a daemon holds its pipes open.
+    """
+
+    def __init__(self, popen: "subprocess.Popen[bytes]", output_limit: int) -> None:
+        self.pid = popen.pid
+        self._started = time.perf_counter()
+        self._popen = popen
+        self._loop = asyncio.get_running_loop()
+        self.settled: Future[None] = self._loop.create_future()
+        """It exited, or wrote too much."""
+        self.exited: Future[None] = self._loop.create_future()
+        self._stdout = _Output(output_limit, self.settled)
+        self._stderr = _Output(output_limit, self.settled)
+        self._readers: list[asyncio.ReadTransport] = []
+        self._writer: asyncio.WriteTransport | None = None
+        threading.Thread(target=self._wait, name="agentv-wait", daemon=True).start()
+
+    @property
+    def overflowed(self) -> bool:
+        return self._stdout.overflowed or self._stderr.overflowed
+
+    async def connect(self, stdin: bytes | None) -> None:
+        """Read the output and write standard input in the background; not reading it is the program's own affair."""
+        for output, pipe in ((self._stdout, self._popen.stdout), (self._stderr, self._popen.stderr)):
+            reader, _ = await self._loop.connect_read_pipe(partial(_same, output), pipe)
+            self._readers.append(reader)
+        if stdin is not None:
+            self._writer, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, self._popen.stdin)
+            self._writer.write(stdin)
+            self._writer.write_eof()
+
+    async def close(self) -> None:
+        """Kill what the program left in its group, read the rest of its output and close the pipes."""
+        send_group(self.pid, signal.SIGKILL)
+        ends = [output.ended for output, _ in zip((self._stdout, self._stderr), self._readers, strict=False)]
+        try:
+            if ends:
+                await asyncio.wait(ends, timeout=_DRAIN_SECONDS)
+        finally:
+            for reader in self._readers:
+                reader.close()
+            if self._writer is not None and self._writer.get_write_buffer_size():
+                self._writer.abort()  # closing it would wait for somebody to read the rest
+        await asyncio.sleep(0)  # transports close their pipes in the next round of the loop
+        for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+            if pipe is not None:
+                pipe.close()  # those that were not connected
+
+    def result(self, *, timed_out: bool) -> ProcessResult:
+        code = self._popen.returncode
+        return ProcessResult(
+            exit_code=-signal.SIGKILL if code is None else code,
+            stdout=_decode(self._stdout.data),
+            stderr=_decode(self._stderr.data),
+            timed_out=timed_out,
+            overflowed=self.overflowed,
+            duration_ms=(time.perf_counter() - self._started) * 1000,
+        )
+
+    def _wait(self) -> None:
+        self._popen.wait()
+        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
+            self._loop.call_soon_threadsafe(self._note_exit)
+
+    def _note_exit(self) -> None:
         _settle(self.settled)
         _settle(self.exited)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
-        _settle(self.closed)
 
-
-async def _start(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes | None, output_limit: int
-) -> tuple[SubprocessTransport, _Child]:
-    starting = asyncio.ensure_future(
-        asyncio.get_running_loop().subprocess_exec(
-            lambda: _Child(output_limit),
-            *argv,
-            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
+def _start(argv: Sequence[str], cwd: str, env: Mapping[str, str], has_stdin: bool) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(  # noqa: S603 - running what the user configured is what this is for
+            argv,
             cwd=cwd,
-            env=dict(env),
+            env=env,
+            stdin=subprocess.PIPE if has_stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
             start_new_session=True,
         )
-    )
-    try:
-        await asyncio.wait([starting])
-    except asyncio.CancelledError:
-        starting.add_done_callback(_kill_started)
-        raise
-    try:
-        transport, child = starting.result()
     except (OSError, ValueError) as error:
         raise ProcessStartError(_explain(error, argv, cwd)) from error
-    if stdin is not None:
-        _feed(transport, stdin)
-    return transport, child
 
 
-def _feed(transport: SubprocessTransport, stdin: bytes) -> None:
-    """Write standard input in the background; that the program does not read it is its own affair."""
-    pipe = transport.get_pipe_transport(0)
-    assert isinstance(pipe, asyncio.WriteTransport)
-    pipe.write(stdin)
-    pipe.write_eof()
-
-
-async def _stop(child: _Child, pid: int, grace_seconds: float) -> None:
+async def _stop(child: _Child, grace_seconds: float) -> None:
     """End the program and its descendants. Cancelled meanwhile, it kills them at once."""
-    tree = ProcessTree(pid)
+    tree = ProcessTree(child.pid)
     try:
         tree.send(signal.SIGTERM)
-        for _ in range(round(grace_seconds / _POLL_SECONDS)):
-            if not tree.is_running():
-                break
-            await asyncio.sleep(_POLL_SECONDS)
+        await _wait_for_end(tree, grace_seconds)
     finally:
         tree.send(signal.SIGKILL)
+    await _wait_for_end(tree, _KILL_SECONDS)
     await asyncio.wait([child.exited], timeout=_KILL_SECONDS)
 
 
-async def _close(transport: SubprocessTransport, child: _Child) -> None:
-    """Kill what the program left in its group, read the rest of its output and close the pipes."""
-    send_group(transport.get_pid(), signal.SIGKILL)
-    try:
-        await asyncio.wait([child.drained], timeout=_DRAIN_SECONDS)
-    finally:
-        stdin = transport.get_pipe_transport(0)
-        if isinstance(stdin, asyncio.WriteTransport) and stdin.get_write_buffer_size():
-            stdin.abort()  # closing it would wait for somebody to read the rest
-        with suppress(PermissionError):
-            transport.close()
-    await asyncio.wait([child.closed], timeout=_KILL_SECONDS)
-
-
-def _kill_started(starting: "Future[tuple[SubprocessTransport, _Child]]") -> None:
-    if not starting.cancelled() and starting.exception() is None:
-        transport, _ = starting.result()
-        send_group(transport.get_pid(), signal.SIGKILL)
-        transport.close()
+async def _wait_for_end(tree: ProcessTree, seconds: float) -> None:
+    for _ in range(round(seconds / _POLL_SECONDS)):
+        if not tree.is_running():
+            return
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 def _settle(future: "Future[None]") -> None:

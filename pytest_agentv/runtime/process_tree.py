@@ -47,8 +47,7 @@ class ProcessTree:
     def send(self, signal_number: int) -> None:
         """Signal every group of the tree."""
         self.look()
-        groups = {info.group for info in self._members.values() if info.state != "Z"} or {self.leader}
-        for group in groups:
+        for group in {self.leader} | {info.group for info in self._members.values() if info.state != "Z"}:
             send_group(group, signal_number)
 
     def is_running(self) -> bool:

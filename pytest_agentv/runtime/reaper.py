@@ -36,12 +36,16 @@ class _Watcher:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def tell(self, line: str) -> None:
+    def start(self) -> None:
         with self._lock, suppress(OSError):
             if self._process is None:
                 self._process = _start_watcher()
                 atexit.register(self.close)
-            if self._process.stdin is not None:
+
+    def tell(self, line: str) -> None:
+        self.start()
+        with self._lock, suppress(OSError):
+            if self._process is not None and self._process.stdin is not None:
                 os.write(self._process.stdin.fileno(), os.fsencode(line) + b"\n")
 
     def close(self) -> None:
@@ -61,6 +65,11 @@ class _Watcher:
 
 _WATCHER: Final = _Watcher()
 os.register_at_fork(after_in_child=_WATCHER.forget)
+
+
+def start_watcher() -> None:
+    """Start the watcher, if it is not running: before a process, so that it is told of that one in time."""
+    _WATCHER.start()
 
 
 @contextmanager

@@ -1,0 +1,191 @@
+"""The `cli` provider: a command line, rendered and run once per case, or once for a whole batch."""
+
+import logging
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.secrets import Secret
+from pytest_agentv.models.targets import CliSettings
+from pytest_agentv.models.text import format_number
+from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.cli_output import describe_exit, parse_batch_output, parse_output, report_output
+from pytest_agentv.providers.cli_template import (
+    LONGEST_ARGUMENT,
+    batch_values,
+    render_command,
+    request_values,
+    shell_argv,
+)
+from pytest_agentv.providers.healthcheck import run_healthcheck
+from pytest_agentv.runtime.process import OUTPUT_LIMIT, ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.reaper import temporary_folder
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+_CANNOT_EXECUTE: Final = 126
+"""The shell's exit code when the system refuses to start a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run(Record):
+    """A command that ended well, and what it answered."""
+
+    content: str
+    raw: JsonObject
+    duration_ms: float
+
+
+class CliProvider:
+    """Runs a command template with `/bin/sh` (agentv-formats 5.8).
+
+    The answer is read from `{OUTPUT_FILE}` where the template has it, else from standard output.
+    """
+
+    mode: PromptMode = "agent"
+
+    def __init__(self, name: str, settings: CliSettings, environment: Mapping[str, str]) -> None:
+        self._name = name
+        self._settings = settings
+        self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
+        self._uses_output_file = "{OUTPUT_FILE}" in settings.command_template
+
+    async def check(self) -> None:
+        if self._settings.healthcheck is not None:
+            await run_healthcheck(
+                self._settings.healthcheck,
+                target_name=self._name,
+                environment=self._environment,
+                timeout_seconds=self._settings.timeout_seconds,
+            )
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        with self._folder(request.eval_id) as folder:
+            output_file = folder / "output.json"
+            values = request_values(request, self._settings.files_format, output_file)
+            limit = _shortest(self._settings.timeout_seconds, request.timeout_seconds)
+            run = await self._run(values, output_file, limit)
+        return self._complete(parse_output(run.content), run, run.duration_ms)
+
+    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        """Run the command once for all requests; it writes a JSON line with an `id` for each."""
+        paths = [path for request in requests for path in request.file_paths]
+        with self._folder("batch") as folder:
+            output_file = folder / "output.jsonl"
+            values = batch_values(paths, self._settings.files_format, output_file)
+            limit = _shortest(self._settings.timeout_seconds, _total_seconds(requests))
+            run = await self._run(values, output_file, limit)
+        responses = parse_batch_output(run.content, [request.eval_id for request in requests])
+        share = round(run.duration_ms / max(1, len(requests)))
+        return [self._complete(response, run, share) for response in responses]
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    def _folder(self, eval_id: str) -> AbstractContextManager[Path]:
+        keep = self._settings.keep_temp_files and self._uses_output_file
+        return temporary_folder(f"agentv-{re.sub(r'[^A-Za-z0-9._-]+', '-', eval_id)[:40]}-", keep=keep)
+
+    async def _run(self, values: Mapping[str, str], output_file: Path, limit: float | None) -> _Run:
+        command = render_command(self._settings.command_template, values)
+        self._log("target %s: running %s", self._name, command)
+        started = time.perf_counter()
+        try:
+            result = await run_process(
+                shell_argv(command, output_file.parent),
+                cwd=self._settings.cwd,
+                env=self._environment,
+                timeout_seconds=limit,
+            )
+        except ProcessStartError as error:
+            raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
+        duration_ms = (time.perf_counter() - started) * 1000
+        self._log("target %s: exit code %d after %.0f ms", self._name, result.exit_code, duration_ms)
+        if result.stderr:
+            self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
+        _raise_for_failure(result, limit, values)
+        raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
+        if not self._uses_output_file:
+            return _Run(result.stdout.rstrip("\n"), raw, duration_ms)
+        if self._settings.keep_temp_files:
+            raw["output_file"] = str(output_file)
+        return _Run(_read_output_file(output_file, result), raw, duration_ms)
+
+    def _complete(self, response: ProviderResponse, run: _Run, duration_ms: float) -> ProviderResponse:
+        trace_ref = None if response.trace_ref is None else str(Path(self._settings.cwd, response.trace_ref))
+        if response.duration_ms is not None:
+            duration_ms = response.duration_ms
+        return response.replace(trace_ref=trace_ref, duration_ms=duration_ms, raw=run.raw)
+
+    def _log(self, message: str, *values: object) -> None:
+        _LOGGER.log(logging.INFO if self._settings.verbose else logging.DEBUG, message, *values)
+
+
+def _raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
+    """Raise when the command did not end well. Source: "Timeout and retries"."""
+    said = report_output(result)
+    if result.timed_out:
+        text = f"CLI provider timed out after {format_number(limit or 0)}s"
+        raise ProviderError(f"{text}: {said}" if said else text, "timeout")
+    if result.overflowed:
+        size = OUTPUT_LIMIT // 2**20
+        raise ProviderError(f"CLI wrote more than {size} MiB and was stopped (exit code unknown)", "process")
+    if result.exit_code != 0:
+        hint = _long_argument_hint(values) if result.exit_code == _CANNOT_EXECUTE else ""
+        raise ProviderError(_describe_failure(result.exit_code, said) + hint, "process")
+
+
+def _describe_failure(exit_code: int, said: str) -> str:
+    if not said and exit_code >= 0:
+        return f"CLI exited with code {exit_code}"
+    return f"{said or 'CLI failed'} ({describe_exit(exit_code)})"
+
+
+def _long_argument_hint(values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        size = len(value.encode("utf-8", "surrogateescape"))
+        if size > LONGEST_ARGUMENT and name not in {"FILES", "ATTACHMENTS"}:
+            return (
+                f"; {{{name}}} has {size} bytes and the system takes 128 KiB in one argument: "
+                f"pipe it, as in `printf %s {{{name}}} | …`"
+            )
+    return ""
+
+
+def _read_output_file(path: Path, result: ProcessResult) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(OUTPUT_LIMIT + 1)
+    except FileNotFoundError:
+        reason = "the command ended with exit code 0 but did not write it"
+        said = report_output(result)
+        text = f"Failed to read output file '{path}': {reason}"
+        raise ProviderError(f"{text}; it said: {said}" if said else text, "process") from None
+    except OSError as error:
+        raise ProviderError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
+    if len(content) > OUTPUT_LIMIT:
+        size = OUTPUT_LIMIT // 2**20
+        raise ProviderError(f"Failed to read output file '{path}': it has more than {size} MiB", "process")
+    return content.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def _shortest(*limits: float | None) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _total_seconds(requests: Iterable[ProviderRequest]) -> float | None:
+    """A batch may take as long as its requests may take one by one."""
+    limits = [request.timeout_seconds for request in requests]
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if len(known) == len(limits) else None
+
+
+def _reveal(value: str | Secret) -> str:
+    return value.reveal() if isinstance(value, Secret) else value

@@ -1,0 +1,96 @@
+"""What a command wrote, read as an answer (agentv-formats 5.8)."""
+
+import json
+import signal
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import Json
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.wire import WireError, answer_message, javascript_string, parse_response
+from pytest_agentv.runtime.process import ProcessResult
+
+_LONGEST_REPORT: Final = 2000
+"""Characters of a command's output in an error message; the end is kept, where programs say what went wrong."""
+
+
+def parse_output(content: str) -> ProviderResponse:
+    """Read the answer to one request; what is not the JSON shape is the answer's text as it stands."""
+    try:
+        response = parse_response(_parse_json(content), javascript_string)
+    except ValueError:
+        return _plain_text(content)
+    return response if response.output_messages is not None else _plain_text(content)
+
+
+def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
+    """Read the JSONL answers to many requests; the order is that of `eval_ids`, other ids are passed over.
+
+    An id that is missing gives a response with an `error`. Raises `ProviderError` when a line cannot be used.
+    """
+    answers: dict[str, ProviderResponse] = {}
+    for number, line in enumerate(content.split("\n"), start=1):
+        if line.strip():
+            eval_id, response = _parse_record(line, number)
+            if eval_id in answers:
+                raise _batch_error(number, f"the id {eval_id!r} was there before")
+            answers[eval_id] = response
+    return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
+
+
+def report_output(result: ProcessResult) -> str:
+    """Return what a command that failed said: the end of standard error, or else of standard output."""
+    said = result.stderr.strip() or result.stdout.strip()
+    left_out = len(said) - _LONGEST_REPORT
+    return f"[… {left_out} characters left out] {said[-_LONGEST_REPORT:]}" if left_out > 0 else said
+
+
+def describe_exit(code: int) -> str:
+    """Return `exit code 1`, or which signal killed the command."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"exit code unknown: killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"exit code unknown: killed by signal {-code}"
+
+
+def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
+    try:
+        data = _parse_json(line)
+    except ValueError as error:
+        raise _batch_error(number, f"not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise _batch_error(number, "expected a JSON object")
+    eval_id = data.get("id")
+    if not isinstance(eval_id, str) or not eval_id:
+        raise _batch_error(number, "expected a string 'id', the eval id it answers")
+    try:
+        return eval_id, parse_response(data)
+    except WireError as error:
+        raise _batch_error(number, str(error)) from None
+
+
+def _parse_json(text: str) -> Json:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _plain_text(content: str) -> ProviderResponse:
+    return ProviderResponse(output_messages=(answer_message(content),))
+
+
+def _missing(eval_id: str) -> ProviderResponse:
+    error = f"Batch output missing id '{eval_id}'"
+    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error)
+
+
+def _batch_error(number: int, reason: str) -> ProviderError:
+    return ProviderError(f"CLI batch output, line {number}: {reason}", "process")

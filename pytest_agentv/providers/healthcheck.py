@@ -1,0 +1,102 @@
+"""Health checks of command line targets: is what they need there?"""
+
+import http.client
+import ipaddress
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.models.targets import CommandHealthcheck, HttpHealthcheck
+from pytest_agentv.models.text import format_number
+from pytest_agentv.providers.cli_output import describe_exit, report_output
+from pytest_agentv.providers.cli_template import healthcheck_values, render_command
+from pytest_agentv.runtime.process import ProcessStartError, run_process
+from pytest_agentv.runtime.threads import run_in_thread
+
+DEFAULT_TIMEOUT_SECONDS: Final = 60.0
+"""Where neither the check nor its target has a limit: a check that hangs would hold the whole run."""
+
+
+async def run_healthcheck(
+    healthcheck: HttpHealthcheck | CommandHealthcheck,
+    *,
+    target_name: str,
+    environment: Mapping[str, str],
+    timeout_seconds: float | None,
+) -> None:
+    """Probe a target; `timeout_seconds` is the target's own limit.
+
+    Raises `ProviderError` when it is not healthy. Source: "Optional health check".
+    """
+    limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+    try:
+        if isinstance(healthcheck, HttpHealthcheck):
+            await run_in_thread(lambda: probe_url(healthcheck.url, limit), "agentv-healthcheck")
+        else:
+            await _probe_command(healthcheck, environment, limit)
+    except _UnhealthyError as fault:
+        raise ProviderError(f"CLI healthcheck failed for '{target_name}': {fault}", fault.kind) from fault
+
+
+class _UnhealthyError(Exception):
+    def __init__(self, reason: str, kind: ErrorKind) -> None:
+        super().__init__(reason)
+        self.kind: ErrorKind = kind
+
+
+def probe_url(url: str, timeout_seconds: float) -> None:
+    """GET a URL and expect 2xx."""
+    if urlsplit(url).scheme not in {"http", "https"}:
+        raise _UnhealthyError(f"{url!r} is no URL of a web server: expected http://… or https://…", "config")
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if _is_loopback(url) else []))
+    try:
+        with opener.open(url, timeout=timeout_seconds):
+            return
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _UnhealthyError(f"GET {url} answered {_status(error.code)}, expected 2xx", "network") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(reason, TimeoutError):
+            text = f"GET {url} did not answer within {format_number(timeout_seconds)}s"
+            raise _UnhealthyError(text, "timeout") from error
+        raise _UnhealthyError(f"GET {url} failed: {reason}", "network") from error
+
+
+async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
+    values = healthcheck_values(Path(tempfile.gettempdir(), "agentv-healthcheck.json"))
+    command = render_command(healthcheck.command_template, values)
+    try:
+        result = await run_process(
+            ["/bin/sh", "-c", command], cwd=healthcheck.cwd, env=environment, timeout_seconds=limit
+        )
+    except ProcessStartError as error:
+        raise _UnhealthyError(str(error), "process") from error
+    if result.timed_out:
+        raise _UnhealthyError(f"the command `{command}` timed out after {format_number(limit)}s", "timeout")
+    if result.exit_code != 0:
+        said = report_output(result)
+        text = f"the command `{command}` ended with {describe_exit(result.exit_code)}"
+        raise _UnhealthyError(f"{text}: {said}" if said else text, "process")
+
+
+def _is_loopback(url: str) -> bool:
+    """Proxies cannot reach this machine's own servers; some environments send everything through one."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _status(code: int) -> str:
+    try:
+        return f"{code} {HTTPStatus(code).phrase}"
+    except ValueError:
+        return str(code)

@@ -1,0 +1,62 @@
+"""The `mock` provider: canned answers, for dry runs and for trying an eval file out."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.targets import MockSettings
+from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.wire import WireError, parse_response
+
+DEFAULT_RESPONSE: Final = '{"answer":"Mock provider response"}'
+DRY_RUN_RESPONSE: Final = '{"answer":"Mock dry-run response"}'
+
+
+class MockProvider:
+    """Answers the same to every request, after an optional delay. Source: "Mock provider for dry-run"."""
+
+    mode: PromptMode = "lm"
+
+    def __init__(
+        self, name: str, settings: MockSettings, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._sleep = sleep
+
+    async def check(self) -> None:
+        """Nothing can be missing."""
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:  # noqa: ARG002 - all get the same answer
+        if delay_ms := choose_delay(self._settings):
+            await self._sleep(delay_ms / 1000)
+        settings = self._settings
+        data = {
+            "text": DEFAULT_RESPONSE if settings.response is None else settings.response,
+            "output_messages": None if settings.output_messages is None else list(settings.output_messages),
+            "trace": None if settings.trace is None else list(settings.trace),
+        }
+        try:
+            return parse_response(data)
+        except WireError as error:
+            raise ProviderError(f"target '{self._name}': {error}", "config") from error
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms: float = 0) -> MockProvider:
+    """Return what answers instead of the target in a dry run; the delays are milliseconds."""
+    settings = MockSettings(DRY_RUN_RESPONSE, delay_ms, delay_min_ms, delay_max_ms)
+    return MockProvider("dry-run", settings)
+
+
+def choose_delay(settings: MockSettings) -> float:
+    """Return the milliseconds to wait: a uniform integer of the range where there is one, else the fixed delay."""
+    if settings.delay_min_ms <= 0 and settings.delay_max_ms <= 0:
+        return max(0, settings.delay_ms)
+    low = max(0, round(settings.delay_min_ms))
+    return random.randint(low, max(low, round(settings.delay_max_ms)))  # noqa: S311 - a delay is no secret

@@ -1,0 +1,150 @@
+"""The JSON shape in which commands and Python functions report their answer.
+
+Keys may be written in snake_case or camelCase; unknown ones are passed over, and null means "not reported".
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.text import compact_json, format_number
+from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceEventType
+from pytest_agentv.providers.base import ProviderResponse
+
+EXPECTED_KEYS: Final = "'text' or 'output_messages'"
+
+_Number: TypeAlias = int | float
+
+
+class WireError(ValueError):
+    """The data has not the shape; the text says which key, and what is wrong with it."""
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(
+        strict=True,
+        extra="ignore",
+        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, to_camel(name))),
+    )
+
+
+class _ToolCall(_Wire):
+    tool: str
+    input: Any = ABSENT
+    output: Any = ABSENT
+    id: str | None = None
+    timestamp: str | None = None
+    duration_ms: _Number | None = None
+
+
+class _Message(_Wire):
+    role: str
+    name: str | None = None
+    content: Any = ABSENT
+    tool_calls: list[_ToolCall] | None = None
+    timestamp: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _TraceEvent(_Wire):
+    type: TraceEventType
+    timestamp: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = ABSENT
+    output: Any = ABSENT
+    text: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _TokenUsage(_Wire):
+    input: _Number
+    output: _Number
+    cached: _Number | None = None
+
+
+class _Response(_Wire):
+    text: Any = ABSENT
+    output_messages: list[_Message] | None = None
+    trace: list[_TraceEvent] | None = None
+    trace_ref: str | None = None
+    token_usage: _TokenUsage | None = None
+    cost_usd: _Number | None = None
+    duration_ms: _Number | None = None
+
+
+def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) -> ProviderResponse:
+    """Read a response. `output_messages` come before `text`; where there are neither, it has no messages.
+
+    Args:
+        data: Plain JSON data.
+        text_of: Writes a `text` that is no string.
+
+    Raises `WireError` when one value has the wrong type.
+    """
+    try:
+        wire = _Response.model_validate(data)
+    except ValidationError as error:
+        raise WireError(_describe(error)) from None
+    return ProviderResponse(
+        output_messages=_messages(wire, text_of),
+        trace=None if wire.trace is None else tuple(TraceEvent(**dict(event)) for event in wire.trace),
+        trace_ref=wire.trace_ref,
+        token_usage=None if wire.token_usage is None else TokenUsage(**dict(wire.token_usage)),
+        cost_usd=wire.cost_usd,
+        duration_ms=wire.duration_ms,
+    )
+
+
+def answer_message(text: str) -> Message:
+    """An answer that is only a text."""
+    return Message(role="assistant", content=text)
+
+
+def javascript_string(value: Json) -> str:
+    """A value as JavaScript's `String()` writes it, which is how AgentV reads a `text` that is no string."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return "[object Object]"
+    if isinstance(value, list):
+        return ",".join("" if item is None else javascript_string(item) for item in value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _javascript_number(value)
+    return compact_json(value)
+
+
+def _javascript_number(value: float) -> str:
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of more than 300 digits
+        number = math.copysign(math.inf, value)
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return format_number(number)
+
+
+def _messages(wire: _Response, text_of: Callable[[Json], str]) -> tuple[Message, ...] | None:
+    if wire.output_messages:
+        return tuple(_message(message) for message in wire.output_messages)
+    if wire.text is ABSENT:
+        return None
+    return (answer_message(wire.text if isinstance(wire.text, str) else text_of(wire.text)),)
+
+
+def _message(wire: _Message) -> Message:
+    calls = tuple(ToolCall(**dict(call)) for call in wire.tool_calls or ())
+    fields: JsonObject = {**dict(wire), "tool_calls": calls}
+    return Message(**fields)
+
+
+def _describe(error: ValidationError) -> str:
+    first, *others = error.errors(include_url=False, include_input=False)
+    where = ".".join(map(str, first["loc"]))
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{where}: {first['msg']}{more}" if where else f"{first['msg']}{more}"
