@@ -49,6 +49,10 @@ async def run_case(job: CaseJob, pool: TargetPool, evaluator_factories: Mapping[
         result = await _run(job, pool, evaluator_factories)
     except AgentvError as error:
         result = _setup_error(job, error)
+    except Exception as error:
+        logger.exception("case %s broke", job.identity.eval_id)
+        message = f"{type(error).__name__}: {error}"
+        result = error_result(job.identity, "setup", "crash", message, dry_run=job.options.dry_run)
     return result.replace(duration_ms=round((time.perf_counter() - started) * 1000, 3))
 
 

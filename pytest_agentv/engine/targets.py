@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.judging import ProviderJudge, needs_judge
-from pytest_agentv.errors import ProviderError, TargetError
+from pytest_agentv.errors import ProviderError, TargetError, locate
 from pytest_agentv.evaluators.base import Judge
 from pytest_agentv.loading.environment import Environment, load_environment
 from pytest_agentv.loading.problems import Problem, join_problems
@@ -101,6 +101,10 @@ class TargetPool:
         await self._check(target, provider)
         return ReadyTarget(target.name, target.kind, provider, judge, environment.variables)
 
+    async def workers(self, eval_dir: Path, name: str) -> int:
+        """Return how many cases of a target may be in flight: its `workers`, else 1. Raises as `prepare`."""
+        return self._targets_file(eval_dir).find(name).workers or 1
+
     async def close(self) -> None:
         """Close all providers; one that cannot be closed does not keep the others open."""
         await asyncio.gather(*(provider.close() for provider in self._providers.values()), return_exceptions=True)
@@ -141,7 +145,7 @@ class TargetPool:
     def _judge(self, eval_dir: Path, file: TargetsFile, target: Target) -> Judge:
         if target.judge_target is None and target.kind not in JUDGING_KINDS:
             raise TargetError(
-                f"target {target.name!r} ({target.path}:{target.line}) would have to judge its own answers: "
+                f"target {target.name!r} ({locate(file.path, target.line)}) would have to judge its own answers: "
                 f"give it a model as judge, `judge_target: <name of a target>`, or give the case evaluators "
                 f"that need no model"
             )
@@ -164,7 +168,8 @@ class TargetPool:
             # A cancelled case must not cancel the probe that others wait for.
             await asyncio.shield(self._checks[key])
         except ProviderError as error:
-            self.stop_reason = str(error)
+            if error.kind != "config":  # a target that is written down wrongly breaks its own cases only
+                self.stop_reason = str(error)
             raise
 
 

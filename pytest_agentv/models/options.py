@@ -62,6 +62,8 @@ class RunOptions(Record):
     """Seconds; 0 switches it off."""
     max_retries: int = DEFAULT_MAX_RETRIES
     """Repetitions after a timeout."""
+    workers: int | None = None
+    """Cases in flight over the whole run; None: as each target says, else 1."""
     threshold: float | None = None
     """From the command line; it beats those of cases and files."""
     ini_threshold: float | None = None
@@ -235,6 +237,14 @@ RUN_OPTIONS: Final = (
         parse=Path,
         metavar="DIR",
         optional_value=Path(".agentv/traces"),
+    ),
+    RunOption(
+        "workers",
+        "Cases in flight at a time over the whole run, 1 to 50; results are the same, only sooner "
+        "(default: the target's `workers`, else 1: one after another).",
+        parse=parse_workers,
+        metavar="N",
+        ini=True,
     ),
     RunOption("include-trace", "Include the full trace in each result.", is_flag=True),
     RunOption(

@@ -33,6 +33,11 @@ class LoopThread:
         """Run a coroutine to its end. Ctrl-C cancels it."""
         return wait_for(self.submit(coroutine))
 
+    def cancel_all(self) -> None:
+        """Cancel what runs and return when it has ended."""
+        if self._loop is not None:
+            concurrent.futures.wait([self.submit(_cancel_all_tasks())], timeout=_STOP_SECONDS)
+
     def stop(self) -> None:
         """Cancel what still runs, let it clean up, and end the thread."""
         if self._loop is None or self._thread is None:

@@ -1,32 +1,48 @@
 """The one object that holds a run's state: options, engine, results."""
 
-import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import pytest
 
 from pytest_agentv.engine.case import CaseJob, run_case
-from pytest_agentv.engine.results import CaseIdentity, error_result
-from pytest_agentv.engine.targets import Places, TargetPool, choose_target
-from pytest_agentv.errors import AgentvError, CaseError
-from pytest_agentv.loading.cases import LoadContext, load_case
-from pytest_agentv.loading.config import load_guideline_patterns
+from pytest_agentv.engine.scheduler import Scheduler
+from pytest_agentv.engine.targets import Places, TargetPool
+from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.environment import find_repo_root
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
-from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.options import MAX_WORKERS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.runtime.loop import LoopThread, wait_for
 from pytest_agentv.session.identity import RunIdentity, run_identity
+from pytest_agentv.session.limits import max_failures, process_share
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warning
+from pytest_agentv.session.preparing import CasePreparer
+from pytest_agentv.session.recording import Recorder
 
 Factory = TypeVar("Factory")
 
 _KEY = pytest.StashKey["EvalSession"]()
+_ALL_TARGETS: Final = ""
+"""The group of all cases when `--agentv-workers` counts them together."""
+_BROKEN_CASES: Final = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A case that was handed to the engine."""
+
+    future: "Future[EvalResult]"
+    limit: int
+    """How many cases of its group may be in flight."""
+    problems: tuple[Problem, ...]
 
 
 class EvalSession:
@@ -36,19 +52,21 @@ class EvalSession:
         self.options = run_options(config)
         self.identity: RunIdentity = run_identity(config, self.options)
         self.masker = Masker()
-        self.write_error: str | None = None
-        """Why results could not be written; shown once, at the end."""
-        self.ambiguous_ids: set[str] = set()
-        """Ids that several of the collected cases have."""
         cwd = config.invocation_params.dir
-        self._config = config
-        self._places = Places(find_repo_root(cwd), cwd)
-        self._loop = LoopThread()
-        self._sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
-        self._providers = merged_kinds(config.hook.pytest_agentv_providers())
+        places = Places(find_repo_root(cwd), cwd)
+        providers = merged_kinds(config.hook.pytest_agentv_providers())
         self._evaluators = merged_kinds(config.hook.pytest_agentv_evaluators())
-        self._pool = TargetPool(self.options, self._places, self.masker, self._providers)
-        self._contexts: dict[Path, LoadContext] = {}
+        self.preparer = CasePreparer(config, self.options, places, self.identity.run_id, self._evaluators)
+        self.max_failures = max_failures(config)
+        self._share = process_share(config)
+        self._loop = LoopThread()
+        self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop)
+        self._pool = TargetPool(self.options, places, self.masker, providers)
+        sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
+        self._recorder = Recorder(sink)
+        self._limits: dict[tuple[Path, str], int] = {}
+        self._shown: set[Problem] = set()
+        self._failures = 0
 
     @staticmethod
     def of(config: pytest.Config) -> "EvalSession":
@@ -63,73 +81,69 @@ class EvalSession:
         """Why nothing more is to be run; None: go on."""
         return self._pool.stop_reason
 
-    def run(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> EvalResult:
-        """Run a case to its end and record the result."""
-        started = time.perf_counter()
-        identity = self._identify(suite, entry, node_id)
-        try:
-            case = self._load(suite, entry)
-        except CaseError as error:
-            result = error_result(identity, "setup", "config", str(error), dry_run=self.options.dry_run)
-            result = result.replace(duration_ms=(time.perf_counter() - started) * 1000)
-        else:
-            target = choose_target(self.options, case.target)
-            identity = identity.replace(target=target, conversation_id=case.conversation_id)
-            qualifier = node_id if case.eval_id in self.ambiguous_ids else None
-            job = CaseJob(identity, case, self.options, dump_qualifier=qualifier)
-            result = self._loop.run(run_case(job, self._pool, self._evaluators))
-        self._record(result)
+    @property
+    def write_error(self) -> str | None:
+        """Why results could not be written."""
+        return self._recorder.error
+
+    def begin(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> Begun:
+        """Hand a case to the engine, which runs it when there is room."""
+        prepared = self.preparer.prepare(suite, entry, node_id)
+        job = prepared.job
+        if isinstance(job, EvalResult):
+            broken = job
+            future = self._scheduler.submit(lambda: self._record(broken), group=_BROKEN_CASES, limit=MAX_WORKERS)
+            return Begun(future, 1, prepared.problems)
+        limit = self._limit(suite.path.parent, job.identity.target)
+        group = _ALL_TARGETS if self.options.workers else job.identity.target
+        future = self._scheduler.submit(lambda: self._run(job), group=group, limit=limit)
+        return Begun(future, limit, prepared.problems)
+
+    def urge(self, begun: Begun) -> None:
+        """Run a case now, whatever the limit: its turn has come."""
+        self._scheduler.urge(begun.future)
+
+    def finish_case(self, begun: Begun) -> EvalResult:
+        """Wait for a case's result, and show what was odd about its files."""
+        result = wait_for(begun.future)
+        warnings, self._pool.warnings = self._pool.warnings, []
+        # What is odd about the file as a whole comes with each of its cases, and is said once.
+        new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
+        self._shown.update(new)
+        for problem in new:
+            show_warning(problem)
         return result
 
     def finish(self) -> None:
-        """Close the targets, end the loop and what still runs on it, and close the results file."""
+        """Cancel what still runs, close the targets, end the loop and close the results file."""
         if self._loop.is_running:
+            self._scheduler.hold()
+            self._loop.cancel_all()
             self._loop.run(self._pool.close())
             self._loop.stop()
-        self._sink.close()
+        self._recorder.close()
 
-    def _identify(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> CaseIdentity:
-        root = self._config.rootpath
-        path = suite.path
-        return CaseIdentity(
-            eval_id=entry.eval_id if entry.eval_id is not None else node_id.rpartition("::")[2],
-            dataset=suite.dataset,
-            target=choose_target(self.options, suite.target),
-            eval_file=path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path),
-            line=entry.line,
-            node_id=node_id,
-            run_id=self.identity.run_id,
-        )
+    def _limit(self, eval_dir: Path, target: str) -> int:
+        if self.options.workers is not None:
+            return self._share.of(self.options.workers)
+        key = (eval_dir, target)
+        if key not in self._limits:
+            try:
+                self._limits[key] = self._share.of(self._loop.run(self._pool.workers(eval_dir, target)))
+            except AgentvError:
+                self._limits[key] = 1  # the case itself will tell what is wrong with its target
+        return self._limits[key]
 
-    def _load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase:
-        loaded = load_case(suite, entry, self._context(suite.path.parent))
-        for problem in loaded.warnings:
-            show_warning(problem)
-        return loaded.case
+    async def _run(self, job: CaseJob) -> EvalResult:
+        result = await run_case(job, self._pool, self._evaluators)
+        return await self._record(result)
 
-    def _context(self, eval_dir: Path) -> LoadContext:
-        if eval_dir not in self._contexts:
-            patterns, problems = load_guideline_patterns(eval_dir, self._places.repo_root)
-            for problem in problems:
-                show_warning(problem)
-            self._contexts[eval_dir] = LoadContext(
-                repo_root=self._places.repo_root,
-                cwd=self._places.cwd,
-                guideline_patterns=patterns,
-                strict=self.options.strict,
-                known_evaluator_types=frozenset(self._evaluators),
-            )
-        return self._contexts[eval_dir]
-
-    def _record(self, result: EvalResult) -> None:
-        warnings, self._pool.warnings = self._pool.warnings, []
-        for problem in warnings:
-            show_warning(problem)
-        try:
-            self._sink.write(result)
-        except AgentvError as error:
-            # The case was run and judged: that its line is lost is told at the end, and does not change its outcome.
-            self.write_error = self.write_error or str(error)
+    async def _record(self, result: EvalResult) -> EvalResult:
+        self._failures += result.status != "pass"
+        if self.stop_reason is not None or 0 < self.max_failures <= self._failures:
+            self._scheduler.hold()  # the run is about to stop: nothing more is paid for
+        await self._recorder.record(result)
+        return result
 
 
 def merged_kinds(found: Sequence[Mapping[str, Factory]]) -> dict[str, Factory]:

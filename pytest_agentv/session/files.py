@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from pytest_agentv.loading.suites import SuiteSource, read_suite
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.items import EvalItem, function_with_fixtures
 from pytest_agentv.session.names import unique_names
-from pytest_agentv.session.outcomes import show_warning
+from pytest_agentv.session.outcomes import AgentvWarning, anchored_text, show_warnings
 
 
 class EvalFile(pytest.Module):
@@ -33,14 +34,19 @@ class EvalFile(pytest.Module):
             shared = item._fixtureinfo  # finding the fixtures anew for each of 10,000 items doubles the time
             yield item
 
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
+        """Show what is wrong with the file, also in the short summary."""
+        if not isinstance(excinfo.value, self.CollectError):
+            return super().repr_failure(excinfo)
+        return anchored_text(excinfo, str(self.path), 1, str(excinfo.value).partition("\n")[0])
+
     def _read_suite(self) -> SuiteSource:
         try:
             session = participate(self.config)
             suite = read_suite(self.path)
-        except (SourceError, pytest.UsageError) as error:
+            if suite.problems and session.options.strict:
+                raise self.CollectError(join_problems(suite.problems))
+            show_warnings(suite.problems)
+        except (SourceError, AgentvWarning, pytest.UsageError) as error:
             raise self.CollectError(str(error)) from None
-        if suite.problems and session.options.strict:
-            raise self.CollectError(join_problems(suite.problems))
-        for problem in suite.problems:
-            show_warning(problem)
         return suite

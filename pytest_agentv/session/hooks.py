@@ -7,9 +7,11 @@ import pytest
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.eval_session import EvalSession
-from pytest_agentv.session.items import EvalItem
+from pytest_agentv.session.items import TAKE_TURN, EvalItem
+from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.outcomes import EvalErrored
 from pytest_agentv.session.terminal import RunReporter
+from pytest_agentv.session.turns import Turns
 
 _NAME = "agentv-session"
 
@@ -18,7 +20,9 @@ def participate(config: pytest.Config) -> EvalSession:
     """Return the run's session, and take part in the run from now on. Raises `pytest.UsageError` for bad ini values."""
     session = EvalSession.of(config)
     if not config.pluginmanager.has_plugin(_NAME):
-        config.pluginmanager.register(SessionHooks(session), _NAME)
+        lookahead = Lookahead(config)
+        config.stash[TAKE_TURN] = Turns(session, lookahead).take
+        config.pluginmanager.register(SessionHooks(session, lookahead), _NAME)
         if not hasattr(config, "workerinput"):
             RunReporter.register(config, session.identity, session.options)
     return session
@@ -27,20 +31,28 @@ def participate(config: pytest.Config) -> EvalSession:
 class SessionHooks:
     """Selects, annotates and finishes the run's eval items."""
 
-    def __init__(self, session: EvalSession) -> None:
+    def __init__(self, session: EvalSession, lookahead: Lookahead) -> None:
         self._session = session
+        self._lookahead = lookahead
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         cases = [item for item in items if isinstance(item, EvalItem)]
         counts = Counter(item.entry.eval_id for item in cases)
-        self._session.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
+        self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
         wanted = self._session.options.eval_id
         if wanted:
             selected = [item for item in cases if item.entry.eval_id in wanted]
             deselected = [item for item in items if item not in set(selected)]
             config.hook.pytest_deselected(items=deselected)
             items[:] = selected
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._lookahead.remember(session.items)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, nextitem: pytest.Item | None) -> None:
+        self._lookahead.begin(nextitem)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

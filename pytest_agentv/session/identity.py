@@ -40,3 +40,4 @@ def send_to_worker(identity: RunIdentity, node: Any) -> None:
     """Hand the identity to an xdist worker, as the plain text that execnet can carry."""
     values = {"run_id": identity.run_id, "results_path": str(identity.results_path)}
     node.workerinput[_WORKER_INPUT] = json.dumps(values)
+    node.workerinput["agentv_dist"] = str(node.config.getoption("dist"))

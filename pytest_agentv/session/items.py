@@ -11,8 +11,11 @@ import pytest
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.eval_session import EvalSession
-from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
+from pytest_agentv.session.outcomes import EvalErrored, EvalFailed, anchored_text
 from pytest_agentv.session.texts import errored, failed
+
+TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
+"""What gives an item the result of its case, put up by the hooks."""
 
 
 class EvalItem(pytest.Function):
@@ -37,7 +40,7 @@ class EvalItem(pytest.Function):
         if self.config.getoption("setuponly", default=False):
             return
         session = EvalSession.of(self.config)
-        self.result = session.run(self.suite, self.entry, self.nodeid)
+        self.result = self.config.stash[TAKE_TURN](self)
         if session.stop_reason is not None:
             self.session.shouldstop = f"agentv: {session.stop_reason}"
         if self.result.status == "error":
@@ -54,13 +57,7 @@ class EvalItem(pytest.Function):
         """Show our own failures as text that is anchored at the case's line, without a traceback of ours."""
         if not isinstance(excinfo.value, EvalFailed | EvalErrored):
             return super().repr_failure(excinfo)
-        shown = excinfo.getrepr(style="value")
-        # The one representation that keeps its message in the short summary on every pytest, under xdist too.
-        if shown.reprcrash is not None:
-            shown.reprcrash.path = self.location[0]
-            shown.reprcrash.lineno = self.entry.line
-            shown.reprcrash.message = excinfo.value.headline
-        return shown
+        return anchored_text(excinfo, self.location[0], self.entry.line, excinfo.value.headline)
 
 
 @functools.cache

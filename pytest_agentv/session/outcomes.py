@@ -1,6 +1,10 @@
 """What an eval item raises, and how it looks."""
 
 import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import Problem
@@ -22,10 +26,31 @@ class EvalErrored(AgentvError):
         self.headline = headline
 
 
+def anchored_text(excinfo: pytest.ExceptionInfo[BaseException], path: str, line: int, headline: str) -> Any:
+    """Represent an exception by its text alone, at a place in an eval file, without a traceback of ours."""
+    shown = excinfo.getrepr(style="value")
+    # The one representation that keeps its message in the short summary on every pytest, under xdist too.
+    if shown.reprcrash is not None:
+        shown.reprcrash.path = path
+        shown.reprcrash.lineno = line
+        shown.reprcrash.message = headline
+    return shown
+
+
 class AgentvWarning(UserWarning):
     """Something in an eval, targets or config file that is likely a mistake."""
 
 
-def show_warning(problem: Problem) -> None:
-    """Hand a problem to pytest's warnings summary, at its place in the file."""
-    warnings.warn_explicit(str(problem), AgentvWarning, str(problem.path), problem.line or 1)
+def show_warnings(problems: Iterable[Problem]) -> None:
+    """Hand problems to pytest's warnings summary, each at its place in its file.
+
+    Raises one `AgentvWarning` for those that the project's `filterwarnings` makes errors.
+    """
+    refused = []
+    for problem in problems:
+        try:
+            warnings.warn_explicit(str(problem), AgentvWarning, str(problem.path), problem.line or 1)
+        except AgentvWarning as warning:
+            refused.append(str(warning))
+    if refused:
+        raise AgentvWarning("\n".join(refused))

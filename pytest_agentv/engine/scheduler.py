@@ -1,0 +1,95 @@
+"""Keeps many cases in flight: up to a limit per group, the next one started the moment one ends."""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pytest_agentv.runtime.loop import LoopThread
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Job(Generic[T]):
+    """A coroutine to start, and the future of its result."""
+
+    start: Callable[[], Coroutine[Any, Any, T]]
+    group: str
+    limit: int
+    future: "Future[T]"
+
+
+class Scheduler(Generic[T]):
+    """An ordered queue of jobs, run on the event loop; used from any thread.
+
+    Jobs of a group share a limit. A job is started when its group has room, in the order of submission, or at once
+    when it is urged. After `hold` only urged jobs are started.
+    """
+
+    def __init__(self, loop: LoopThread) -> None:
+        self._loop = loop
+        self._lock = threading.Lock()  # guards the queue, the counts and `_held`
+        self._queue: deque[_Job[T]] = deque()
+        self._in_flight: Counter[str] = Counter()
+        self._held = False
+
+    @property
+    def in_flight(self) -> int:
+        return sum(self._in_flight.values())
+
+    def submit(self, start: Callable[[], Coroutine[Any, Any, T]], *, group: str, limit: int) -> "Future[T]":
+        """Queue a job; its future gets what the coroutine returns or raises."""
+        job = _Job(start, group, limit, Future())
+        with self._lock:
+            self._queue.append(job)
+        self._start_waiting()
+        return job.future
+
+    def urge(self, future: "Future[T]") -> None:
+        """Start a job that still waits, whatever the limit."""
+        with self._lock:
+            job = next((job for job in self._queue if job.future is future), None)
+            if job is None:
+                return
+            self._queue.remove(job)
+            self._in_flight[job.group] += 1
+        self._start(job)
+
+    def hold(self) -> None:
+        """Start nothing more that nobody waits for."""
+        with self._lock:
+            self._held = True
+
+    def _start_waiting(self) -> None:
+        while (job := self._next_job()) is not None:
+            self._start(job)
+
+    def _next_job(self) -> _Job[T] | None:
+        with self._lock:
+            for job in () if self._held else self._queue:
+                if self._in_flight[job.group] < job.limit:
+                    self._queue.remove(job)
+                    self._in_flight[job.group] += 1
+                    return job
+        return None
+
+    def _start(self, job: _Job[T]) -> None:
+        self._loop.submit(job.start()).add_done_callback(lambda done: self._end(job, done))
+
+    def _end(self, job: _Job[T], done: "Future[T]") -> None:
+        with self._lock:
+            self._in_flight[job.group] -= 1
+        _hand_on(done, job.future)
+        self._start_waiting()
+
+
+def _hand_on(done: "Future[T]", future: "Future[T]") -> None:
+    if done.cancelled():
+        future.cancel()
+    elif (error := done.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(done.result())

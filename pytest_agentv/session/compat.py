@@ -1,0 +1,49 @@
+"""What pytest and xdist do not say publicly, looked up with care: each function has an answer when they change."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+
+def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[pytest.Item] | None:
+    """Return the items that xdist has given this worker and that were not begun, in order; None: not known."""
+    interactor = next((plugin for plugin in config.pluginmanager.get_plugins() if _is_interactor(plugin)), None)
+    if interactor is None:
+        return None
+    with suppress(AttributeError, TypeError, IndexError):
+        with interactor.torun.lock() as queue:
+            indices = [interactor.nextitem_index, *queue]
+        return iter([items[index] for index in indices if isinstance(index, int)])
+    return None
+
+
+def is_free_to_run_ahead(item: pytest.Function) -> bool:
+    """Whether nothing that is set up for each item could change what the case sees.
+
+    Fixtures of installed plugins do not count; those of conftest files do, unless they hold for the whole session
+    and stand already.
+    """
+    with suppress(AttributeError):
+        definitions = item._fixtureinfo.name2fixturedefs
+        used = (definitions[name][-1] for name in item.fixturenames if name in definitions)
+        return all(_is_harmless(definition) for definition in used)
+    return False
+
+
+def _is_interactor(plugin: object) -> bool:
+    return type(plugin).__name__ == "WorkerInteractor"
+
+
+def _is_harmless(definition: Any) -> bool:
+    if not _is_from_a_conftest(definition):
+        return True
+    return definition.scope == "session" and definition.cached_result is not None
+
+
+def _is_from_a_conftest(definition: Any) -> bool:
+    """Tell a fixture of a conftest file from one of an installed plugin; pytest 9.2 knows the node, before a flag."""
+    if hasattr(definition, "node"):
+        return definition.node is not None
+    return bool(getattr(definition, "has_location", True))

@@ -1,0 +1,91 @@
+"""From an eval file's entry to a job for the engine."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.results import CaseIdentity, error_result
+from pytest_agentv.engine.targets import Places, choose_target
+from pytest_agentv.errors import CaseError
+from pytest_agentv.loading.cases import LoadContext, load_case
+from pytest_agentv.loading.config import load_guideline_patterns
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.suites import CaseEntry, SuiteSource
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCase(Record):
+    """A job, or the result of a case that cannot be loaded; and what is odd about its file."""
+
+    job: CaseJob | EvalResult
+    problems: tuple[Problem, ...] = ()
+
+
+class CasePreparer:
+    """Loads cases and names them for the results file."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        options: RunOptions,
+        places: Places,
+        run_id: str,
+        evaluator_types: Collection[str],
+    ) -> None:
+        self.ambiguous_ids: set[str] = set()
+        """Ids that several of the collected cases have."""
+        self._root = config.rootpath
+        self._options = options
+        self._places = places
+        self._run_id = run_id
+        self._evaluator_types = frozenset(evaluator_types)
+        self._contexts: dict[Path, LoadContext] = {}
+        self._context_problems: list[Problem] = []
+
+    def prepare(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> PreparedCase:
+        """Load a case and make it a job."""
+        identity = self._identify(suite, entry, node_id)
+        context = self._context(suite.path.parent)
+        found, self._context_problems = self._context_problems, []
+        try:
+            loaded = load_case(suite, entry, context)
+        except CaseError as error:
+            broken = error_result(identity, "setup", "config", str(error), dry_run=self._options.dry_run)
+            return PreparedCase(broken.replace(duration_ms=0.0), tuple(found))
+        case = loaded.case
+        identity = identity.replace(
+            target=choose_target(self._options, case.target), conversation_id=case.conversation_id
+        )
+        qualifier = node_id if case.eval_id in self.ambiguous_ids else None
+        return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
+
+    def _identify(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> CaseIdentity:
+        path = suite.path
+        return CaseIdentity(
+            eval_id=entry.eval_id if entry.eval_id is not None else node_id.rpartition("::")[2],
+            dataset=suite.dataset,
+            target=choose_target(self._options, suite.target),
+            eval_file=path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path),
+            line=entry.line,
+            node_id=node_id,
+            run_id=self._run_id,
+        )
+
+    def _context(self, eval_dir: Path) -> LoadContext:
+        if eval_dir not in self._contexts:
+            patterns, problems = load_guideline_patterns(eval_dir, self._places.repo_root)
+            self._context_problems.extend(problems)
+            self._contexts[eval_dir] = LoadContext(
+                repo_root=self._places.repo_root,
+                cwd=self._places.cwd,
+                guideline_patterns=patterns,
+                strict=self._options.strict,
+                known_evaluator_types=self._evaluator_types,
+            )
+        return self._contexts[eval_dir]

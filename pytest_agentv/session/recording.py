@@ -1,0 +1,73 @@
+"""Writes results the moment their cases are done."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.writers import ResultSink
+
+_Entry: TypeAlias = "tuple[EvalResult, Future[None]]"
+
+
+class Recorder:
+    """Hands results to the sink from a thread of its own: a lock held by another process must not stop the loop.
+
+    Results that come while others are being written go out together, under one lock.
+    """
+
+    def __init__(self, sink: ResultSink) -> None:
+        self.error: str | None = None
+        """Why results could not be written; the first reason is kept."""
+        self._sink = sink
+        self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def record(self, result: EvalResult) -> None:
+        """Return when the result is written, or known to be lost. Called on the event loop."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_all, name="agentv-results", daemon=True)
+            self._thread.start()
+        written: Future[None] = Future()
+        self._queue.put((result, written))
+        # A case that is cancelled now has been judged: its line is written all the same.
+        await asyncio.shield(asyncio.wrap_future(written))
+
+    def close(self) -> None:
+        """Write what still waits, end the thread and close the file."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+        self._sink.close()
+
+    def _write_all(self) -> None:
+        is_open = True
+        while is_open:
+            entries = self._next_entries()
+            is_open = None not in entries
+            self._write([entry for entry in entries if entry is not None])
+
+    def _next_entries(self) -> list[_Entry | None]:
+        entries = [self._queue.get()]
+        with suppress(Empty):
+            while True:
+                entries.append(self._queue.get_nowait())
+        return entries
+
+    def _write(self, entries: Sequence[_Entry]) -> None:
+        try:
+            if entries:
+                self._sink.write(*(result for result, _ in entries))
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait for this thread must go on
+            # The cases were judged: that their lines are lost is told at the end, and does not change their outcomes.
+            reason = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
+            self.error = self.error or reason
+        finally:
+            for _, written in entries:
+                written.set_result(None)
