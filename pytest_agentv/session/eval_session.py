@@ -23,7 +23,7 @@ from pytest_agentv.runtime.loop import LoopThread, wait_for
 from pytest_agentv.session.identity import RunIdentity, run_identity
 from pytest_agentv.session.limits import max_failures, process_share
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import show_warning
+from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer
 from pytest_agentv.session.recording import Recorder
 
@@ -110,8 +110,7 @@ class EvalSession:
         # What is odd about the file as a whole comes with each of its cases, and is said once.
         new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
-        for problem in new:
-            show_warning(problem)
+        show_warnings(new)
         return result
 
     def finish(self) -> None:
