@@ -12,7 +12,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.writers import ResultSink
 
-_Entry: TypeAlias = "tuple[EvalResult, Future[None]]"
+_Entry: TypeAlias = tuple[EvalResult, "Future[None]"]
 
 
 class Recorder:
