@@ -30,6 +30,7 @@ class CaseIdentity(Record):
     node_id: str
     run_id: str
     conversation_id: str | None = None
+    case_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,11 @@ class Answered(Record):
     metrics: ExecutionMetrics | None = None
     error: str | None = None
     """The target answered, and said that something went wrong."""
+
+
+def effective_target_name(name: str, *, dry_run: bool) -> str:
+    """Return the name that results carry: a mock that stands in for a target has one of its own."""
+    return f"{name}-dry-run" if dry_run else name
 
 
 def judged_result(
@@ -149,6 +155,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "run_id": identity.run_id,
         "eval_file": identity.eval_file,
         "line": identity.line,
+        "case_hash": identity.case_hash,
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.judging import ProviderJudge, needs_judge
+from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.errors import ProviderError, TargetError, locate
 from pytest_agentv.evaluators.base import Judge
 from pytest_agentv.loading.environment import Environment, load_environment
@@ -156,7 +157,7 @@ class TargetPool:
         definition = file.find(name)
         delays = (self._options.dry_run_delay, self._options.dry_run_delay_min, self._options.dry_run_delay_max)
         provider = dry_run_provider(*delays)
-        mock = Target(f"{definition.name}-dry-run", "mock", {})
+        mock = Target(effective_target_name(definition.name, dry_run=True), "mock", {})
         judge = ProviderJudge(mock, provider, self._options)
         return ReadyTarget(mock.name, mock.kind, provider, judge, environment.variables)
 

@@ -17,6 +17,8 @@ DEFAULT_EXPLORATION_TOOLS: Final = (
     *("Read", "Grep", "Glob", "WebSearch", "WebFetch"),
 )
 
+DEFAULT_RESULTS_FOLDER: Final = Path(".agentv/results")
+
 OutputFormat = Literal["jsonl", "yaml"]
 OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
 
@@ -68,6 +70,8 @@ class RunOptions(Record):
     """From the command line; it beats those of cases and files."""
     ini_threshold: float | None = None
     """From the ini file; those of cases and files beat it."""
+    resume: Path | None = None
+    retry_errors: bool = False
     dump_prompts: Path | None = None
     dump_traces: Path | None = None
     include_trace: bool = False
@@ -245,6 +249,20 @@ RUN_OPTIONS: Final = (
         parse=parse_workers,
         metavar="N",
         ini=True,
+    ),
+    RunOption(
+        "resume",
+        "Carry the finished cases of an earlier run over and run the rest: FILE is its results file "
+        "(default: the newest one in .agentv/results). Without --agentv-out the results go to the same file.",
+        parse=Path,
+        metavar="FILE",
+        optional_value=DEFAULT_RESULTS_FOLDER,
+    ),
+    RunOption(
+        "retry-errors",
+        "Run only the cases again that could not be judged in the last run; "
+        "with --agentv-resume: run them beside those that are missing.",
+        is_flag=True,
     ),
     RunOption("include-trace", "Include the full trace in each result.", is_flag=True),
     RunOption(

@@ -62,6 +62,8 @@ class EvalResult(Record):
     """The eval file, relative to pytest's root directory where it lies below it."""
     line: int | None = None
     """The case's line in the eval file."""
+    case_hash: str | None = None
+    """Hash of what the case says, its files included: another text is another case. None: it could not be loaded."""
     duration_ms: float | None = None
     """Wall time of the whole case: set-up, all attempts, evaluators."""
     trace: tuple[TraceEvent, ...] | None = None

@@ -21,6 +21,7 @@ from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import LoopThread, wait_for
 from pytest_agentv.session.identity import RunIdentity, run_identity
+from pytest_agentv.session.journal import Carried, Journal, JournalSource, read_journal
 from pytest_agentv.session.limits import max_failures, process_share
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
@@ -32,7 +33,8 @@ Factory = TypeVar("Factory")
 _KEY = pytest.StashKey["EvalSession"]()
 _ALL_TARGETS: Final = ""
 """The group of all cases when `--agentv-workers` counts them together."""
-_BROKEN_CASES: Final = "broken"
+_NO_CALLS: Final = "no calls"
+"""The group of cases that call nothing: broken ones and those that are carried over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class EvalSession:
         self._pool = TargetPool(self.options, places, self.masker, providers)
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
         self._recorder = Recorder(sink)
+        self._journal = self._read_journal()
         self._limits: dict[tuple[Path, str], int] = {}
         self._shown: set[Problem] = set()
         self._failures = 0
@@ -81,6 +84,14 @@ class EvalSession:
         """Why nothing more is to be run; None: go on."""
         return self._pool.stop_reason
 
+    def is_selected(self, suite: SuiteSource, entry: CaseEntry) -> bool:
+        """Whether the options let a case run: `--agentv-eval-id`, `--agentv-retry-errors`."""
+        if self.options.eval_id and entry.eval_id not in self.options.eval_id:
+            return False
+        if self.options.retry_errors and self.options.resume is None and self._journal is not None:
+            return (self.preparer.eval_file(suite), entry.eval_id) in self._journal.broken
+        return True
+
     @property
     def write_error(self) -> str | None:
         """Why results could not be written."""
@@ -92,7 +103,12 @@ class EvalSession:
         job = prepared.job
         if isinstance(job, EvalResult):
             broken = job
-            future = self._scheduler.submit(lambda: self._record(broken), group=_BROKEN_CASES, limit=MAX_WORKERS)
+            future = self._scheduler.submit(lambda: self._record(broken), group=_NO_CALLS, limit=MAX_WORKERS)
+            return Begun(future, 1, prepared.problems)
+        carried = self._journal.take(job) if self._journal else None
+        if carried is not None:
+            known = carried
+            future = self._scheduler.submit(lambda: self._carry_over(known), group=_NO_CALLS, limit=MAX_WORKERS)
             return Begun(future, 1, prepared.problems)
         limit = self._limit(suite.path.parent, job.identity.target)
         group = _ALL_TARGETS if self.options.workers else job.identity.target
@@ -122,6 +138,13 @@ class EvalSession:
             self._loop.stop()
         self._recorder.close()
 
+    def _read_journal(self) -> Journal | None:
+        """Read what need not be run again: of the run to resume, or of the worker that this one replaces."""
+        source = self.identity.resumed
+        if self._share.is_replacement:
+            source = JournalSource(self.identity.results_path, self.identity.run_id)
+        return None if source is None else read_journal(source, with_errors=not self.options.retry_errors)
+
     def _limit(self, eval_dir: Path, target: str) -> int:
         if self.options.workers is not None:
             return self._share.of(self.options.workers)
@@ -136,6 +159,13 @@ class EvalSession:
     async def _run(self, job: CaseJob) -> EvalResult:
         result = await run_case(job, self._pool, self._evaluators)
         return await self._record(result)
+
+    async def _carry_over(self, carried: Carried) -> EvalResult:
+        """Take over a result; its line is written again only where it says something new."""
+        resumed = self.identity.resumed
+        if not carried.is_changed and (resumed is None or resumed.path == self.identity.results_path):
+            return carried.result
+        return await self._record(carried.result.replace(run_id=self.identity.run_id))
 
     async def _record(self, result: EvalResult) -> EvalResult:
         self._failures += result.status != "pass"

@@ -1,8 +1,9 @@
 """Eval files: the collectors of eval items."""
 
+import functools
+import inspect
 import types
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -10,9 +11,9 @@ from pytest_agentv.errors import SourceError
 from pytest_agentv.loading.problems import join_problems
 from pytest_agentv.loading.suites import SuiteSource, read_suite
 from pytest_agentv.session.hooks import participate
-from pytest_agentv.session.items import EvalItem, function_with_fixtures
+from pytest_agentv.session.items import EvalItem
 from pytest_agentv.session.names import unique_names
-from pytest_agentv.session.outcomes import AgentvWarning, anchored_text, show_warnings
+from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
 
 
 class EvalFile(pytest.Module):
@@ -34,12 +35,6 @@ class EvalFile(pytest.Module):
             shared = item._fixtureinfo  # finding the fixtures anew for each of 10,000 items doubles the time
             yield item
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
-        """Show what is wrong with the file, also in the short summary."""
-        if not isinstance(excinfo.value, self.CollectError):
-            return super().repr_failure(excinfo)
-        return anchored_text(excinfo, str(self.path), 1, str(excinfo.value).partition("\n")[0])
-
     def _read_suite(self) -> SuiteSource:
         try:
             session = participate(self.config)
@@ -50,3 +45,17 @@ class EvalFile(pytest.Module):
         except (SourceError, AgentvWarning, pytest.UsageError) as error:
             raise self.CollectError(str(error)) from None
         return suite
+
+
+@functools.cache
+def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
+    """Return a function whose signature asks for fixtures; items of one file with the same fixtures share it.
+
+    It is not written beside the items: pytest would show their frames in the traceback of a fixture that fails.
+    """
+
+    def agentv_case(**_: object) -> None: ...
+
+    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+    agentv_case.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return agentv_case

@@ -9,7 +9,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
-from pytest_agentv.session.outcomes import EvalErrored
+from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored
 from pytest_agentv.session.terminal import RunReporter
 from pytest_agentv.session.turns import Turns
 
@@ -40,12 +40,10 @@ class SessionHooks:
         cases = [item for item in items if isinstance(item, EvalItem)]
         counts = Counter(item.entry.eval_id for item in cases)
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
-        wanted = self._session.options.eval_id
-        if wanted:
-            selected = [item for item in cases if item.entry.eval_id in wanted]
-            deselected = [item for item in items if item not in set(selected)]
-            config.hook.pytest_deselected(items=deselected)
-            items[:] = selected
+        if self._session.options.eval_id or self._session.options.retry_errors:
+            selected = {item for item in cases if self._session.is_selected(item.suite, item.entry)}
+            config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+            items[:] = [item for item in items if item in selected]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._lookahead.remember(session.items)
@@ -60,7 +58,7 @@ class SessionHooks:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if isinstance(item, EvalItem):
-            if call.excinfo is not None and isinstance(call.excinfo.value, EvalErrored):
+            if call.excinfo is not None and isinstance(call.excinfo.value, EvalErrored | AgentvWarning):
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
             if item.result is not None:
                 _annotate(item, item.result, report)

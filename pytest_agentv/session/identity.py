@@ -10,8 +10,9 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options import DEFAULT_RESULTS_FOLDER, RunOptions
 from pytest_agentv.reporting.writers import default_results_path
+from pytest_agentv.session.journal import JournalSource, find_last_run
 
 _WORKER_INPUT: Final = "agentv"
 
@@ -23,21 +24,31 @@ class RunIdentity(Record):
     run_id: str
     results_path: Path
     """Absolute."""
+    resumed: JournalSource | None = None
+    """The run whose finished cases are carried over."""
 
 
 def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
-    """Return the identity that xdist's controller sent to this worker, or a new one."""
+    """Return the identity that xdist's controller sent to this worker, or a new one.
+
+    A resumed run goes on in the same file under the same run id, unless its results are to go to another file.
+    Raises `pytest.UsageError` when there is no run to resume.
+    """
     sent = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
     if sent is not None:
-        values = json.loads(sent)
-        return RunIdentity(values["run_id"], Path(values["results_path"]))
+        return RunIdentity.from_plain(json.loads(sent))
+    cwd = config.invocation_params.dir
+    resumed = None
+    if options.resume is not None or options.retry_errors:
+        resumed = find_last_run(options.resume or cwd / DEFAULT_RESULTS_FOLDER)
+        if options.out is None or options.out.absolute() == resumed.path.absolute():
+            return RunIdentity(resumed.run_id, resumed.path.absolute(), resumed)
     started = datetime.now(UTC)
-    path = options.out or default_results_path(config.invocation_params.dir, started, options.output_format)
-    return RunIdentity(f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}", path.absolute())
+    path = options.out or default_results_path(cwd, started, options.output_format)
+    return RunIdentity(f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}", path.absolute(), resumed)
 
 
 def send_to_worker(identity: RunIdentity, node: Any) -> None:
     """Hand the identity to an xdist worker, as the plain text that execnet can carry."""
-    values = {"run_id": identity.run_id, "results_path": str(identity.results_path)}
-    node.workerinput[_WORKER_INPUT] = json.dumps(values)
+    node.workerinput[_WORKER_INPUT] = json.dumps(identity.to_plain())
     node.workerinput["agentv_dist"] = str(node.config.getoption("dist"))

@@ -1,7 +1,5 @@
 """Eval items: the cases of an eval file in pytest's tree."""
 
-import functools
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ import pytest
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.eval_session import EvalSession
-from pytest_agentv.session.outcomes import EvalErrored, EvalFailed, anchored_text
+from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed
 from pytest_agentv.session.texts import errored, failed
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
@@ -34,6 +32,7 @@ class EvalItem(pytest.Function):
         super().__init__(**kwargs)
 
     def setup(self) -> None:
+        __tracebackhide__ = True  # what a fixture raises is shown without us
         self.result = None
         self.user_properties.clear()  # a rerun would add its properties to those of the run before
         super().setup()
@@ -55,17 +54,13 @@ class EvalItem(pytest.Function):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         """Show our own failures as text that is anchored at the case's line, without a traceback of ours."""
-        if not isinstance(excinfo.value, EvalFailed | EvalErrored):
+        error = excinfo.value
+        if not isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
             return super().repr_failure(excinfo)
-        return anchored_text(excinfo, self.location[0], self.entry.line, excinfo.value.headline)
-
-
-@functools.cache
-def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
-    """Return a function whose signature asks for fixtures; items of one file with the same fixtures share it."""
-
-    def agentv_case(**_: object) -> None: ...
-
-    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
-    agentv_case.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    return agentv_case
+        shown = excinfo.getrepr(style="value")
+        # The one representation that keeps its message in the short summary on every pytest, under xdist too.
+        if shown.reprcrash is not None:
+            shown.reprcrash.path = self.location[0]
+            shown.reprcrash.lineno = self.entry.line
+            shown.reprcrash.message = str(error) if isinstance(error, AgentvWarning) else error.headline
+        return shown

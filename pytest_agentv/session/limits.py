@@ -14,6 +14,8 @@ class ProcessShare(Record):
 
     index: int = 0
     count: int = 1
+    is_replacement: bool = False
+    """Whether it is a worker that xdist started for one that crashed."""
 
     def of(self, workers: int) -> int:
         """Return this process's share of a number of workers: all shares together make it up, each is at least 1."""
@@ -26,7 +28,8 @@ def process_share(config: pytest.Config) -> ProcessShare:
         return ProcessShare()
     count = int(worker["workercount"])
     # A worker that replaces a crashed one gets a number of its own and the share of the one it stands for.
-    return ProcessShare(int(str(worker["workerid"]).removeprefix("gw")) % count, count)
+    number = int(str(worker["workerid"]).removeprefix("gw"))
+    return ProcessShare(number % count, count, is_replacement=number >= count)
 
 
 def max_failures(config: pytest.Config) -> int:

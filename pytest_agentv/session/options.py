@@ -42,7 +42,7 @@ def run_options(config: pytest.Config) -> RunOptions:
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     cwd = config.invocation_params.dir
-    for name in ("targets", "out", "dump_prompts", "dump_traces"):
+    for name in ("targets", "out", "dump_prompts", "dump_traces", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
     from_flag = config.getoption("agentv_threshold")
     return RunOptions(

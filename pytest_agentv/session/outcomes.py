@@ -2,9 +2,6 @@
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
-
-import pytest
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import Problem
@@ -24,17 +21,6 @@ class EvalErrored(AgentvError):
     def __init__(self, account: str, headline: str) -> None:
         super().__init__(account)
         self.headline = headline
-
-
-def anchored_text(excinfo: pytest.ExceptionInfo[BaseException], path: str, line: int, headline: str) -> Any:
-    """Represent an exception by its text alone, at a place in an eval file, without a traceback of ours."""
-    shown = excinfo.getrepr(style="value")
-    # The one representation that keeps its message in the short summary on every pytest, under xdist too.
-    if shown.reprcrash is not None:
-        shown.reprcrash.path = path
-        shown.reprcrash.lineno = line
-        shown.reprcrash.message = headline
-    return shown
 
 
 class AgentvWarning(UserWarning):

@@ -1,5 +1,7 @@
 """From an eval file's entry to a job for the engine."""
 
+import hashlib
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +14,11 @@ from pytest_agentv.engine.targets import Places, choose_target
 from pytest_agentv.errors import CaseError
 from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.config import load_guideline_patterns
-from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 
@@ -51,35 +55,45 @@ class CasePreparer:
     def prepare(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> PreparedCase:
         """Load a case and make it a job."""
         identity = self._identify(suite, entry, node_id)
-        context = self._context(suite.path.parent)
-        found, self._context_problems = self._context_problems, []
+        found: list[Problem] = []
         try:
+            context = self._context(suite.path.parent)
+            found, self._context_problems = self._context_problems, []
             loaded = load_case(suite, entry, context)
         except CaseError as error:
             broken = error_result(identity, "setup", "config", str(error), dry_run=self._options.dry_run)
             return PreparedCase(broken.replace(duration_ms=0.0), tuple(found))
         case = loaded.case
         identity = identity.replace(
-            target=choose_target(self._options, case.target), conversation_id=case.conversation_id
+            target=choose_target(self._options, case.target),
+            conversation_id=case.conversation_id,
+            case_hash=_hash_case(suite, entry, case),
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
 
-    def _identify(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> CaseIdentity:
+    def eval_file(self, suite: SuiteSource) -> str:
+        """Return the file's path as results name it: relative to the root directory where it lies below it."""
         path = suite.path
+        return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)
+
+    def _identify(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> CaseIdentity:
         return CaseIdentity(
             eval_id=entry.eval_id if entry.eval_id is not None else node_id.rpartition("::")[2],
             dataset=suite.dataset,
             target=choose_target(self._options, suite.target),
-            eval_file=path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path),
+            eval_file=self.eval_file(suite),
             line=entry.line,
             node_id=node_id,
             run_id=self._run_id,
         )
 
     def _context(self, eval_dir: Path) -> LoadContext:
+        """Raises `CaseError` for odd config files when the project is strict."""
         if eval_dir not in self._contexts:
             patterns, problems = load_guideline_patterns(eval_dir, self._places.repo_root)
+            if problems and self._options.strict:
+                raise CaseError(join_problems(problems))
             self._context_problems.extend(problems)
             self._contexts[eval_dir] = LoadContext(
                 repo_root=self._places.repo_root,
@@ -89,3 +103,10 @@ class CasePreparer:
                 known_evaluator_types=self._evaluator_types,
             )
         return self._contexts[eval_dir]
+
+
+def _hash_case(suite: SuiteSource, entry: CaseEntry, case: EvalCase) -> str:
+    """Return a hash of all that the case says: its own text, its file's, and the files it refers to."""
+    texts = [part.text for message in case.messages for part in message.parts if isinstance(part, FilePart)]
+    content = json.dumps([entry.value, suite.header, texts], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

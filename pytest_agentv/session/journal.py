@@ -1,0 +1,103 @@
+"""The finished cases of an earlier run, or of a worker that died: carried over instead of being paid for again."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.results import effective_target_name
+from pytest_agentv.engine.scoring import decide_status, effective_threshold
+from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.readers import iter_results
+
+_Key: TypeAlias = tuple[str, str, str, str]
+"""Eval file, raw case id, target, hash of the case's content."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSource(Record):
+    """A run in a results file."""
+
+    path: Path
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Carried(Record):
+    """A result that need not be paid for again."""
+
+    result: EvalResult
+    is_changed: bool
+    """Whether the threshold of now gives it another status than its line in the file."""
+
+
+class Journal:
+    """The results of a run, to be taken once each."""
+
+    def __init__(self, records: Iterable[JsonObject], *, with_errors: bool) -> None:
+        self.broken: set[tuple[str, str]] = set()
+        """Eval file and id of the cases that could not be judged."""
+        self._results: dict[_Key, EvalResult] = {}
+        for record in records:
+            result = EvalResult.from_plain(record)
+            place = (result.eval_file or "", result.eval_id)
+            self.broken.discard(place)
+            if result.status == "error":
+                self.broken.add(place)
+            if result.case_hash is not None:
+                self._note((*place, result.target, result.case_hash), result, with_errors=with_errors)
+
+    def take(self, job: CaseJob) -> Carried | None:
+        """Return the result of a job that need not run; its status follows the threshold of now."""
+        identity = job.identity
+        target = effective_target_name(identity.target, dry_run=job.options.dry_run)
+        result = self._results.pop((identity.eval_file, identity.eval_id, target, identity.case_hash or ""), None)
+        if result is None:
+            return None
+        current = result.replace(node_id=identity.node_id, line=identity.line)
+        if result.status != "error" and not job.options.dry_run:
+            threshold = effective_threshold(job.options, job.case)
+            status = decide_status(result.score, threshold.value)
+            current = current.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
+        return Carried(current, is_changed=current.status != result.status or current.node_id != result.node_id)
+
+    def _note(self, key: _Key, result: EvalResult, *, with_errors: bool) -> None:
+        """Keep the last word on a case; a case that broke is not finished unless errors are carried over as well."""
+        self._results.pop(key, None)
+        if result.status != "error" or with_errors:
+            self._results[key] = result
+
+
+def read_journal(source: JournalSource, *, with_errors: bool) -> Journal:
+    """Read the results of a run; lines that cannot be read are passed over. Raises `FileError`."""
+    entries = iter_results(source.path, source.run_id) if source.path.is_file() else iter(())
+    return Journal((entry for entry in entries if not isinstance(entry, Problem)), with_errors=with_errors)
+
+
+def find_last_run(path: Path) -> JournalSource:
+    """Return the last run in a results file, or in the newest results file of a folder.
+
+    Raises `pytest.UsageError` when there is none.
+    """
+    file = _newest_file(path) if path.is_dir() else path
+    if file is None or not file.is_file():
+        raise pytest.UsageError(f"--agentv-resume: {locate(path, None)} holds no results file to go on from")
+    try:
+        run_ids = [entry.get("run_id") for entry in iter_results(file) if not isinstance(entry, Problem)]
+    except AgentvError as error:
+        raise pytest.UsageError(f"--agentv-resume: {error}") from None
+    last = next((run_id for run_id in reversed(run_ids) if isinstance(run_id, str)), None)
+    if last is None:
+        raise pytest.UsageError(f"--agentv-resume: {locate(file, None)} holds no results of a run of pytest-agentv")
+    return JournalSource(file, last)
+
+
+def _newest_file(folder: Path) -> Path | None:
+    files = [path for path in folder.glob("eval_*") if path.suffix in {".jsonl", ".yaml"}]
+    return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
