@@ -1,7 +1,7 @@
 """What a run says at its end, and its exit code: in the one process that owns the terminal."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pytest
@@ -10,8 +10,11 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.readers import iter_results
 from pytest_agentv.reporting.summary import SummaryLine, summary_lines
+from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.session.crashes import CrashWatch
 from pytest_agentv.session.identity import RunIdentity, send_to_worker
 
 _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
@@ -33,6 +36,7 @@ class RunReporter:
         self._options = options
         self._started = time.perf_counter()
         self._write_errors: list[str] = []
+        self._crashes: CrashWatch | None = None
 
     @classmethod
     def register(cls, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> "RunReporter":
@@ -44,6 +48,10 @@ class RunReporter:
         return reporter
 
     def configure_worker(self, node: Any) -> None:
+        """Take over the controller's part for a worker that is about to start."""
+        if self._crashes is None:
+            self._crashes = CrashWatch(node.config.rootpath, self._identity, self._options)
+            node.config.pluginmanager.register(self._crashes)
         send_to_worker(self._identity, node)
 
     @pytest.hookimpl(optionalhook=True)
@@ -62,6 +70,7 @@ class RunReporter:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        self._record_crashes()
         results, problems = self._read()
         if not results and not self._write_errors:
             return
@@ -71,8 +80,26 @@ class RunReporter:
             _print(terminalreporter, line)
         for problem in problems:
             terminalreporter.write_line(str(problem), yellow=True)
+        lost = self._crashes.lost(_node_ids(results)) if self._crashes else []
+        if lost:
+            cases = "1 case was" if len(lost) == 1 else f"{len(lost)} cases were"
+            terminalreporter.write_line(f"{cases} given to a worker that crashed, and not run again:", red=True)
+            for node_id in lost:
+                terminalreporter.write_line(f"  {node_id}", red=True)
+            terminalreporter.write_line("Run them with --agentv-resume.", red=True)
         for text in dict.fromkeys(self._write_errors):
             terminalreporter.write_line(f"Results were lost: {text}", red=True, bold=True)
+
+    def _record_crashes(self) -> None:
+        """Write an error for each case on which a worker died: the worker could not."""
+        crashed = list(self._crashes.crash_results(_node_ids(self._read()[0]))) if self._crashes else []
+        if crashed:
+            sink = ResultSink(self._identity.results_path, self._options.output_format, Masker())
+            try:
+                sink.write(*crashed)
+            except AgentvError as error:
+                self.report_loss(str(error))
+            sink.close()
 
     def _read(self) -> tuple[list[EvalResult], list[Problem]]:
         """Read the run's results, the last one of each item: an item that is rerun has several."""
@@ -92,6 +119,10 @@ class RunReporter:
                 yield from iter_results(self._identity.results_path, self._identity.run_id)
             except AgentvError as error:
                 yield Problem(self._identity.results_path, None, "", str(error))
+
+
+def _node_ids(results: Iterable[EvalResult]) -> set[str]:
+    return {result.node_id for result in results if result.node_id is not None}
 
 
 def _print(reporter: pytest.TerminalReporter, line: SummaryLine) -> None:
