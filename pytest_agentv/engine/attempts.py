@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from pytest_agentv.engine.batching import BatchedProvider
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
 
 _GRACE_SECONDS: Final = 10.0
@@ -23,6 +24,8 @@ class Attempts(Record):
     """Wall time of the last call."""
     response: ProviderResponse | None = None
     error: ProviderError | None = None
+    requests: JsonObject = field(default_factory=dict)
+    """What the provider told of its requests of an API, under the names that results have for it."""
 
 
 async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_retries: int) -> Attempts:
@@ -30,29 +33,39 @@ async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_
 
     Any failure of the provider is handed back as a value. Source: decisions 26, "Timeout with retry".
     """
+    requests: JsonObject = {}
     while True:
         started = time.perf_counter()
         error: ProviderError
         try:
             response = await _invoke(provider, request)
-            return Attempts(request.attempt + 1, _milliseconds_since(started), response)
+            requests = _add_requests(requests, response.raw)
+            return Attempts(request.attempt + 1, _milliseconds_since(started), response, requests=requests)
         except ProviderError as failure:
             error = failure
         except Exception as failure:  # noqa: BLE001 - a provider of a plugin may raise anything; the run goes on
             error = ProviderError(f"{type(failure).__name__}: {failure}", "crash")
             error.__cause__ = failure
+        requests = _add_requests(requests, error.raw)
         if error.kind != "timeout" or request.attempt >= max_retries:
-            return Attempts(request.attempt + 1, _milliseconds_since(started), error=error)
+            return Attempts(request.attempt + 1, _milliseconds_since(started), error=error, requests=requests)
         request = request.replace(attempt=request.attempt + 1)
 
 
 async def _invoke(provider: Provider, request: ProviderRequest) -> ProviderResponse:
     limit = None if request.timeout_seconds is None else request.timeout_seconds + _GRACE_SECONDS
+    if isinstance(provider, BatchedProvider):
+        limit = None  # the call is that of all cases of the batch, and has a limit of its own
     try:
         async with asyncio.timeout(limit):
             return await provider.invoke(request)
     except TimeoutError as error:
         raise ProviderError(str(error) or f"no answer within {request.timeout_seconds:g} s", "timeout") from error
+
+
+def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:
+    sums = {name: before.get(name, 0) + raw[name] for name in ("request_attempts", "waited_ms") if name in raw}
+    return {**before, **sums, **({"last_error": raw["last_error"]} if "last_error" in raw else {})}
 
 
 def _milliseconds_since(started: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
+from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.results import Answered, Asked, CaseIdentity, error_result, judged_result
 from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.engine.targets import ReadyTarget, TargetPool
@@ -42,17 +43,28 @@ class CaseJob(Record):
         return self.options.timeout or None
 
 
-async def run_case(job: CaseJob, pool: TargetPool, evaluator_factories: Mapping[str, EvaluatorFactory]) -> EvalResult:
-    """Run a case; whatever breaks becomes part of the result. Only cancellation is raised."""
+async def run_case(
+    job: CaseJob,
+    pool: TargetPool,
+    evaluator_factories: Mapping[str, EvaluatorFactory],
+    member: BatchMember | None = None,
+) -> EvalResult:
+    """Run a case; whatever breaks becomes part of the result. Only cancellation is raised.
+
+    A member of a batch sends its request together with those of the others.
+    """
     started = time.perf_counter()
     try:
-        result = await _run(job, pool, evaluator_factories)
+        result = await _run(job, pool, evaluator_factories, member)
     except AgentvError as error:
         result = _setup_error(job, error)
     except Exception as error:
         logger.exception("case %s broke", job.identity.eval_id)
         message = f"{type(error).__name__}: {error}"
         result = error_result(job.identity, "setup", "crash", message, dry_run=job.options.dry_run)
+    finally:
+        if member is not None:
+            member.leave()
     return result.replace(duration_ms=round((time.perf_counter() - started) * 1000, 3))
 
 
@@ -65,8 +77,11 @@ class _Prepared:
     asked: Asked
 
 
-async def _run(job: CaseJob, pool: TargetPool, factories: Mapping[str, EvaluatorFactory]) -> EvalResult:
+async def _run(
+    job: CaseJob, pool: TargetPool, factories: Mapping[str, EvaluatorFactory], member: BatchMember | None
+) -> EvalResult:
     prepared = await _prepare(job, pool, factories)
+    provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
     job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     request = ProviderRequest(
         prepared.asked.prompt,
@@ -75,15 +90,16 @@ async def _run(job: CaseJob, pool: TargetPool, factories: Mapping[str, Evaluator
         input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
         timeout_seconds=job.timeout_seconds,
     )
-    attempts = await invoke_with_retries(prepared.target.provider, request, job.options.max_retries)
+    attempts = await invoke_with_retries(provider, request, job.options.max_retries)
     try:
         answered = _answered(attempts, job.options)
     except KindError as error:
         _dump_traces(job, pool, attempts.count, None)
         message, asked = str(error), prepared.asked
-        return error_result(job.identity, "provider", error.kind, message, asked, attempts=attempts.count)
+        result = error_result(job.identity, "provider", error.kind, message, asked, attempts=attempts.count)
+        return result.replace(**attempts.requests)
     _dump_traces(job, pool, attempts.count, answered)
-    return (await _judged(job, prepared, answered, attempts)).replace(attempts=attempts.count)
+    return (await _judged(job, prepared, answered, attempts)).replace(attempts=attempts.count, **attempts.requests)
 
 
 async def _prepare(job: CaseJob, pool: TargetPool, factories: Mapping[str, EvaluatorFactory]) -> _Prepared:
@@ -121,6 +137,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         execution_metrics(
             reported, trace, exploration_tools=options.exploration_tools, measured_ms=attempts.duration_ms
         ),
+        cached=response.cached,
         error=(response.error or "").strip() or None,
     )
 

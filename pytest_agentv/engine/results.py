@@ -51,6 +51,7 @@ class Answered(Record):
     trace: tuple[TraceEvent, ...] | None = None
     summary: TraceSummary | None = None
     metrics: ExecutionMetrics | None = None
+    cached: bool = False
     error: str | None = None
     """The target answered, and said that something went wrong."""
 
@@ -103,6 +104,7 @@ def judged_result(
         execution_metrics=answered.metrics,
         trace=answered.trace if include_trace else None,
         dry_run=dry_run or None,
+        cached=answered.cached or None,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.engine.judging import ProviderJudge, needs_judge
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.errors import ProviderError, TargetError, locate
@@ -17,7 +18,7 @@ from pytest_agentv.loading.target_definitions import TargetsFile
 from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import Provider, ProviderFactory
@@ -39,6 +40,16 @@ class ReadyTarget:
     provider: Provider
     judge: Judge | None
     environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a target wants its cases."""
+
+    workers: int
+    """Cases in flight."""
+    is_batched: bool
+    """One call for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +113,10 @@ class TargetPool:
         await self._check(target, provider)
         return ReadyTarget(target.name, target.kind, provider, judge, environment.variables)
 
-    async def workers(self, eval_dir: Path, name: str) -> int:
-        """Return how many cases of a target may be in flight: its `workers`, else 1. Raises as `prepare`."""
-        return self._targets_file(eval_dir).find(name).workers or 1
+    async def pace(self, eval_dir: Path, name: str) -> Pace:
+        """Return how a target wants its cases: how many at a time, or all in one call. Raises as `prepare`."""
+        definition = self._targets_file(eval_dir).find(name)
+        return Pace(definition.workers or 1, definition.provider_batching and not self._options.dry_run)
 
     async def close(self) -> None:
         """Close all providers; one that cannot be closed does not keep the others open."""
@@ -138,9 +150,12 @@ class TargetPool:
         key = (eval_dir, target.name)
         if key not in self._providers:
             environment = self._environment(eval_dir)
-            if target.kind == "python":
+            if target.kind in ("python", "litellm"):  # litellm looks for the keys of its many providers there
                 _export(environment.dotenv)
-            self._providers[key] = create_provider(target, environment.variables, self._factories)
+            provider = create_provider(target, environment.variables, self._factories)
+            if self._options.cache and not target.provider_batching:
+                provider = CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self.masker)
+            self._providers[key] = provider
         return self._providers[key]
 
     def _judge(self, eval_dir: Path, file: TargetsFile, target: Target) -> Judge:
@@ -175,6 +190,6 @@ class TargetPool:
 
 
 def _export(dotenv: Mapping[str, str]) -> None:
-    """Show the variables of `.env` to agents that run in this process and read `os.environ`."""
+    """Show the variables of `.env` to what runs in this process and reads `os.environ`."""
     for name, value in dotenv.items():
         os.environ.setdefault(name, value)

@@ -18,6 +18,7 @@ DEFAULT_EXPLORATION_TOOLS: Final = (
 )
 
 DEFAULT_RESULTS_FOLDER: Final = Path(".agentv/results")
+CACHE_FOLDER: Final = Path(".agentv/cache")
 
 OutputFormat = Literal["jsonl", "yaml"]
 OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
@@ -70,6 +71,7 @@ class RunOptions(Record):
     """From the command line; it beats those of cases and files."""
     ini_threshold: float | None = None
     """From the ini file; those of cases and files beat it."""
+    cache: bool = False
     resume: Path | None = None
     retry_errors: bool = False
     dump_prompts: Path | None = None
@@ -248,6 +250,12 @@ RUN_OPTIONS: Final = (
         "(default: the target's `workers`, else 1: one after another).",
         parse=parse_workers,
         metavar="N",
+        ini=True,
+    ),
+    RunOption(
+        "cache",
+        "Keep answers in .agentv/cache and take them from there when nothing that shapes them has changed.",
+        is_flag=True,
         ini=True,
     ),
     RunOption(

@@ -54,6 +54,12 @@ class EvalResult(Record):
     """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
     attempts: int = 0
     """Provider calls made; 0 when none was reached."""
+    request_attempts: int | None = None
+    """Requests that these calls made of a model's API, retries included."""
+    waited_ms: float | None = None
+    """Time spent waiting between these requests; no part of the answer's latency."""
+    last_error: str | None = None
+    """Why the last failed request failed, also where a later one brought the answer."""
     execution_metrics: ExecutionMetrics | None = None
     node_id: str | None = None
     run_id: str | None = None

@@ -48,8 +48,14 @@ class ProviderResponse(Record):
     duration_ms: float | None = None
     error: str | None = None
     """The target answered, but says that something went wrong; the case is recorded as an error."""
+    cached: bool = False
+    """The answer comes from the cache; its metrics are those of the call that was made for it."""
     raw: JsonObject = field(default_factory=dict)
-    """For debugging: exit code, standard error, paths of logs."""
+    """For debugging: exit code, standard error, paths of logs.
+
+    Of a model behind an API, and in `ProviderError.raw` as well: `request_attempts`, `waited_ms`, `last_error`;
+    these are written to the result.
+    """
 
 
 class Provider(Protocol):

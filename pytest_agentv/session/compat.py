@@ -1,5 +1,6 @@
 """What pytest and xdist do not say publicly, looked up with care: each function has an answer when they change."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -47,3 +48,10 @@ def _is_from_a_conftest(definition: Any) -> bool:
     if hasattr(definition, "node"):
         return definition.node is not None
     return bool(getattr(definition, "has_location", True))
+
+
+def logging_handlers(config: pytest.Config) -> list[logging.Handler]:
+    """Return the handlers with which pytest collects the records of the current item."""
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+    handlers = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
+    return [handler for handler in handlers if isinstance(handler, logging.Handler)]

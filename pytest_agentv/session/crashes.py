@@ -37,7 +37,7 @@ class CrashWatch:
             return
         self._reported.add(report.nodeid)
         if _is_crash(report):
-            self._crashed[report.nodeid] = report.longreprtext.strip() or "the worker crashed"
+            self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
 
     def crash_results(self, recorded: set[str]) -> Iterator[EvalResult]:
         """Yield an error for each case on which a worker died before its result was recorded."""

@@ -1,5 +1,6 @@
 """The one object that holds a run's state: options, engine, results."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -8,9 +9,10 @@ from typing import Final, TypeVar
 
 import pytest
 
+from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.scheduler import Scheduler
-from pytest_agentv.engine.targets import Places, TargetPool
+from pytest_agentv.engine.targets import Pace, Places, TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.environment import find_repo_root
 from pytest_agentv.loading.problems import Problem
@@ -23,9 +25,10 @@ from pytest_agentv.runtime.loop import LoopThread, wait_for
 from pytest_agentv.session.identity import RunIdentity, run_identity
 from pytest_agentv.session.journal import Carried, Journal, JournalSource, read_journal
 from pytest_agentv.session.limits import max_failures, process_share
+from pytest_agentv.session.logs import CaseLog, CaseLogHandler, current_log
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
-from pytest_agentv.session.preparing import CasePreparer
+from pytest_agentv.session.preparing import CasePreparer, PreparedCase
 from pytest_agentv.session.recording import Recorder
 
 Factory = TypeVar("Factory")
@@ -33,6 +36,7 @@ Factory = TypeVar("Factory")
 _KEY = pytest.StashKey["EvalSession"]()
 _ALL_TARGETS: Final = ""
 """The group of all cases when `--agentv-workers` counts them together."""
+_BATCHES: Final = "batches"
 _NO_CALLS: Final = "no calls"
 """The group of cases that call nothing: broken ones and those that are carried over."""
 
@@ -45,6 +49,7 @@ class Begun:
     limit: int
     """How many cases of its group may be in flight."""
     problems: tuple[Problem, ...]
+    log: CaseLog
 
 
 class EvalSession:
@@ -67,9 +72,11 @@ class EvalSession:
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
         self._recorder = Recorder(sink)
         self._journal = self._read_journal()
-        self._limits: dict[tuple[Path, str], int] = {}
+        self._paces: dict[tuple[Path, str], Pace] = {}
         self._shown: set[Problem] = set()
         self._failures = 0
+        self._log_handler = CaseLogHandler(config, self.masker)
+        self._log_handler.install()
 
     @staticmethod
     def of(config: pytest.Config) -> "EvalSession":
@@ -97,23 +104,39 @@ class EvalSession:
         """Why results could not be written."""
         return self._recorder.error
 
-    def begin(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> Begun:
-        """Hand a case to the engine, which runs it when there is room."""
-        prepared = self.preparer.prepare(suite, entry, node_id)
-        job = prepared.job
+    def begin(self, prepared: PreparedCase, member: BatchMember | None = None) -> Begun:
+        """Hand a case to the engine, which runs it when there is room; members of a batch always have room."""
+        job, log = prepared.job, CaseLog()
         if isinstance(job, EvalResult):
             broken = job
             future = self._scheduler.submit(lambda: self._record(broken), group=_NO_CALLS, limit=MAX_WORKERS)
-            return Begun(future, 1, prepared.problems)
+            return Begun(future, 1, prepared.problems, log)
         carried = self._journal.take(job) if self._journal else None
         if carried is not None:
             known = carried
             future = self._scheduler.submit(lambda: self._carry_over(known), group=_NO_CALLS, limit=MAX_WORKERS)
-            return Begun(future, 1, prepared.problems)
-        limit = self._limit(suite.path.parent, job.identity.target)
-        group = _ALL_TARGETS if self.options.workers else job.identity.target
-        future = self._scheduler.submit(lambda: self._run(job), group=group, limit=limit)
-        return Begun(future, limit, prepared.problems)
+            return Begun(future, 1, prepared.problems, log)
+        limit = self.limit(job)
+        if member is not None:
+            group, room = _BATCHES, sys.maxsize
+        else:
+            group, room = _ALL_TARGETS if self.options.workers else job.identity.target, limit
+        future = self._scheduler.submit(lambda: self._run(job, log, member), group=group, limit=room)
+        return Begun(future, limit, prepared.problems, log)
+
+    def limit(self, job: CaseJob) -> int:
+        """Return how many cases of a job's kind may be in flight in this process."""
+        return self._share.of(self.options.workers or self.pace(job).workers)
+
+    def pace(self, job: CaseJob) -> Pace:
+        """Return how a job's target wants its cases; one that cannot be used will be told by the case itself."""
+        key = (Path(job.case.path).parent, job.identity.target)
+        if key not in self._paces:
+            try:
+                self._paces[key] = self._loop.run(self._pool.pace(*key))
+            except AgentvError:
+                self._paces[key] = Pace(workers=1, is_batched=False)
+        return self._paces[key]
 
     def urge(self, begun: Begun) -> None:
         """Run a case now, whatever the limit: its turn has come."""
@@ -137,6 +160,7 @@ class EvalSession:
             self._loop.run(self._pool.close())
             self._loop.stop()
         self._recorder.close()
+        self._log_handler.remove()
 
     def _read_journal(self) -> Journal | None:
         """Read what need not be run again: of the run to resume, or of the worker that this one replaces."""
@@ -145,19 +169,9 @@ class EvalSession:
             source = JournalSource(self.identity.results_path, self.identity.run_id)
         return None if source is None else read_journal(source, with_errors=not self.options.retry_errors)
 
-    def _limit(self, eval_dir: Path, target: str) -> int:
-        if self.options.workers is not None:
-            return self._share.of(self.options.workers)
-        key = (eval_dir, target)
-        if key not in self._limits:
-            try:
-                self._limits[key] = self._share.of(self._loop.run(self._pool.workers(eval_dir, target)))
-            except AgentvError:
-                self._limits[key] = 1  # the case itself will tell what is wrong with its target
-        return self._limits[key]
-
-    async def _run(self, job: CaseJob) -> EvalResult:
-        result = await run_case(job, self._pool, self._evaluators)
+    async def _run(self, job: CaseJob, log: CaseLog, member: BatchMember | None) -> EvalResult:
+        current_log.set(log)
+        result = await run_case(job, self._pool, self._evaluators, member)
         return await self._record(result)
 
     async def _carry_over(self, carried: Carried) -> EvalResult:

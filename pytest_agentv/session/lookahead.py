@@ -36,20 +36,21 @@ class Lookahead:
         """Learn which item comes after the one that begins now."""
         self._next = next_item
 
-    def after(self, item: pytest.Item, count: int) -> Iterator[EvalItem]:
-        """Yield those of the next `count` eval items that see nothing of what is set up for each item."""
+    def after(self, item: pytest.Item, count: int | None) -> Iterator[EvalItem]:
+        """Yield those of the next `count` eval items (None: of all) that see nothing of another item's set-up."""
         if self._is_off:
             return
-        following = (following for following in self._following(item) if isinstance(following, EvalItem))
+        nearby = islice(self._following(item), count and count + _FOREIGN_ITEMS)
+        following = (following for following in nearby if isinstance(following, EvalItem))
         yield from (following for following in islice(following, count) if _may_run_ahead(following))
 
     def _following(self, item: pytest.Item) -> Iterator[pytest.Item]:
         if self._is_worker:
             queued = None if self._only_next else queued_items(self._config, self._items)
             fallback = iter(() if self._next is None else (self._next,))
-            return islice(fallback if queued is None else queued, _FOREIGN_ITEMS)
+            return fallback if queued is None else queued
         start = self._positions.get(item, len(self._items)) + 1
-        return islice(self._items, start, start + _FOREIGN_ITEMS)
+        return islice(self._items, start, None)
 
 
 def _may_run_ahead(item: EvalItem) -> bool:

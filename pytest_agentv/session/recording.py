@@ -12,6 +12,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.writers import ResultSink
 
+RECORDER_THREAD = "agentv-results"
 _Entry: TypeAlias = tuple[EvalResult, "Future[None]"]
 
 
@@ -31,7 +32,7 @@ class Recorder:
     async def record(self, result: EvalResult) -> None:
         """Return when the result is written, or known to be lost. Called on the event loop."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._write_all, name="agentv-results", daemon=True)
+            self._thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
             self._thread.start()
         written: Future[None] = Future()
         self._queue.put((result, written))

@@ -1,0 +1,135 @@
+"""One call for all cases of a target that asks for it (`provider_batching`)."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.providers.base import BatchProvider, Provider, ProviderRequest, ProviderResponse
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A request that waits for the others."""
+
+    place: int
+    request: ProviderRequest
+    response: "asyncio.Future[ProviderResponse]"
+
+
+class Batch:
+    """Gathers the requests of a known number of cases and sends them together.
+
+    Each case runs as any other, up to its call. When all have come so far, or turned out not to get there, one call
+    is made. Where the provider cannot batch, or the call fails, each request is sent by itself. Used on the event loop.
+
+    Source: evaluation-2026-01, "Provider-level batching flag".
+    """
+
+    def __init__(self, size: int, limit: int) -> None:
+        self._missing = size
+        self._limit = limit
+        self._provider: Provider | None = None
+        self._waiting: list[_Waiting] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    async def invoke(self, place: int, provider: Provider, request: ProviderRequest) -> ProviderResponse:
+        """Wait for the others and return the response to one's own request."""
+        waiting = _Waiting(place, request, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._provider = provider
+        self.count()
+        return await waiting.response
+
+    def count(self) -> None:
+        """Count a case that has come to its call, or will not."""
+        self._missing -= 1
+        if self._missing == 0 and self._provider is not None:
+            self._waiting.sort(key=lambda waiting: waiting.place)
+            self._sending = asyncio.create_task(self._send(self._provider))
+
+    async def _send(self, provider: Provider) -> None:
+        try:
+            responses = await _send_together(provider, [waiting.request for waiting in self._waiting])
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, each case gets a call of its own
+            _LOGGER.warning("batching was asked for and did not work, each case is sent by itself: %s", error)
+            await self._send_singly(provider)
+            return
+        for waiting, response in zip(self._waiting, responses, strict=True):
+            _settle(waiting, response)
+
+    async def _send_singly(self, provider: Provider) -> None:
+        places = asyncio.Semaphore(self._limit)
+
+        async def send(waiting: _Waiting) -> None:
+            async with places:
+                try:
+                    _settle(waiting, await provider.invoke(waiting.request))
+                except Exception as error:  # noqa: BLE001 - handed on to the case that waits
+                    if not waiting.response.done():
+                        waiting.response.set_exception(error)
+
+        await asyncio.gather(*(send(waiting) for waiting in self._waiting))
+
+
+class BatchMember:
+    """A provider for one case of a batch."""
+
+    def __init__(self, batch: Batch, place: int) -> None:
+        self._batch = batch
+        self._place = place
+        self._is_counted = False
+
+    def wrap(self, provider: Provider) -> "BatchedProvider":
+        return BatchedProvider(provider, self)
+
+    async def invoke(self, provider: Provider, request: ProviderRequest) -> ProviderResponse:
+        if self._is_counted:  # a repetition after a time-out
+            return await provider.invoke(request)
+        self._is_counted = True
+        return await self._batch.invoke(self._place, provider, request)
+
+    def leave(self) -> None:
+        """Let the others go on, should the case not have come to its call."""
+        if not self._is_counted:
+            self._is_counted = True
+            self._batch.count()
+
+
+class BatchedProvider:
+    """Sends the request of one case together with those of the others."""
+
+    def __init__(self, provider: Provider, member: BatchMember) -> None:
+        self.mode: PromptMode = provider.mode
+        self._provider = provider
+        self._member = member
+
+    async def check(self) -> None:
+        await self._provider.check()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        return await self._member.invoke(self._provider, request)
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+
+async def _send_together(provider: Provider, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+    if not isinstance(provider, BatchProvider):
+        raise ProviderError("this kind of provider cannot batch", "config")
+    responses = await provider.invoke_batch(requests)
+    if len(responses) != len(requests):
+        raise ProviderError(f"{len(requests)} requests were sent and {len(responses)} responses came back", "crash")
+    return responses
+
+
+def _settle(waiting: _Waiting, response: ProviderResponse) -> None:
+    if not waiting.response.done():
+        waiting.response.set_result(response)

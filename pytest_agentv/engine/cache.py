@@ -1,0 +1,98 @@
+"""Answers kept on disk, so that the same question to the same target is paid for once (`--agentv-cache`)."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.secrets import Masker, Secret
+from pytest_agentv.models.targets import Target
+from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.runtime.files import write_atomically
+
+_LOGGER: Final = logging.getLogger(__name__)
+_VERSION: Final = 1
+"""Part of every key: raised when what is kept changes its meaning."""
+
+
+class CachedProvider:
+    """Asks the provider behind it only what was not asked before; calls that fail are not kept.
+
+    The key holds everything that shapes an answer: the kind, the target's settings without secrets, the prompt, the
+    system prompt, the case's id and the content of the files. Entries are written in one step, so that any number of
+    processes may share the folder.
+    """
+
+    def __init__(self, provider: Provider, target: Target, folder: Path, masker: Masker) -> None:
+        self.mode: PromptMode = provider.mode
+        self._provider = provider
+        self._target = {"kind": target.kind, "settings": _public(target.settings)}
+        self._folder = folder
+        self._masker = masker
+
+    async def check(self) -> None:
+        await self._provider.check()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        path = self._path(request)
+        known = _read(path)
+        if known is not None:
+            return known.replace(cached=True)
+        response = await self._provider.invoke(request)
+        if response.error is None:
+            self._keep(path, response)
+        return response
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    def _path(self, request: ProviderRequest) -> Path:
+        question = {
+            "version": _VERSION,
+            "target": self._target,
+            "eval_id": request.eval_id,
+            "prompt": request.prompt.to_plain(),
+            "system_prompt": request.system_prompt,
+            "guidelines": len(request.guideline_paths),
+            "files": [_hash_file(path) for path in request.file_paths],
+        }
+        key = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
+        return self._folder / key[:2] / f"{key}.json"
+
+    def _keep(self, path: Path, response: ProviderResponse) -> None:
+        try:
+            text = json.dumps(self._masker.mask_plain(response.to_plain()), ensure_ascii=True)
+            write_atomically(path, text)
+        except (AgentvError, TypeError, ValueError) as error:
+            _LOGGER.warning("the answer cannot be kept for later runs: %s", error)
+
+
+def _read(path: Path) -> ProviderResponse | None:
+    """Return a kept response; one that cannot be read is asked for again."""
+    try:
+        return ProviderResponse.from_plain(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def _hash_file(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return "missing"
+
+
+def _public(value: object) -> Json:
+    """Return settings as plain data, without secrets."""
+    if isinstance(value, Record):
+        return _public(value.to_plain())
+    if isinstance(value, Mapping):
+        return {key: _public(item) for key, item in value.items() if not isinstance(item, Secret)}
+    if isinstance(value, list | tuple):
+        return [_public(item) for item in value if not isinstance(item, Secret)]
+    return value
