@@ -3,7 +3,7 @@
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -56,13 +56,15 @@ class LoopThread:
         return self._loop
 
 
-def wait_for(future: "concurrent.futures.Future[T]") -> T:
-    """Wait for a future of the loop; Ctrl-C cancels it and is raised. `LoopThread.stop` sees the cleaning up through."""
+def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:
+    """Wait for a future of the loop. Ctrl-C cancels it and is raised; `LoopThread.stop` sees it cleaned up."""
     try:
         while True:
             done, _ = concurrent.futures.wait([future], timeout=_WAKE_SECONDS)
             if done:
                 return future.result()
+            if while_waiting is not None:
+                while_waiting()
     except KeyboardInterrupt:
         future.cancel()
         raise

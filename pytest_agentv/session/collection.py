@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.session.discovery import is_eval_file
+from pytest_agentv.loading.discovery import is_eval_file
 
 
 def collect_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:

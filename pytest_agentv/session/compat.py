@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -55,3 +55,9 @@ def logging_handlers(config: pytest.Config) -> list[logging.Handler]:
     plugin = config.pluginmanager.get_plugin("logging-plugin")
     handlers = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
     return [handler for handler in handlers if isinstance(handler, logging.Handler)]
+
+
+def terminal_file(writer: Any) -> TextIO | None:
+    """Return the file that a terminal writer writes to."""
+    file = getattr(writer, "_file", None)
+    return file if hasattr(file, "write") else None

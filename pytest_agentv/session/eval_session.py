@@ -29,6 +29,7 @@ from pytest_agentv.session.logs import CaseLog, CaseLogHandler, current_log
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer, PreparedCase
+from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recording import Recorder
 
 Factory = TypeVar("Factory")
@@ -75,6 +76,7 @@ class EvalSession:
         self._paces: dict[tuple[Path, str], Pace] = {}
         self._shown: set[Problem] = set()
         self._failures = 0
+        self.progress = Progress(config)
         self._log_handler = CaseLogHandler(config, self.masker)
         self._log_handler.install()
 
@@ -144,7 +146,8 @@ class EvalSession:
 
     def finish_case(self, begun: Begun) -> EvalResult:
         """Wait for a case's result, and show what was odd about its files."""
-        result = wait_for(begun.future)
+        result = wait_for(begun.future, lambda: self.progress.show(self._scheduler.in_flight))
+        self.progress.clear()
         warnings, self._pool.warnings = self._pool.warnings, []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
         new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
@@ -178,10 +181,12 @@ class EvalSession:
         """Take over a result; its line is written again only where it says something new."""
         resumed = self.identity.resumed
         if not carried.is_changed and (resumed is None or resumed.path == self.identity.results_path):
+            self.progress.count(carried.result)
             return carried.result
         return await self._record(carried.result.replace(run_id=self.identity.run_id))
 
     async def _record(self, result: EvalResult) -> EvalResult:
+        self.progress.count(result)
         self._failures += result.status != "pass"
         if self.stop_reason is not None or 0 < self.max_failures <= self._failures:
             self._scheduler.hold()  # the run is about to stop: nothing more is paid for

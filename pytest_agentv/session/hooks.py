@@ -47,6 +47,7 @@ class SessionHooks:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._lookahead.remember(session.items)
+        self._session.progress.total = sum(isinstance(item, EvalItem) for item in session.items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, nextitem: pytest.Item | None) -> None:

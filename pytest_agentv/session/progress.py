@@ -1,0 +1,71 @@
+"""A live line behind pytest's own progress, while an item waits for its case; on terminals only."""
+
+import os
+import time
+
+import pytest
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.figures import cost_of, format_cost, format_duration
+from pytest_agentv.session.compat import terminal_file
+
+_SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
+_MARGIN = 12
+"""Columns at the right end for pytest's percentage."""
+
+
+class Progress:
+    """Counts the cases of this process and shows them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.total = 0
+        """Cases this process has to run."""
+        self._done = 0
+        self._errors = 0
+        self._cost = 0.0
+        self._started = time.monotonic()
+        self._writer = config.get_terminal_writer()
+        self._file = terminal_file(self._writer) if _is_wanted(config) else None
+
+    def count(self, result: EvalResult) -> None:
+        """Learn of a case that is done."""
+        self._done += 1
+        self._errors += result.status == "error"
+        self._cost += 0 if result.cached else cost_of(result) or 0
+
+    def show(self, in_flight: int) -> None:
+        """Draw the line anew, without moving the cursor."""
+        if self._file is None:
+            return
+        room = self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN
+        text = f"  {self.text(in_flight, time.monotonic() - self._started)}"[: max(0, room)]
+        self._draw(f"{_SAVE}{text}{_CLEAR}{_RESTORE}")
+
+    def clear(self) -> None:
+        """Take the line away, so that pytest writes on an empty one."""
+        self._draw(_CLEAR)
+
+    def text(self, in_flight: int, elapsed_seconds: float) -> str:
+        """Return the line for the counts of now."""
+        parts = [f"{self._done}/{self.total} done", f"{in_flight} in flight"]
+        if self._errors:
+            parts.append(f"{self._errors} {'error' if self._errors == 1 else 'errors'}")
+        parts.append(format_duration(elapsed_seconds * 1000))
+        if 0 < self._done < self.total:
+            left = elapsed_seconds / self._done * (self.total - self._done)
+            parts.append(f"about {format_duration(left * 1000)} left")
+        if self._cost:
+            parts.append(format_cost(self._cost))
+        return ", ".join(parts)
+
+    def _draw(self, text: str) -> None:
+        if self._file is not None:
+            self._file.write(text)  # past the writer, which would count it to the width of its line
+            self._file.flush()
+
+
+def _is_wanted(config: pytest.Config) -> bool:
+    if hasattr(config, "workerinput") or config.get_verbosity() < 0 or os.environ.get("CI"):
+        return False
+    file = terminal_file(config.get_terminal_writer())
+    return file is not None and file.isatty() and os.environ.get("TERM", "dumb") != "dumb"
