@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TextIO
 
 import pytest
@@ -61,3 +61,10 @@ def terminal_file(writer: Any) -> TextIO | None:
     """Return the file that a terminal writer writes to."""
     file = getattr(writer, "_file", None)
     return file if hasattr(file, "write") else None
+
+
+def uncaptured(config: pytest.Config) -> AbstractContextManager[None]:
+    """Let what is written reach the terminal while an item is captured."""
+    manager = config.pluginmanager.get_plugin("capturemanager")
+    disabled: AbstractContextManager[None] = getattr(manager, "global_and_fixture_disabled", nullcontext)()
+    return disabled

@@ -2,12 +2,13 @@
 
 import os
 import time
+from typing import TextIO
 
 import pytest
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.figures import cost_of, format_cost, format_duration
-from pytest_agentv.session.compat import terminal_file
+from pytest_agentv.session.compat import terminal_file, uncaptured
 
 _SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
 _MARGIN = 12
@@ -24,8 +25,10 @@ class Progress:
         self._errors = 0
         self._cost = 0.0
         self._started = time.monotonic()
+        self._config = config
         self._writer = config.get_terminal_writer()
-        self._file = terminal_file(self._writer) if _is_wanted(config) else None
+        self._file = _terminal(config)
+        self._is_shown = False
 
     def count(self, result: EvalResult) -> None:
         """Learn of a case that is done."""
@@ -37,13 +40,18 @@ class Progress:
         """Draw the line anew, without moving the cursor."""
         if self._file is None:
             return
-        room = self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN
-        text = f"  {self.text(in_flight, time.monotonic() - self._started)}"[: max(0, room)]
+        room = max(0, self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN)
+        text = f"  {self.text(in_flight, time.monotonic() - self._started)}"
+        while len(text) > room:
+            text = text.rpartition(", ")[0]
         self._draw(f"{_SAVE}{text}{_CLEAR}{_RESTORE}")
+        self._is_shown = True
 
     def clear(self) -> None:
         """Take the line away, so that pytest writes on an empty one."""
-        self._draw(_CLEAR)
+        if self._is_shown:
+            self._draw(_CLEAR)
+            self._is_shown = False
 
     def text(self, in_flight: int, elapsed_seconds: float) -> str:
         """Return the line for the counts of now."""
@@ -60,12 +68,16 @@ class Progress:
 
     def _draw(self, text: str) -> None:
         if self._file is not None:
-            self._file.write(text)  # past the writer, which would count it to the width of its line
-            self._file.flush()
+            with uncaptured(self._config):
+                self._file.write(text)  # past the writer, which would count it to the width of its line
+                self._file.flush()
 
 
-def _is_wanted(config: pytest.Config) -> bool:
-    if hasattr(config, "workerinput") or config.get_verbosity() < 0 or os.environ.get("CI"):
-        return False
+def _terminal(config: pytest.Config) -> TextIO | None:
+    """Return the terminal's file, if there is a terminal and a live line is wanted on it."""
+    is_quiet = config.get_verbosity() < 0 or hasattr(config, "workerinput")
+    if is_quiet or os.environ.get("CI") or os.environ.get("TERM", "dumb") == "dumb":
+        return None
     file = terminal_file(config.get_terminal_writer())
-    return file is not None and file.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    with uncaptured(config):
+        return file if file is not None and file.isatty() else None
