@@ -89,6 +89,7 @@ class Scheduler(Generic[T]):
 def _hand_on(done: "Future[T]", future: "Future[T]") -> None:
     if done.cancelled():
         future.cancel()
+        future.set_running_or_notify_cancel()  # only now do those who wait for it learn of it
     elif (error := done.exception()) is not None:
         future.set_exception(error)
     else:

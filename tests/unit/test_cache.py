@@ -1,0 +1,128 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.engine.cache import CachedProvider
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.secrets import Masker, Secret
+from pytest_agentv.models.targets import CliSettings, LlmSettings, ProviderSettings, Target
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+
+REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
+RESPONSE = ProviderResponse((Message("assistant", "the key is sk-secret-1"),), token_usage=TokenUsage(1, 2))
+
+
+class CountingProvider:
+    """Counts its calls."""
+
+    mode: PromptMode = "lm"
+
+    def __init__(self, response: ProviderResponse | ProviderError = RESPONSE) -> None:
+        self.calls = 0
+        self._response = response
+
+    async def check(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        self.calls += 1
+        if isinstance(self._response, ProviderError):
+            raise self._response
+        return self._response
+
+
+def target(settings: ProviderSettings | None = None, kind: str = "openai") -> Target:
+    return Target("t", kind, settings or LlmSettings("gpt", api_key=Secret("sk-secret-1"), temperature=0.5))
+
+
+def ask(provider: CachedProvider, request: ProviderRequest = REQUEST) -> ProviderResponse:
+    return asyncio.run(provider.invoke(request))
+
+
+def cached(provider: CountingProvider, folder: Path, of: Target | None = None) -> CachedProvider:
+    return CachedProvider(provider, of or target(), folder, Masker(["sk-secret-1"]))
+
+
+def test_the_same_question_is_asked_once_and_the_hit_is_marked(tmp_path: Path) -> None:
+    provider = CountingProvider()
+    first, second = ask(cached(provider, tmp_path)), ask(cached(provider, tmp_path))
+    assert (first.cached, second.cached, provider.calls) == (False, True, 1)
+    assert second.token_usage == TokenUsage(1, 2)
+
+
+def test_no_secret_is_on_disk(tmp_path: Path) -> None:
+    ask(cached(CountingProvider(), tmp_path))
+    (entry,) = tmp_path.rglob("*.json")
+    assert "sk-secret-1" not in entry.read_text()
+
+
+def test_another_key_of_the_same_account_still_hits(tmp_path: Path) -> None:
+    provider = CountingProvider()
+    ask(cached(provider, tmp_path))
+    ask(cached(provider, tmp_path, target(LlmSettings("gpt", api_key=Secret("sk-other-22"), temperature=0.5))))
+    assert provider.calls == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        REQUEST.replace(prompt=Prompt("another")),
+        REQUEST.replace(prompt=Prompt("question", "guidelines")),
+        REQUEST.replace(prompt=Prompt("question", chat_prompt=(ChatMessage("user", "x"),))),
+        REQUEST.replace(system_prompt="be kind"),
+        REQUEST.replace(eval_id="b"),
+    ],
+)
+def test_what_shapes_the_answer_is_asked_anew(tmp_path: Path, request_: ProviderRequest) -> None:
+    provider = CountingProvider()
+    ask(cached(provider, tmp_path))
+    assert not ask(cached(provider, tmp_path), request_).cached
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        target(LlmSettings("gpt-2", temperature=0.5)),
+        target(LlmSettings("gpt", temperature=0.7)),
+        target(LlmSettings("gpt", temperature=0.5, base_url="http://localhost")),
+        target(CliSettings("echo", "/")),
+        target(kind="azure"),
+    ],
+)
+def test_another_target_is_asked_anew(tmp_path: Path, other: Target) -> None:
+    provider = CountingProvider()
+    ask(cached(provider, tmp_path))
+    assert not ask(cached(provider, tmp_path, other)).cached
+
+
+def test_a_changed_file_is_asked_anew(tmp_path: Path) -> None:
+    file, provider = tmp_path / "notes.txt", CountingProvider()
+    request = REQUEST.replace(input_paths=(str(file),))
+    for text, is_hit in (("one", False), ("one", True), ("two", False)):
+        file.write_text(text)
+        assert ask(cached(provider, tmp_path / "cache"), request).cached is is_hit
+
+
+def test_failures_are_not_kept(tmp_path: Path) -> None:
+    failing = CountingProvider(ProviderError("down", "network"))
+    for _ in range(2):
+        with pytest.raises(ProviderError, match="down"):
+            ask(cached(failing, tmp_path))
+    complaining = CountingProvider(RESPONSE.replace(error="something went wrong"))
+    for _ in range(2):
+        ask(cached(complaining, tmp_path))
+    assert (failing.calls, complaining.calls, list(tmp_path.rglob("*.json"))) == (2, 2, [])
+
+
+def test_a_torn_entry_is_asked_for_again(tmp_path: Path) -> None:
+    provider = CountingProvider()
+    ask(cached(provider, tmp_path))
+    (entry,) = tmp_path.rglob("*.json")
+    entry.write_text(entry.read_text()[:20])
+    assert not ask(cached(provider, tmp_path)).cached
+    assert ask(cached(provider, tmp_path)).cached

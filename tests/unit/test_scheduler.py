@@ -1,0 +1,119 @@
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+
+import pytest
+
+from pytest_agentv.engine.scheduler import Scheduler
+from pytest_agentv.runtime.loop import LoopThread, wait_for
+
+
+class Gates:
+    """Jobs that end when they are told to, and a record of what was started and how many ran at a time."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.running = 0
+        self.most = 0
+        self._gates: dict[str, threading.Event] = {}
+
+    async def job(self, name: str) -> str:
+        self.started.append(name)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        gate = self._gates.setdefault(name, threading.Event())
+        while not gate.is_set():  # noqa: ASYNC110 - it is set by another thread
+            await asyncio.sleep(0.001)
+        self.running -= 1
+        return name
+
+    def open(self, name: str) -> None:
+        self._gates.setdefault(name, threading.Event()).set()
+
+
+@pytest.fixture
+def loop() -> Iterator[LoopThread]:
+    thread = LoopThread()
+    yield thread
+    thread.stop()
+
+
+def submit(scheduler: Scheduler[str], gates: Gates, *names: str, limit: int, group: str = "") -> list[Future[str]]:
+    return [scheduler.submit(lambda name=name: gates.job(name), group=group, limit=limit) for name in names]
+
+
+def started(loop: LoopThread, gates: Gates) -> list[str]:
+    loop.run(asyncio.sleep(0))  # what was submitted before has been started by now
+    return gates.started
+
+
+@pytest.mark.scenario("Immediate work scheduling")
+def test_the_next_job_starts_the_moment_one_ends(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+    futures = submit(scheduler, gates, *"abcdefghij", limit=4)
+    assert started(loop, gates) == ["a", "b", "c", "d"]
+    gates.open("c")
+    assert wait_for(futures[2]) == "c"
+    assert started(loop, gates) == ["a", "b", "c", "d", "e"]
+    for name in "abcdefghij":
+        gates.open(name)
+    assert [wait_for(future) for future in futures] == list("abcdefghij")
+    assert gates.most == 4
+
+
+def test_groups_have_limits_of_their_own(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+    submit(scheduler, gates, "a", "b", limit=1, group="slow")
+    submit(scheduler, gates, "c", "d", limit=2, group="fast")
+    assert started(loop, gates) == ["a", "c", "d"]
+
+
+def test_an_urged_job_starts_whatever_the_limit(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+    futures = submit(scheduler, gates, "a", "b", "c", limit=1)
+    scheduler.urge(futures[2])
+    assert started(loop, gates) == ["a", "c"]
+    gates.open("a")
+    wait_for(futures[0])
+    assert started(loop, gates) == ["a", "c"], "the group is still full"
+    gates.open("c")
+    wait_for(futures[2])
+    assert started(loop, gates) == ["a", "c", "b"]
+
+
+def test_after_hold_only_urged_jobs_start(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+    futures = submit(scheduler, gates, "a", "b", "c", limit=1)
+    scheduler.hold()
+    gates.open("a")
+    wait_for(futures[0])
+    assert started(loop, gates) == ["a"]
+    scheduler.urge(futures[2])
+    assert started(loop, gates) == ["a", "c"]
+
+
+def test_what_a_job_raises_is_raised_by_its_future_and_frees_its_place(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+
+    async def fail() -> str:
+        raise ValueError("broken")
+
+    broken = scheduler.submit(fail, group="", limit=1)
+    (following,) = submit(scheduler, gates, "a", limit=1)
+    with pytest.raises(ValueError, match="broken"):
+        wait_for(broken)
+    gates.open("a")
+    assert wait_for(following) == "a"
+
+
+def test_stopping_the_loop_cancels_what_runs(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+    futures = submit(scheduler, gates, "a", "b", limit=2)
+    started(loop, gates)
+    scheduler.hold()
+    loop.cancel_all()
+    done, _ = wait(futures, timeout=5)
+    assert all(future.cancelled() for future in done)
+    assert len(done) == 2
+    assert scheduler.in_flight == 0
