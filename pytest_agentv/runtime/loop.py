@@ -20,13 +20,20 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._is_stopped = False
 
     @property
     def is_running(self) -> bool:
-        return self._loop is not None
+        return self._loop is not None and not self._is_stopped
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start a coroutine on the loop."""
+        """Start a coroutine on the loop; after `stop` it is cancelled before it begins."""
+        if self._is_stopped:
+            coroutine.close()
+            cancelled: concurrent.futures.Future[T] = concurrent.futures.Future()
+            cancelled.cancel()
+            cancelled.set_running_or_notify_cancel()
+            return cancelled
         return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -40,12 +47,12 @@ class LoopThread:
 
     def stop(self) -> None:
         """Cancel what still runs, let it clean up, and end the thread."""
-        if self._loop is None or self._thread is None:
+        if self._loop is None or self._thread is None or self._is_stopped:
             return
-        loop, self._loop = self._loop, None
-        cancelled = asyncio.run_coroutine_threadsafe(_cancel_all_tasks(), loop)
+        self._is_stopped = True
+        cancelled = asyncio.run_coroutine_threadsafe(_cancel_all_tasks(), self._loop)
         concurrent.futures.wait([cancelled], timeout=_STOP_SECONDS)
-        loop.call_soon_threadsafe(loop.stop)
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_SECONDS)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
