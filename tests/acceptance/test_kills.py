@@ -1,0 +1,161 @@
+"""A run that is killed at any moment loses nothing it has finished, and is completed by the next one."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CASES = 12
+WORKERS = 3
+KILLS = 50
+SEED = 20261121
+
+AGENT = """
+import os
+import time
+
+
+def answer(prompt):
+    with open(os.environ["CALLS"], "a") as calls:
+        calls.write(prompt + "\\n")
+    time.sleep(0.04)
+    return "hello"
+"""
+
+JUDGE = """
+import json
+import sys
+import time
+
+json.load(sys.stdin)
+time.sleep(0.04)
+print(json.dumps({"score": 1}))
+"""
+
+
+def write_project(folder: Path) -> None:
+    evals = folder / "evals"
+    evals.mkdir(parents=True)
+    (evals / "agent.py").write_text(AGENT)
+    (evals / "judge.py").write_text(JUDGE)
+    (evals / "targets.yaml").write_text("targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    cases = [
+        {
+            "id": f"case-{number}",
+            "expected_outcome": "says hello",
+            "input_messages": [{"role": "user", "content": f"question {number}"}],
+            "evaluators": [{"name": "judge", "type": "code_judge", "script": [sys.executable, "-S", "judge.py"]}],
+        }
+        for number in range(CASES)
+    ]
+    (evals / "kills.eval.yaml").write_text(json.dumps({"evalcases": cases}))
+
+
+def start(folder: Path, *args: str) -> "subprocess.Popen[bytes]":
+    without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio")  # they only take time here
+    command = [sys.executable, "-m", "pytest", "-q", *without, "--agentv-out=out.jsonl"]
+    return subprocess.Popen(
+        [*command, f"--agentv-workers={WORKERS}", *args],
+        cwd=folder,
+        env={**os.environ, "CALLS": str(folder / "calls.txt")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def children(pid: int) -> Iterator[int]:
+    """Yield all descendants of a process."""
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            pids = [int(word) for word in task.read_text().split()]
+        except OSError:
+            continue
+        for child in pids:
+            yield child
+            yield from children(child)
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def victims(kind: str, process: "subprocess.Popen[bytes]") -> list[int]:
+    if kind == "controller":
+        return [process.pid]
+    word = "judge.py" if kind == "judge" else "import sys;exec(eval(sys.stdin.readline()))"
+    return [pid for pid in children(process.pid) if word in command_of(pid)]
+
+
+def read(folder: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the results that are whole, and how many lines are not."""
+    path = folder / "out.jsonl"
+    results, torn = [], 0
+    for line in path.read_text().split("\n") if path.exists() else []:
+        try:
+            results += [json.loads(line)] if line else []
+        except ValueError:
+            torn += 1
+    return results, torn
+
+
+def calls(folder: Path) -> int:
+    path = folder / "calls.txt"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def kill_once(folder: Path, kind: str, xdist: bool, delay: float) -> str | None:
+    """Kill something of a run at a moment, complete the run, and say what is wrong with the outcome."""
+    write_project(folder)
+    mode = ("-n", "2") if xdist else ()
+    process = start(folder, *mode)
+    deadline = time.monotonic() + 30
+    while not calls(folder) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(delay)
+    for pid in victims(kind, process)[:1]:
+        os.kill(pid, signal.SIGKILL)
+    if kind == "controller":
+        process.kill()
+    process.wait(60)
+    finished, torn = read(folder)
+    if torn > 1:
+        return f"{torn} lines are torn"
+    done = {result["eval_id"] for result in finished if result["status"] == "pass"}
+    before = calls(folder)
+    resume = ("--agentv-resume=out.jsonl", "--agentv-retry-errors") if finished else ()
+    start(folder, *mode, *resume).wait(60)
+    results, _ = read(folder)
+    last = {result["eval_id"]: result["status"] for result in results}
+    if last != {f"case-{number}": "pass" for number in range(CASES)}:
+        return f"the resumed run ended with {last}"
+    repeated = calls(folder) - before
+    if repeated > CASES - len(done):
+        return f"{repeated} calls for {CASES - len(done)} cases that were not finished"
+    in_flight = WORKERS + 2 * xdist  # each process has its share, and one whose turn has come
+    if calls(folder) > CASES + in_flight:
+        return f"{calls(folder)} calls for {CASES} cases"
+    return None
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes to kill in /proc")
+def test_a_run_killed_at_fifty_random_moments_is_completed_by_the_next(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    plans = [
+        (tmp_path / str(number), kind, kind == "worker" or bool(number % 2), chance.uniform(0, 0.35))
+        for number, kind in enumerate(chance.choices(["controller", "worker", "judge"], k=KILLS))
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        faults = list(pool.map(lambda plan: kill_once(*plan), plans))
+    assert [f"{plan[1:]}: {fault}" for plan, fault in zip(plans, faults, strict=True) if fault] == []
