@@ -1,11 +1,10 @@
 """The one object that holds a run's state: options, engine, results."""
 
 import sys
-from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import pytest
 
@@ -14,16 +13,21 @@ from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.targets import Pace, Places, TargetPool
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.evaluators.base import EvaluatorFactory
 from pytest_agentv.loading.environment import find_repo_root
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.options import MAX_WORKERS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
+from pytest_agentv.providers.base import ProviderFactory
+from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import LoopThread, wait_for
 from pytest_agentv.session.identity import RunIdentity, run_identity
-from pytest_agentv.session.journal import Carried, Journal, JournalSource, read_journal
+from pytest_agentv.session.journal import Carried, Journal, read_journal
+from pytest_agentv.session.kinds import HookedKinds
+from pytest_agentv.session.last_run import JournalSource
 from pytest_agentv.session.limits import max_failures, process_share
 from pytest_agentv.session.logs import CaseLog, CaseLogHandler, current_log
 from pytest_agentv.session.options import run_options
@@ -31,8 +35,6 @@ from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer, PreparedCase
 from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recording import Recorder
-
-Factory = TypeVar("Factory")
 
 _KEY = pytest.StashKey["EvalSession"]()
 _ALL_TARGETS: Final = ""
@@ -62,8 +64,8 @@ class EvalSession:
         self.masker = Masker()
         cwd = config.invocation_params.dir
         places = Places(find_repo_root(cwd), cwd)
-        providers = merged_kinds(config.hook.pytest_agentv_providers())
-        self._evaluators = merged_kinds(config.hook.pytest_agentv_evaluators())
+        providers: HookedKinds[ProviderFactory] = HookedKinds(config.hook.pytest_agentv_providers)
+        self._evaluators: HookedKinds[EvaluatorFactory] = HookedKinds(config.hook.pytest_agentv_evaluators)
         self.preparer = CasePreparer(config, self.options, places, self.identity.run_id, self._evaluators)
         self.max_failures = max_failures(config)
         self._share = process_share(config)
@@ -78,7 +80,7 @@ class EvalSession:
         self._failures = 0
         self.progress = Progress(config)
         self._log_handler = CaseLogHandler(config, self.masker)
-        self._log_handler.install()
+        self._log_handler.install(verbose=self.options.verbose)
 
     @staticmethod
     def of(config: pytest.Config) -> "EvalSession":
@@ -90,8 +92,9 @@ class EvalSession:
 
     @property
     def stop_reason(self) -> str | None:
-        """Why nothing more is to be run; None: go on."""
-        return self._pool.stop_reason
+        """Why nothing more is to be run, in one line that can be shown; None: go on."""
+        reason = self._pool.stop_reason
+        return None if reason is None else shown(reason, self.masker).partition("\n")[0]
 
     def is_selected(self, suite: SuiteSource, entry: CaseEntry) -> bool:
         """Whether the options let a case run: `--agentv-eval-id`, `--agentv-retry-errors`."""
@@ -192,11 +195,3 @@ class EvalSession:
             self._scheduler.hold()  # the run is about to stop: nothing more is paid for
         await self._recorder.record(result)
         return result
-
-
-def merged_kinds(found: Sequence[Mapping[str, Factory]]) -> dict[str, Factory]:
-    """Merge what the hooks of several plugins added; the nearest conftest wins."""
-    merged: dict[str, Factory] = {}
-    for kinds in reversed(found):
-        merged |= kinds
-    return merged

@@ -11,9 +11,11 @@ from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored
 from pytest_agentv.session.terminal import RunReporter
-from pytest_agentv.session.turns import Turns
+from pytest_agentv.session.texts import verbose_text
+from pytest_agentv.session.turns import LOG_SECTION, Turns
 
 _NAME = "agentv-session"
+_LOG_TITLE = f"Captured {LOG_SECTION} setup"
 
 
 def participate(config: pytest.Config) -> EvalSession:
@@ -63,6 +65,10 @@ class SessionHooks:
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
             if item.result is not None:
                 _annotate(item, item.result, report)
+                if self._session.options.verbose and report.when == "setup":
+                    # As an attribute of the report it reaches the process that owns the terminal, whoever ran the case.
+                    log = dict(report.sections).get(_LOG_TITLE, "")
+                    vars(report)["agentv_verbose"] = verbose_text(item.result, log)
         return report
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options import DEFAULT_RESULTS_FOLDER, RunOptions
 from pytest_agentv.reporting.writers import default_results_path
-from pytest_agentv.session.journal import JournalSource, find_last_run
+from pytest_agentv.session.last_run import JournalSource, find_last_run
 
 _WORKER_INPUT: Final = "agentv"
 

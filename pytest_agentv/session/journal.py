@@ -2,30 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
-
-import pytest
 
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.scoring import decide_status, effective_threshold
-from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import iter_results
+from pytest_agentv.session.last_run import JournalSource
 
 _Key: TypeAlias = tuple[str, str, str, str]
 """Eval file, raw case id, target, hash of the case's content."""
-
-
-@dataclass(frozen=True, slots=True)
-class JournalSource(Record):
-    """A run in a results file."""
-
-    path: Path
-    run_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +67,3 @@ def read_journal(source: JournalSource, *, with_errors: bool) -> Journal:
     """Read the results of a run; lines that cannot be read are passed over. Raises `FileError`."""
     entries = iter_results(source.path, source.run_id) if source.path.is_file() else iter(())
     return Journal((entry for entry in entries if not isinstance(entry, Problem)), with_errors=with_errors)
-
-
-def find_last_run(path: Path) -> JournalSource:
-    """Return the last run in a results file, or in the newest results file of a folder.
-
-    Raises `pytest.UsageError` when there is none.
-    """
-    file = _newest_file(path) if path.is_dir() else path
-    if file is None or not file.is_file():
-        raise pytest.UsageError(f"--agentv-resume: {locate(path, None)} holds no results file to go on from")
-    try:
-        run_ids = [entry.get("run_id") for entry in iter_results(file) if not isinstance(entry, Problem)]
-    except AgentvError as error:
-        raise pytest.UsageError(f"--agentv-resume: {error}") from None
-    last = next((run_id for run_id in reversed(run_ids) if isinstance(run_id, str)), None)
-    if last is None:
-        raise pytest.UsageError(f"--agentv-resume: {locate(file, None)} holds no results of a run of pytest-agentv")
-    return JournalSource(file, last)
-
-
-def _newest_file(folder: Path) -> Path | None:
-    files = [path for path in folder.glob("eval_*") if path.suffix in {".jsonl", ".yaml"}]
-    return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)

@@ -12,6 +12,7 @@ from pytest_agentv.session.compat import logging_handlers
 from pytest_agentv.session.recording import RECORDER_THREAD
 
 _FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
+_OWN_LOGGER: Final = logging.getLogger("pytest_agentv")
 _LONGEST_LOG: Final = 20_000
 
 
@@ -39,13 +40,21 @@ class CaseLogHandler(logging.Handler):
         self.setFormatter(logging.Formatter(_FORMAT))
         self._masker = masker
         self._foreign = logging_handlers(config)
+        self._level: int | None = None
 
-    def install(self) -> None:
+    def install(self, *, verbose: bool) -> None:
+        """Collect from now on; with `verbose` also what this package says in detail."""
+        if verbose:
+            self._level = _OWN_LOGGER.level
+            _OWN_LOGGER.setLevel(logging.DEBUG)
         for handler in self._foreign:
             handler.addFilter(_is_of_no_case)
         logging.getLogger().addHandler(self)
 
     def remove(self) -> None:
+        if self._level is not None:
+            _OWN_LOGGER.setLevel(self._level)
+            self._level = None
         for handler in self._foreign:
             handler.removeFilter(_is_of_no_case)
         logging.getLogger().removeHandler(self)

@@ -48,7 +48,7 @@ class CasePreparer:
         self._options = options
         self._places = places
         self._run_id = run_id
-        self._evaluator_types = frozenset(evaluator_types)
+        self._evaluator_types = evaluator_types
         self._contexts: dict[Path, LoadContext] = {}
         self._context_problems: list[Problem] = []
 
@@ -100,7 +100,7 @@ class CasePreparer:
                 cwd=self._places.cwd,
                 guideline_patterns=patterns,
                 strict=self._options.strict,
-                known_evaluator_types=self._evaluator_types,
+                known_evaluator_types=frozenset(self._evaluator_types),
             )
         return self._contexts[eval_dir]
 

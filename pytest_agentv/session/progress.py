@@ -26,8 +26,9 @@ class Progress:
         self._cost = 0.0
         self._started = time.monotonic()
         self._config = config
-        self._writer = config.get_terminal_writer()
-        self._file = _terminal(config)
+        has_terminal = config.pluginmanager.has_plugin("terminalreporter")  # -p no:terminal
+        self._writer = config.get_terminal_writer() if has_terminal else None
+        self._file = _terminal(config) if has_terminal else None
         self._is_shown = False
 
     def count(self, result: EvalResult) -> None:
@@ -38,7 +39,7 @@ class Progress:
 
     def show(self, in_flight: int) -> None:
         """Draw the line anew, without moving the cursor."""
-        if self._file is None:
+        if self._file is None or self._writer is None:
             return
         room = max(0, self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN)
         text = f"  {self.text(in_flight, time.monotonic() - self._started)}"

@@ -31,7 +31,8 @@ class RunReporter:
 
     NAME: Final = "agentv-reporter"
 
-    def __init__(self, identity: RunIdentity, options: RunOptions) -> None:
+    def __init__(self, identity: RunIdentity, options: RunOptions, terminal: pytest.TerminalReporter | None) -> None:
+        self._terminal = terminal
         self._identity = identity
         self._options = options
         self._started = time.perf_counter()
@@ -43,7 +44,7 @@ class RunReporter:
         """Return the run's reporter, registered as a plugin of its own."""
         reporter = config.pluginmanager.get_plugin(cls.NAME)
         if not isinstance(reporter, cls):
-            reporter = cls(identity, options)
+            reporter = cls(identity, options, config.pluginmanager.get_plugin("terminalreporter"))
             config.pluginmanager.register(reporter, cls.NAME)
         return reporter
 
@@ -59,6 +60,14 @@ class RunReporter:
         error = getattr(node, "workeroutput", {}).get("agentv_write_error")
         if error is not None:
             self.report_loss(error)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Show what a case told of itself under `--agentv-verbose`."""
+        text = getattr(report, "agentv_verbose", None)
+        if text is not None and self._terminal is not None:
+            if self._terminal.config.get_terminal_writer().width_of_current_line:
+                self._terminal.write_line("")
+            self._terminal.write_line(text)
 
     def report_loss(self, error: str) -> None:
         """Learn that results could not be written."""

@@ -6,6 +6,8 @@ import pytest
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.figures import format_duration, format_score
 from pytest_agentv.reporting.render import error_text, failure_text
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 
@@ -24,8 +26,23 @@ def failed(config: pytest.Config, result: EvalResult, masker: Masker) -> EvalFai
 def errored(config: pytest.Config, result: EvalResult, masker: Masker) -> EvalErrored:
     """Return what a case raises that could not be judged."""
     account = error_text(result, rerun_command=rerun_command(config, result.node_id), masker=masker)
-    reason = masker.mask(result.error or "unknown error").strip().partition("\n")[0]
+    reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
     return EvalErrored(account, reason[:_LONGEST_HEADLINE])
+
+
+def verbose_text(result: EvalResult, log: str) -> str:
+    """Return what is to be known of a case that was run: target, attempts, time, scores, and what was logged."""
+    scores = ", ".join(
+        f"{evaluator.name} {format_score(evaluator.score)}" for evaluator in result.evaluator_results or ()
+    )
+    facts = [
+        f"target {result.target}",
+        f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}",
+        format_duration(result.duration_ms or 0),
+        f"score {format_score(result.score)}" + (f" ({scores})" if scores else ""),
+    ]
+    lines = [f"{result.node_id}: {result.status}; {', '.join(facts)}", *log.splitlines()]
+    return "\n  ".join(lines)
 
 
 def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:

@@ -7,6 +7,7 @@ from pytest_agentv.session.items import EvalItem
 from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.preparing import PreparedCase
 
+LOG_SECTION = "agentv log"
 _LOOKAHEAD = 2
 """How many times the limit may be begun ahead: enough to keep every place busy behind a slow case."""
 
@@ -36,7 +37,7 @@ class Turns:
             return self._session.finish_case(begun)
         finally:
             if begun.log.lines:
-                item.add_report_section("setup", "agentv log", begun.log.text)
+                item.add_report_section("setup", LOG_SECTION, begun.log.text)
 
     def _begin(self, item: EvalItem) -> None:
         prepared = self._prepare(item)
