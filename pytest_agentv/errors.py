@@ -13,8 +13,9 @@
 Each message is written for the person who has to mend the file: where, what, what was expected.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 ErrorStage = Literal["setup", "provider", "evaluator"]
 """Where a case broke."""
@@ -25,6 +26,9 @@ ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "conf
 
 class AgentvError(Exception):
     """Base of all errors that are reported without a traceback of ours."""
+
+    problems: tuple[Any, ...] = ()
+    """Each fault that the text names, and the warnings it leaves out, where they were found one by one (`Problem`)."""
 
 
 class FileError(AgentvError):
@@ -61,7 +65,11 @@ class KindError(AgentvError):
 
 
 class ProviderError(KindError):
-    """A call to what is under test failed: no answer to judge."""
+    """A call to what is under test failed: no answer to judge; `raw` is for the record, as that of a response."""
+
+    def __init__(self, message: str, kind: ErrorKind = "crash", raw: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, kind)
+        self.raw: Mapping[str, Any] = raw or {}
 
 
 class EvaluatorError(KindError):

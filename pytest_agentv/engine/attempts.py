@@ -39,7 +39,7 @@ async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_
         error: ProviderError
         try:
             response = await _invoke(provider, request)
-            requests = _add_requests(requests, response.raw)
+            requests = _add_requests(requests, {} if response.cached else response.raw)
             return Attempts(request.attempt + 1, _milliseconds_since(started), response, requests=requests)
         except ProviderError as failure:
             error = failure

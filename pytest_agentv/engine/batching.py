@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.secrets import masked
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import BatchProvider, Provider, ProviderRequest, ProviderResponse
 
@@ -59,7 +60,9 @@ class Batch:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever went wrong, each case gets a call of its own
-            _LOGGER.warning("batching was asked for and did not work, each case is sent by itself: %s", error)
+            _LOGGER.warning(
+                "batching was asked for and did not work, each case is sent by itself: %s", masked(str(error))
+            )
             await self._send_singly(provider)
             return
         for waiting, response in zip(self._waiting, responses, strict=True):

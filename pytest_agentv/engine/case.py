@@ -21,6 +21,7 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, candidate_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
@@ -55,7 +56,8 @@ async def run_case(
     """
     started = time.perf_counter()
     try:
-        result = await _run(job, pool, evaluator_factories, member)
+        with masking(pool.masker):
+            result = await _run(job, pool, evaluator_factories, member)
     except AgentvError as error:
         result = _setup_error(job, error)
     except Exception as error:
@@ -96,7 +98,10 @@ async def _run(
     except KindError as error:
         _dump_traces(job, pool, attempts.count, None)
         message, asked = str(error), prepared.asked
-        result = error_result(job.identity, "provider", error.kind, message, asked, attempts=attempts.count)
+        dry_run = job.options.dry_run
+        result = error_result(
+            job.identity, "provider", error.kind, message, asked, attempts=attempts.count, dry_run=dry_run
+        )
         return result.replace(**attempts.requests)
     _dump_traces(job, pool, attempts.count, answered)
     return (await _judged(job, prepared, answered, attempts)).replace(attempts=attempts.count, **attempts.requests)
@@ -106,7 +111,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, factories: Mapping[str, Evalu
     """Get everything ready that can fail before something is paid for."""
     specs = (default_judge_spec(),) if job.case.evaluators is None else job.case.evaluators
     target = await pool.prepare(job.case, job.identity.target, specs)
-    services = EvaluatorServices(target.judge, target.environment)
+    services = EvaluatorServices(target.judge, target.environment, target.callable_targets)
     evaluators = tuple((spec, create_evaluator(spec, services, factories)) for spec in specs)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.kind, job.case.guideline_paths)
     if job.options.dump_prompts is not None:
@@ -128,7 +133,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     trace = extract_trace(response)
     reported = validated_metrics(response)
     for warning in reported.warnings:
-        logger.warning("%s", warning)
+        logger.warning("%s", masked(warning))
     return Answered(
         candidate_answer(response.output_messages),
         response.output_messages,

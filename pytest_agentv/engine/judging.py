@@ -12,7 +12,7 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Provider, ProviderRequest, candidate_answer
 
-_HONOURS_SYSTEM_PROMPT: Final = frozenset(
+HONOURS_SYSTEM_PROMPT: Final = frozenset(
     {"azure", "anthropic", "gemini", "openai", "litellm", "mock", "vscode", "vscode-insiders"}
 )
 """Other kinds take one text: the judge's contract goes before its question there, or it would be lost."""
@@ -23,7 +23,7 @@ class ProviderJudge:
 
     def __init__(self, target: Target, provider: Provider, options: RunOptions) -> None:
         self.name = target.name
-        self._takes_system_prompt = target.kind in _HONOURS_SYSTEM_PROMPT
+        self._takes_system_prompt = target.kind in HONOURS_SYSTEM_PROMPT
         self._provider = provider
         self._options = options
 

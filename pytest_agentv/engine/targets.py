@@ -9,12 +9,13 @@ from typing import Final
 
 from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.engine.judging import ProviderJudge, needs_judge
+from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.errors import ProviderError, TargetError, locate
-from pytest_agentv.evaluators.base import Judge
+from pytest_agentv.evaluators.base import Judge, ProxiedTargets
 from pytest_agentv.loading.environment import Environment, load_environment
 from pytest_agentv.loading.problems import Problem, join_problems
-from pytest_agentv.loading.target_definitions import TargetsFile
+from pytest_agentv.loading.target_definitions import TargetDefinition, TargetsFile
 from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
@@ -40,6 +41,8 @@ class ReadyTarget:
     provider: Provider
     judge: Judge | None
     environment: Mapping[str, str]
+    callable_targets: ProxiedTargets | None = None
+    """What judge scripts may call; None: no evaluator of the case wants to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,16 @@ def choose_target(options: RunOptions, written: str | None) -> str:
     if options.target and options.target.strip() not in ("", DEFAULT_TARGET):
         return options.target.strip()
     return written or DEFAULT_TARGET
+
+
+def judging_fault(target: Target | TargetDefinition, path: Path) -> str | None:
+    """Return why a target has no judge, if so: it names none, and is no model that could judge its own answers."""
+    if target.judge_target is not None or target.kind in JUDGING_KINDS:
+        return None
+    return (
+        f"target {target.name!r} ({locate(path, target.line)}) would have to judge its own answers: give it a model "
+        f"as judge, `judge_target: <name of a target>`, or give the case evaluators that need no model"
+    )
 
 
 class TargetPool:
@@ -109,9 +122,10 @@ class TargetPool:
             return self._mocked(file, name, environment)
         target = self._target(eval_dir, file, name)
         judge = self._judge(eval_dir, file, target) if needs_judge(specs) else None
+        callable_targets = self._callable(eval_dir, file, target) if needs_targets(specs) else None
         provider = self._provider(eval_dir, target)
         await self._check(target, provider)
-        return ReadyTarget(target.name, target.kind, provider, judge, environment.variables)
+        return ReadyTarget(target.name, target.kind, provider, judge, environment.variables, callable_targets)
 
     async def pace(self, eval_dir: Path, name: str) -> Pace:
         """Return how a target wants its cases: how many at a time, or all in one call. Raises as `prepare`."""
@@ -151,7 +165,7 @@ class TargetPool:
         if key not in self._providers:
             environment = self._environment(eval_dir)
             if target.kind in ("python", "litellm"):  # litellm looks for the keys of its many providers there
-                _export(environment.dotenv)
+                export_dotenv(environment.dotenv)
             provider = create_provider(target, environment.variables, self._factories)
             if self._options.cache and not target.provider_batching:
                 provider = CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self.masker)
@@ -159,14 +173,18 @@ class TargetPool:
         return self._providers[key]
 
     def _judge(self, eval_dir: Path, file: TargetsFile, target: Target) -> Judge:
-        if target.judge_target is None and target.kind not in JUDGING_KINDS:
-            raise TargetError(
-                f"target {target.name!r} ({locate(file.path, target.line)}) would have to judge its own answers: "
-                f"give it a model as judge, `judge_target: <name of a target>`, or give the case evaluators "
-                f"that need no model"
-            )
+        fault = judging_fault(target, file.path)
+        if fault:
+            raise TargetError(fault)
         judge = target if target.judge_target is None else self._target(eval_dir, file, target.judge_target)
         return ProviderJudge(judge, self._provider(eval_dir, judge), self._options)
+
+    def _callable(self, eval_dir: Path, file: TargetsFile, target: Target) -> CallableTargets:
+        def open_target(name: str) -> tuple[Target, Provider]:
+            opened = self._target(eval_dir, file, name)
+            return opened, self._provider(eval_dir, opened)
+
+        return CallableTargets(target.name, file.names, target.judge_target or target.name, open_target)
 
     def _mocked(self, file: TargetsFile, name: str, environment: Environment) -> ReadyTarget:
         definition = file.find(name)
@@ -174,7 +192,8 @@ class TargetPool:
         provider = dry_run_provider(*delays)
         mock = Target(effective_target_name(definition.name, dry_run=True), "mock", {})
         judge = ProviderJudge(mock, provider, self._options)
-        return ReadyTarget(mock.name, mock.kind, provider, judge, environment.variables)
+        callable_targets = CallableTargets(mock.name, file.names, mock.name, lambda _: (mock, provider))
+        return ReadyTarget(mock.name, mock.kind, provider, judge, environment.variables, callable_targets)
 
     async def _check(self, target: Target, provider: Provider) -> None:
         key = (target.path, target.name)
@@ -189,7 +208,7 @@ class TargetPool:
             raise
 
 
-def _export(dotenv: Mapping[str, str]) -> None:
+def export_dotenv(dotenv: Mapping[str, str]) -> None:
     """Show the variables of `.env` to what runs in this process and reads `os.environ`."""
     for name, value in dotenv.items():
         os.environ.setdefault(name, value)

@@ -12,6 +12,7 @@ from pytest_agentv.errors import ProviderError, locate
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
 from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceEventType, TraceSummary
 from pytest_agentv.providers.base import ProviderResponse
@@ -166,7 +167,7 @@ def _parse_json(path: Path, text: str, first_line: int) -> Json:
 
 def _parse_event(where: str, value: Json) -> TraceEvent:
     if not isinstance(value, dict):
-        raise ProviderError(f"{where}: an event is a JSON object, not {compact_json(value)[:80]}", "config")
+        raise ProviderError(f"{where}: an event is a JSON object, not {masked(compact_json(value))[:80]}", "config")
     kind = value.get("type")
     if kind not in EVENT_TYPES:
         hint = did_you_mean(str(kind), EVENT_TYPES)

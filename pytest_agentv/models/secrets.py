@@ -1,7 +1,10 @@
 """Secrets, and the one function that keeps them out of everything that is written."""
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 from pytest_agentv.models.base import Json
@@ -47,8 +50,11 @@ class Masker:
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
-        """Learn more secrets; blank and very short ones are passed over."""
-        new = {value.strip() for value in values if len(value.strip()) >= SHORTEST_SECRET}
+        """Learn more secrets, also as JSON texts hold them; blank and very short ones are passed over."""
+        plain = {value.strip() for value in values if len(value.strip()) >= SHORTEST_SECRET}
+        new = plain | {
+            json.dumps(value, ensure_ascii=ascii_only)[1:-1] for value in plain for ascii_only in (True, False)
+        }
         if not new <= self._values:
             self._values |= new
             longest_first = sorted(self._values, key=len, reverse=True)
@@ -72,3 +78,25 @@ class Masker:
         if isinstance(value, list | tuple):
             return [self.mask_plain(item) for item in value]
         return value
+
+
+_CURRENT: Final[ContextVar[Masker | None]] = ContextVar("agentv_masker", default=None)
+
+
+@contextmanager
+def masking(masker: Masker) -> Iterator[None]:
+    """Let `masked` hide the secrets of a masker, in this task and those it starts."""
+    token = _CURRENT.set(masker)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def masked(text: str) -> str:
+    """Mask the secrets of the run that the current task belongs to.
+
+    For texts that are cut, because the rest of a secret at the cut would not be known as one later, and for logs.
+    """
+    masker = _CURRENT.get()
+    return text if masker is None else masker.mask(text)

@@ -6,7 +6,7 @@ from typing import Final
 
 from pytest_agentv.errors import TargetError, locate
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.targets import CliSettings, MockSettings, PythonSettings, Target
+from pytest_agentv.models.targets import CliSettings, LlmSettings, MockSettings, PythonSettings, Target
 from pytest_agentv.providers.base import Provider, ProviderFactory
 
 
@@ -36,6 +36,13 @@ def _create_cli(target: Target, environment: Mapping[str, str]) -> Provider:
     return CliProvider(target.name, target.settings, environment)
 
 
+def _create_llm(target: Target, environment: Mapping[str, str]) -> Provider:
+    from pytest_agentv.providers.llm import LlmProvider  # noqa: PLC0415 - as above
+
+    assert isinstance(target.settings, LlmSettings)
+    return LlmProvider(target, environment)
+
+
 def _create_mock(target: Target, _environment: Mapping[str, str]) -> Provider:
     from pytest_agentv.providers.mock import MockProvider  # noqa: PLC0415 - as above
 
@@ -51,15 +58,17 @@ def _create_python(target: Target, _environment: Mapping[str, str]) -> Provider:
 
 
 _FACTORIES: Final[Mapping[str, ProviderFactory]] = {
+    "anthropic": _create_llm,
+    "azure": _create_llm,
     "cli": _create_cli,
+    "gemini": _create_llm,
+    "litellm": _create_llm,
     "mock": _create_mock,
+    "openai": _create_llm,
     "python": _create_python,
 }
 
-_LATER: Final = frozenset(
-    {"azure", "anthropic", "gemini", "openai", "litellm", "codex", "claude-code"}
-    | {"pi-coding-agent", "vscode", "vscode-insiders"}
-)
+_LATER: Final = frozenset({"codex", "claude-code", "pi-coding-agent", "vscode", "vscode-insiders"})
 """Kinds of AgentV, and of our plans, that are not in the table."""
 
 

@@ -5,9 +5,17 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import TargetError
-from pytest_agentv.models.targets import CliSettings, MockSettings, ProviderSettings, PythonSettings, Target
+from pytest_agentv.models.targets import (
+    CliSettings,
+    LlmSettings,
+    MockSettings,
+    ProviderSettings,
+    PythonSettings,
+    Target,
+)
 from pytest_agentv.providers.base import BatchProvider
 from pytest_agentv.providers.cli import CliProvider
+from pytest_agentv.providers.llm import LlmProvider
 from pytest_agentv.providers.mock import MockProvider
 from pytest_agentv.providers.python import PythonProvider
 from pytest_agentv.providers.registry import create_provider
@@ -19,6 +27,8 @@ from pytest_agentv.providers.registry import create_provider
         ("cli", CliSettings("echo", "/"), CliProvider, "agent"),
         ("mock", MockSettings(), MockProvider, "lm"),
         ("python", PythonSettings("m:f", "/"), PythonProvider, "lm"),
+        *[(kind, LlmSettings("m"), LlmProvider, "lm") for kind in ("anthropic", "gemini", "openai", "litellm")],
+        ("azure", LlmSettings("m", base_url="r"), LlmProvider, "lm"),
     ],
 )
 def test_each_kind_has_its_provider(kind: str, settings: ProviderSettings, expected: type, mode: str) -> None:
@@ -48,25 +58,27 @@ def test_an_unknown_kind_is_an_error_with_its_place_and_the_known_ones() -> None
 
     assert explain(target) == (
         "/p/targets.yaml:3: target 't': unknown provider 'pyton', did you mean 'python'? "
-        "known are cli, mine, mock, python"
+        "known are anthropic, azure, cli, gemini, litellm, mine, mock, openai, python"
     )
 
 
 def test_an_unknown_kind_like_no_other_is_an_error_without_a_guess() -> None:
-    assert explain(Target("t", "zzz", {})) == ("target 't': unknown provider 'zzz'; known are cli, mine, mock, python")
+    assert explain(Target("t", "zzz", {})) == (
+        "target 't': unknown provider 'zzz'; "
+        "known are anthropic, azure, cli, gemini, litellm, mine, mock, openai, python"
+    )
 
 
 @pytest.mark.parametrize(
     "kind",
     [
-        *("azure", "anthropic", "gemini", "openai", "litellm"),
         *("codex", "claude-code", "pi-coding-agent", "vscode", "vscode-insiders"),
     ],
 )
 def test_a_kind_that_is_not_built_yet_says_so(kind: str) -> None:
     assert explain(Target("t", kind, {}, path=str(Path.cwd() / "targets.yaml"), line=9)) == (
         f"targets.yaml:9: target 't': provider '{kind}' is not part of this version of pytest-agentv; "
-        "it has cli, mine, mock, python"
+        "it has anthropic, azure, cli, gemini, litellm, mine, mock, openai, python"
     )
 
 

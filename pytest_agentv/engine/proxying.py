@@ -1,0 +1,73 @@
+"""The targets that judge scripts may call through their proxy."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from pytest_agentv.engine.attempts import invoke_with_retries
+from pytest_agentv.engine.judging import HONOURS_SYSTEM_PROMPT
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.evaluators.base import ProxiedQuestion
+from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, CompositeConfig, EvaluatorSpec
+from pytest_agentv.models.targets import Target
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+
+OpenTarget: TypeAlias = Callable[[str], tuple[Target, Provider]]
+"""Resolves a target by its name; raises `TargetError`."""
+
+
+class CallableTargets:
+    """The targets of a targets file, each resolved when it is called first."""
+
+    def __init__(self, primary: str, others: Sequence[str], default_name: str, open_target: OpenTarget) -> None:
+        """Resolve the default target. Raises `TargetError`: before anything is paid for, not amid the judging.
+
+        Args:
+            primary: The target under test.
+            others: All names of its targets file.
+            default_name: The target that is called when a script names none.
+            open_target: Resolves a target.
+        """
+        self.default_name = default_name
+        self.names = tuple(dict.fromkeys((primary, *others)))
+        self._open = open_target
+        open_target(default_name)
+
+    def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
+        """Return what calls a target. Raises `TargetError` when it cannot be used."""
+        return partial(_ask, *self._open(name))
+
+
+def needs_targets(specs: Sequence[EvaluatorSpec]) -> bool:
+    """Whether one of the evaluators, or of their members, is a script that may call targets."""
+    return any(_needs_targets(spec) for spec in specs)
+
+
+def _needs_targets(spec: EvaluatorSpec) -> bool:
+    if isinstance(spec.config, CompositeConfig):
+        return needs_targets(spec.config.evaluators)
+    return isinstance(spec.config, CodeJudgeConfig) and spec.config.target is not None
+
+
+async def _ask(target: Target, provider: Provider, asked: ProxiedQuestion) -> ProviderResponse:
+    """Call a target once: the script has the time limit of one call for all that it does.
+
+    Raises `ProviderError`, also when the target answers that something went wrong.
+    """
+    system_prompt, question = asked.system_prompt, asked.question
+    if system_prompt and target.kind not in HONOURS_SYSTEM_PROMPT:
+        system_prompt, question = None, f"{system_prompt}\n\n{question}"
+    request = ProviderRequest(
+        Prompt(question),
+        eval_id=asked.eval_id,
+        attempt=asked.attempt,
+        system_prompt=system_prompt,
+        timeout_seconds=asked.timeout_seconds,
+    )
+    attempts = await invoke_with_retries(provider, request, max_retries=0)
+    if attempts.response is None:
+        raise attempts.error or ProviderError("the provider gave no response")
+    if attempts.response.error:
+        raise ProviderError(attempts.response.error)
+    return attempts.response

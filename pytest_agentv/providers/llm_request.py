@@ -1,0 +1,130 @@
+"""From a target's settings and a prompt to the arguments of litellm's `acompletion` (agentv-formats 5.1)."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from pytest_agentv.models.targets import LlmSettings
+from pytest_agentv.models.text import trim
+from pytest_agentv.prompts.build import guidelines_section
+from pytest_agentv.providers.base import ProviderRequest
+
+DEFAULT_SYSTEM_PROMPT: Final = (
+    "You are a careful assistant: do what the instructions ask, and never invent facts or results."
+)
+
+_ANTHROPIC_LIMITS: Final = (
+    (re.compile(r"(sonnet|opus|haiku)-4-5|sonnet-4(-0|-\d{8})?$|3-7-sonnet"), 64_000),
+    (re.compile(r"opus-4(-1)?(-0|-\d{8})?$"), 32_000),
+    (re.compile(r"3-5-haiku"), 8192),
+)
+"""The most tokens that models of Anthropic write; for others litellm has its own table, and 4096."""
+
+_NOT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-4o", "gpt-5-chat")
+"""Azure deployments with other names are taken for reasoning models."""
+
+_BASE_URL_VARIABLES: Final = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "gemini": "GEMINI_API_BASE",
+    "openai": "OPENAI_BASE_URL",
+}
+"""What stands in for a `base_url` that is left out."""
+
+Arguments: TypeAlias = dict[str, Any]
+"""Keyword arguments of `acompletion`."""
+
+
+def build_arguments(kind: str, settings: LlmSettings, environment: Mapping[str, str]) -> Arguments:
+    """Return the arguments that all requests of a target share; those without a value are left out.
+
+    Args:
+        kind: `azure`, `anthropic`, `gemini`, `openai` or `litellm`.
+        settings: The target's.
+        environment: Where base URLs are looked up that the target does not set.
+    """
+    base_url = settings.base_url or environment.get(_BASE_URL_VARIABLES.get(kind, ""), "")
+    arguments: Arguments = {
+        "model": settings.model if kind == "litellm" else f"{kind}/{settings.model}",
+        "api_key": settings.api_key.reveal() if settings.api_key else None,
+        "api_base": base_url.strip().rstrip("/") or None,
+        "api_version": settings.api_version,
+        "temperature": settings.temperature,
+        "max_tokens": settings.max_output_tokens,
+        "drop_params": True,  # a model that takes no temperature is to answer all the same
+    }
+    adapt = _ADAPTATIONS.get(kind)
+    arguments |= adapt(settings, arguments["api_base"]) if adapt else {}
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def build_messages(request: ProviderRequest, system_role: str = "system") -> list[dict[str, str]]:
+    """Return the messages of a request; a conversation with a system message of its own keeps that one."""
+    prompt = request.prompt
+    system = request.system_prompt or DEFAULT_SYSTEM_PROMPT
+    if prompt.chat_prompt is None:
+        system = "\n\n".join(filter(None, (system, guidelines_section(prompt.guidelines))))
+        turns = [("system", system), ("user", trim(prompt.question))]
+    else:
+        turns = [(message.role, message.content) for message in prompt.chat_prompt]
+        if all(role != "system" for role, _ in turns):
+            turns.insert(0, ("system", system))
+    return [{"role": system_role if role == "system" else role, "content": content} for role, content in turns]
+
+
+def system_role(kind: str, model: str) -> str:
+    """Return the role that instructions have: OpenAI's reasoning models call it `developer`."""
+    is_reasoning = is_reasoning_deployment(model) if kind == "azure" else re.match(r"o\d", model) and kind == "openai"
+    return "developer" if is_reasoning else "system"
+
+
+def is_reasoning_deployment(name: str) -> bool:
+    """Whether an Azure deployment is taken for a reasoning model, which takes no temperature."""
+    return not name.startswith(_NOT_REASONING)
+
+
+def azure_endpoint(text: str) -> str:
+    """Return the URL of an Azure resource that is given by URL, host name or name."""
+    if not re.match(r"(?i)https?://", text):
+        return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
+    return re.sub(r"/openai(/v1)?$", "", text)  # litellm adds it
+
+
+def _adapt_azure(settings: LlmSettings, base_url: str | None) -> Arguments:
+    endpoint = azure_endpoint(base_url or "")
+    if not is_reasoning_deployment(settings.model):
+        return {"api_base": endpoint}
+    return {
+        "model": f"azure/o_series/{settings.model}",  # litellm's word for it; the name alone would not tell it
+        "api_base": endpoint,
+        "temperature": None,
+        "max_tokens": None,
+        "max_completion_tokens": settings.max_output_tokens,
+    }
+
+
+def _adapt_anthropic(settings: LlmSettings, base_url: str | None) -> Arguments:
+    limit = next((limit for name, limit in _ANTHROPIC_LIMITS if name.search(settings.model)), None)
+    tokens = settings.max_output_tokens or limit
+    endpoint = base_url and re.sub(r"/v1(/messages)?$", "", base_url)  # litellm adds it
+    budget = settings.thinking_budget
+    if budget is None:
+        return {"api_base": endpoint, "max_tokens": tokens}
+    with_thinking = tokens and tokens + budget
+    return {
+        "api_base": endpoint,
+        "max_tokens": min(with_thinking, limit) if with_thinking and limit else with_thinking,
+        "temperature": None,  # the API refuses it beside thinking
+        "thinking": {"type": "enabled", "budget_tokens": budget},
+    }
+
+
+def _adapt_gemini(_settings: LlmSettings, base_url: str | None) -> Arguments:
+    has_version = base_url is None or re.search(r"/v\d\w*$", base_url)
+    return {"api_base": base_url if has_version else f"{base_url}/v1beta"}
+
+
+_ADAPTATIONS: Final[Mapping[str, Callable[[LlmSettings, str | None], Arguments]]] = {
+    "anthropic": _adapt_anthropic,
+    "azure": _adapt_azure,
+    "gemini": _adapt_gemini,
+}

@@ -1,0 +1,132 @@
+"""Repeats failed requests of an API, with growing waits between them."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from pytest_agentv.errors import ErrorKind
+from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.targets import RetryPolicy
+
+T = TypeVar("T")
+
+JITTER: Final = (0.75, 1.25)
+"""Waits are spread over this range, so that requests that failed together do not come back together."""
+
+_REFUSED: Final = frozenset({401, 403})
+"""Asking again with the same credentials is refused again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailure(Record):
+    """Why a request brought no answer."""
+
+    message: str
+    kind: ErrorKind
+    status: int | None = None
+    """The HTTP status, where there was a reply."""
+    is_network: bool = False
+    """The request, or its reply, got lost on the way."""
+    retry_after_ms: float | None = None
+    """How long the server asks to wait."""
+
+
+class RequestError(Exception):
+    """A request failed; `failure` says why."""
+
+    def __init__(self, failure: RequestFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(slots=True)
+class RequestLog:
+    """What a call cost in requests. It grows during the call, so that it is known when a time limit ends the call."""
+
+    attempts: int = 0
+    waited_ms: float = 0
+    """Waits between requests, which count as no part of the answer's duration."""
+    last_error: str | None = None
+    """Of the last request that failed, also when a later one did not."""
+
+    def to_raw(self) -> dict[str, Json]:
+        """Return what goes into the `raw` data of a response or an error."""
+        waited = {"waited_ms": round(self.waited_ms, 3), "last_error": self.last_error} if self.last_error else {}
+        return {"request_attempts": self.attempts, **waited}
+
+
+def backoff(attempt: int, policy: RetryPolicy, jitter: float = 1.0) -> float:
+    """Return the milliseconds to wait after a failed attempt (0-based), never more than the policy's longest delay.
+
+    Source: agentv-formats 4.7, "Exponential backoff with default config".
+    """
+    try:
+        delay_ms = policy.initial_delay_ms * policy.backoff_factor**attempt
+    except OverflowError:
+        delay_ms = policy.max_delay_ms
+    return min(policy.max_delay_ms, min(policy.max_delay_ms, delay_ms) * jitter)
+
+
+def is_retryable(failure: RequestFailure, policy: RetryPolicy) -> bool:
+    """Whether asking again may help: the status is one of the policy's, or the network failed.
+
+    Source: agentv-formats 4.7, "Non-retryable errors", "Custom retryable status codes".
+    """
+    if failure.status is None:
+        return failure.is_network
+    return failure.status in policy.status_codes and failure.status not in _REFUSED
+
+
+def next_delay(failure: RequestFailure, attempt: int, policy: RetryPolicy, jitter: float = 1.0) -> float | None:
+    """Return the milliseconds to wait before the next request; None: there is to be none.
+
+    A server that says how long to wait is obeyed, up to the policy's longest delay (decisions 26).
+    """
+    if attempt >= policy.max_retries or not is_retryable(failure, policy):
+        return None
+    if failure.retry_after_ms:
+        return min(policy.max_delay_ms, failure.retry_after_ms)
+    return backoff(attempt, policy, jitter)
+
+
+async def with_retries(
+    request: Callable[[], Awaitable[T]],
+    policy: RetryPolicy,
+    log: RequestLog,
+    *,
+    deadline: float | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    clock: Callable[[], float] = time.monotonic,
+    jitter: Callable[[], float] = lambda: random.uniform(*JITTER),  # noqa: S311 - a delay is no secret
+) -> T:
+    """Make a request until it succeeds or the policy says that it is enough.
+
+    Args:
+        request: Makes one request; raises `RequestError` when it fails.
+        policy: When and how often to ask again.
+        log: Is told of every attempt.
+        deadline: A time of the clock; a wait that would last beyond it is not begun.
+        sleep: Waits some seconds.
+        clock: Tells the time in seconds.
+        jitter: Gives the factor by which a delay differs from the planned one.
+
+    Raises `RequestError` with the last failure.
+    """
+    while True:
+        attempt = log.attempts
+        log.attempts += 1
+        try:
+            return await request()
+        except RequestError as error:
+            log.last_error = error.failure.message
+            delay_ms = next_delay(error.failure, attempt, policy, jitter())
+            if delay_ms is None or (deadline is not None and clock() + delay_ms / 1000 >= deadline):
+                raise
+        started = clock()
+        try:
+            await sleep(delay_ms / 1000)
+        finally:
+            log.waited_ms += (clock() - started) * 1000

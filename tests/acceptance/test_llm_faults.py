@@ -1,0 +1,301 @@
+"""The fault matrix: what becomes of each fault of each API, for a model that is judged and for one that judges.
+
+All cases run in one pytest of a user, through the real litellm, at a server on loopback; the tests read its artifacts.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_llm import FakeLlm, Reply
+
+KEYS = {kind: f"sk-{kind}-5f0c1d2e3b4a" for kind in ("azure", "anthropic", "gemini", "openai")}
+ROLES = ("target", "judge")
+MODELS = {
+    "azure": "gpt-4o",
+    "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-2.5-flash",
+    "openai": "gpt-4o",
+}
+ANSWER = json.dumps({"score": 1.0, "hits": ["it says hello"], "misses": []})
+OK = Reply(ANSWER)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a server does, and what is to come of it."""
+
+    replies: tuple[Reply, ...]
+    asked: int
+    """Requests that arrive; two retries are configured."""
+    kind: str | None = None
+    """None: the case passes."""
+    message: str = ""
+    """A format of `model`, `key` and `where`."""
+
+
+SAID = "{model} replied HTTP %d: the server says no to the key {key}"
+LOST = "no whole reply from {model}: "
+BROKEN = "Response payload is not completed"
+
+FAULTS = {
+    "none": Fault((OK,), 1),
+    "slow": Fault((Reply(ANSWER, delay_seconds=0.3),), 1),
+    "429-then-ok": Fault((Reply(status=429), Reply(status=429), OK), 3),
+    "429-retry-after-then-ok": Fault((Reply(status=429, headers={"Retry-After": "60"}), OK), 2),
+    "429": Fault((Reply(status=429),), 3, "rate_limit", SAID % 429),
+    "400": Fault((Reply(status=400),), 1, "config", SAID % 400),
+    "401": Fault((Reply(status=401),), 1, "auth", f"{SAID % 401} (check the api_key of {{where}})"),
+    "403": Fault(
+        (Reply(status=403),), 1, "auth", f"{SAID % 403} (check what the api_key may use, and the model, of {{where}})"
+    ),
+    "404": Fault((Reply(status=404),), 1, "config", f"{SAID % 404} (check the model and the URL of {{where}})"),
+    "500": Fault((Reply(status=500),), 3, "network", SAID % 500),
+    "503": Fault((Reply(status=503),), 3, "network", SAID % 503),
+    "503-then-ok": Fault((Reply(status=503), OK), 2),
+    "malformed": Fault(
+        (Reply(fault="malformed"),),
+        1,
+        "crash",
+        "{model} replied with what is no JSON: Unterminated string starting at (character 15)",
+    ),
+    "empty": Fault((Reply(fault="empty"),), 1, "crash", "{model} replied with an empty body"),
+    "cut": Fault((Reply(fault="cut"),), 3, "network", f"{LOST}Server disconnected"),
+    "cut-in-the-body": Fault((Reply(fault="cut_body"),), 3, "network", f"{LOST}{BROKEN}"),
+    "cut-then-ok": Fault((Reply(fault="cut"), OK), 2),
+}
+CELLS = [(fault, kind, role) for fault in FAULTS for kind in KEYS for role in ROLES]
+
+Cells = Mapping[str, tuple[str, tuple[Reply, ...], str]]
+"""Kind, replies and role by the name that case, target and script have."""
+
+LOOK_UPS = """
+import os, sys
+asked = set()
+def hook(event, args):
+    if event == "socket.getaddrinfo" and args[0] != "127.0.0.1":
+        asked.add(str(args[0]))
+sys.addaudithook(hook)
+def pytest_unconfigure():
+    print("LOOK-UPS", sorted(asked), [name for name in os.environ if name.startswith("LITELLM")])
+    print("IMPORTED", "litellm" in sys.modules)
+"""
+
+
+@dataclass(frozen=True)
+class MatrixRun:
+    """What a pytest run over a project left behind."""
+
+    folder: Path
+    exit_code: int
+    output: str
+    server: FakeLlm
+
+    @property
+    def results(self) -> dict[str, dict[str, Any]]:
+        lines = (self.folder / "out.jsonl").read_text("utf-8").splitlines()
+        return {result["eval_id"]: result for result in map(json.loads, lines)}
+
+
+def targets_file(server: FakeLlm, cells: Cells) -> str:
+    entries = ["targets:"]
+    for name, (kind, replies, role) in cells.items():
+        url = server.script(name, *replies)
+        entries += [
+            f"  - name: {name}",
+            f"    provider: {kind}",
+            f"    endpoint: {url}/v1" if kind == "openai" else f"    endpoint: {url}",
+            f"    api_key: ${{{{ KEY_{kind.upper()} }}}}",
+            f"    model: {MODELS[kind]}",
+            "    max_retries: 2\n    retry_initial_delay_ms: 2\n    retry_max_delay_ms: 8",
+        ]
+        if role == "judge":
+            entries += [f"  - {{name: judged-by-{name}, provider: mock, response: hello, judge_target: {name}}}"]
+    return "\n".join(entries)
+
+
+def eval_file(cells: Cells) -> str:
+    entries = ["evalcases:"]
+    for name, (_, _, role) in cells.items():
+        evaluator = (
+            "{name: judge, type: llm_judge}" if role == "judge" else "{name: words, type: heuristic, hits: [hello]}"
+        )
+        target = f"judged-by-{name}" if role == "judge" else name
+        entries += [
+            f"  - id: {name}\n    expected_outcome: says hello\n    execution: {{target: {target}}}",
+            f"    input_messages: [{{role: user, content: Say hello}}]\n    evaluators: [{evaluator}]",
+        ]
+    return "\n".join(entries)
+
+
+def run_pytest(folder: Path, server: FakeLlm, *args: str) -> MatrixRun:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    keys = {f"KEY_{kind.upper()}": key for kind, key in KEYS.items()}
+    flags = ["-rA", "-vv", "-W", "error", "--agentv-out=out.jsonl", "--junitxml=junit.xml"]
+    flags += [
+        "--agentv-dump-prompts=prompts",
+        "--agentv-dump-traces=traces",
+        "-o",
+        "junit_logging=all",
+        "--log-level=DEBUG",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *flags, *args],
+        cwd=folder,
+        env=kept | keys,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return MatrixRun(folder, done.returncode, done.stdout + done.stderr, server)
+
+
+def write_project(folder: Path, server: FakeLlm, cells: Cells) -> Path:
+    folder.mkdir()
+    (folder / ".git").mkdir()
+    (folder / "targets.yaml").write_text(targets_file(server, cells), "utf-8")
+    (folder / "faults.eval.yaml").write_text(eval_file(cells), "utf-8")
+    (folder / "conftest.py").write_text(LOOK_UPS, "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeLlm]:
+    with FakeLlm() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def matrix(server: FakeLlm, tmp_path_factory: pytest.TempPathFactory) -> MatrixRun:
+    cells = {f"{fault}-{kind}-{role}": (kind, FAULTS[fault].replies, role) for fault, kind, role in CELLS}
+    prose = "I like this answer: 10/10."
+    cells |= {f"prose-{kind}-judge": (kind, (Reply(prose),), "judge") for kind in KEYS}
+    folder = write_project(tmp_path_factory.mktemp("faults") / "project", server, cells)
+    return run_pytest(folder, server, "--agentv-workers=20", "--agentv-timeout=60")
+
+
+@pytest.fixture(scope="module")
+def hanging(server: FakeLlm, tmp_path_factory: pytest.TempPathFactory) -> MatrixRun:
+    """A run against servers that never answer, with a time limit of 1.5 seconds and one retry of timeouts."""
+    hang = (Reply(delay_seconds=60),)
+    cells = {f"hang-{kind}-{role}": (kind, hang, role) for kind in KEYS for role in ROLES}
+    folder = write_project(tmp_path_factory.mktemp("hanging") / "project", server, cells)
+    return run_pytest(folder, server, "--agentv-workers=20", "--agentv-timeout=1.5", "--agentv-max-retries=1")
+
+
+def expected_message(fault: Fault, name: str, kind: str, folder: Path) -> re.Pattern[str]:
+    line = next(
+        number
+        for number, text in enumerate((folder / "targets.yaml").read_text("utf-8").splitlines(), start=1)
+        if text == f"  - name: {name}"
+    )
+    message = fault.message.format(
+        model=f"model {MODELS[kind]!r} ({kind})",
+        key="Bearer ***" if kind == "openai" else "***",
+        where=f"target {name!r} (targets.yaml:{line})",
+    )
+    requests = rf" \({fault.asked} requests, \d\.\d s of waiting\)" if fault.asked > 1 else ""
+    return re.compile(re.escape(message) + requests)
+
+
+@pytest.mark.parametrize(("fault", "kind", "role"), CELLS)
+@pytest.mark.scenario("Default exponential backoff")
+@pytest.mark.scenario("Non-retryable errors")
+def test_a_fault_has_the_outcome_the_attempts_and_the_message_it_should(
+    matrix: MatrixRun, fault: str, kind: str, role: str
+) -> None:
+    name, expected = f"{fault}-{kind}-{role}", FAULTS[fault]
+
+    result = matrix.results[name]
+
+    assert len(matrix.server.asked(name)) == expected.asked
+    assert result["status"] == ("pass" if expected.kind is None else "error")
+    if role == "target":
+        assert (result["attempts"], result["request_attempts"]) == (1, expected.asked)
+        assert ("waited_ms" in result) == ("last_error" in result) == (fault not in ("none", "slow"))
+    if expected.kind is None:
+        assert result["score"] == 1
+        return
+    message = expected_message(expected, name, kind, matrix.folder).pattern
+    prefix = f"the judge '{name}' could not be asked: " if role == "judge" else ""
+    assert re.fullmatch(re.escape(prefix) + message, result["error"])
+    stage = "evaluator" if role == "judge" else "provider"
+    assert result["error_detail"] == {"stage": stage, "kind": expected.kind}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.scenario("LLM judge evaluation failure")
+def test_a_judge_that_replies_with_prose_scores_0_and_the_reply_is_kept(matrix: MatrixRun, kind: str) -> None:
+    result = matrix.results[f"prose-{kind}-judge"]
+
+    assert (result["status"], result["score"]) == ("fail", 0)
+    assert result["evaluator_results"][0]["raw_output"] == "I like this answer: 10/10."
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.scenario("Timeout with retry")
+@pytest.mark.scenario("Maximum retries exceeded")
+def test_a_server_that_never_answers_is_a_timeout_that_is_tried_again(hanging: MatrixRun, kind: str, role: str) -> None:
+    name = f"hang-{kind}-{role}"
+    result = hanging.results[name]
+    message = f"no answer from model {MODELS[kind]!r} ({kind}) within 1.5 s"
+
+    assert len(hanging.server.asked(name)) == 2
+    assert result["status"] == "error"
+    if role == "target":
+        assert (result["error"], result["attempts"], result["request_attempts"]) == (message, 2, 2)
+        assert result["error_detail"] == {"stage": "provider", "kind": "timeout"}
+    else:
+        assert result["error"] == f"the judge {name!r} could not be asked: {message}"
+        assert result["error_detail"] == {"stage": "evaluator", "kind": "timeout"}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_no_secret_is_in_any_artifact(matrix: MatrixRun, hanging: MatrixRun, kind: str) -> None:
+    texts = {"output": matrix.output + hanging.output}
+    for folder in (matrix.folder, hanging.folder):
+        texts |= {str(path): path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file()}
+
+    assert len(texts) > len(CELLS)
+    assert [name for name, text in texts.items() if KEYS[kind] in text] == []
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_an_answer_brings_its_tokens_cost_and_duration_into_the_record(matrix: MatrixRun, kind: str) -> None:
+    result = matrix.results[f"429-then-ok-{kind}-target"]
+    metrics = result["execution_metrics"]
+
+    assert metrics["token_usage"] == {"input": 30, "output": 5}
+    assert 0 < metrics["cost_usd"] < 0.01
+    assert metrics["duration_ms"] + result["waited_ms"] <= result["duration_ms"]
+    assert result["trace_summary"]["cost_usd"] == metrics["cost_usd"]
+
+
+def test_the_runs_end_with_failures_look_nothing_up_and_leave_no_variable(
+    matrix: MatrixRun, hanging: MatrixRun
+) -> None:
+    assert (matrix.exit_code, hanging.exit_code) == (1, 1)
+    assert [run.output.count("LOOK-UPS [] []") for run in (matrix, hanging)] == [1, 1]
+    assert [run.output.count("IMPORTED True") for run in (matrix, hanging)] == [1, 1]
+    assert "Give Feedback" not in matrix.output
+
+
+@pytest.mark.parametrize("flag", ["--collect-only", "--agentv-dry-run", "--agentv-target=plain"])
+def test_runs_without_a_model_do_not_import_litellm(server: FakeLlm, tmp_path: Path, flag: str) -> None:
+    cells = {"c1": ("azure", (OK,), "target")}
+    folder = write_project(tmp_path / "project", server, cells)
+    with (folder / "targets.yaml").open("a", encoding="utf-8") as file:
+        file.write("\n  - {name: plain, provider: mock, response: hello}\n")
+
+    run = run_pytest(folder, server, flag)
+
+    assert run.exit_code == 0, run.output
+    assert run.output.count("IMPORTED False") == 1

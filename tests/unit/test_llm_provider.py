@@ -1,0 +1,540 @@
+"""Models behind an API, through the real litellm, at a server that speaks their languages."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_llm import FakeLlm, Reply, Request
+
+from pytest_agentv.engine.attempts import invoke_with_retries
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.secrets import Secret
+from pytest_agentv.models.targets import LlmSettings, RetryPolicy, Target
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
+from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.llm import LlmProvider
+from pytest_agentv.providers.llm_request import DEFAULT_SYSTEM_PROMPT
+from pytest_agentv.providers.registry import create_provider
+
+KEY = "sk-0123456789abcdef"
+KINDS = ("azure", "anthropic", "gemini", "openai")
+MODELS = {
+    "azure": "gpt-4o",
+    "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-2.5-flash",
+    "openai": "gpt-4o",
+    "litellm": "openai/gpt-4o",
+}
+QUICK = RetryPolicy(max_retries=2, initial_delay_ms=1, max_delay_ms=20)
+
+
+@pytest.fixture(scope="module")
+def llm() -> Iterator[FakeLlm]:
+    with FakeLlm() as server:
+        yield server
+
+
+def target(kind: str, url: str, retry: RetryPolicy = QUICK, **settings: Any) -> Target:
+    base_url = f"{url}/v1" if kind in ("openai", "litellm") else url
+    version = "2024-10-01-preview" if kind == "azure" else None
+    values = {"model": MODELS[kind], "api_key": Secret(KEY), "base_url": base_url, "api_version": version, **settings}
+    path = str(Path.cwd() / "targets.yaml")
+    return Target("t", kind, LlmSettings(**values), retry=retry, path=path, line=3)
+
+
+def ask(given: Target, request: ProviderRequest | None = None) -> ProviderResponse:
+    async def run() -> ProviderResponse:
+        provider = create_provider(given, {})
+        try:
+            return await provider.invoke(request or ProviderRequest(Prompt("What is 2 + 2?"), "c1"))
+        finally:
+            await provider.close()
+
+    return asyncio.run(run())
+
+
+def failure(given: Target, request: ProviderRequest | None = None) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        ask(given, request)
+    return caught.value
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A script of the server for each test."""
+    return str(abs(hash(request.node.nodeid)))
+
+
+def arrived(llm: FakeLlm, name: str) -> Request:
+    (request,) = llm.asked(name)
+    return request
+
+
+class TestRequests:
+    @pytest.mark.scenario("Azure OpenAI provider")
+    def test_azure_is_asked_for_a_chat_completion_of_the_deployment(self, llm: FakeLlm, name: str) -> None:
+        ask(target("azure", llm.script(name), temperature=0.2, max_output_tokens=50))
+
+        request = arrived(llm, name)
+        assert request.path == "/openai/deployments/gpt-4o/chat/completions"
+        assert request.query == {"api-version": "2024-10-01-preview"}
+        assert request.headers["api-key"] == KEY
+        assert request.body == {
+            "model": "gpt-4o",
+            "messages": [
+                {"role": "system", "content": DEFAULT_SYSTEM_PROMPT},
+                {"role": "user", "content": "What is 2 + 2?"},
+            ],
+            "temperature": 0.2,
+            "max_tokens": 50,
+        }
+
+    @pytest.mark.parametrize("deployment", ["o3-mini", "gpt-5", "my-deployment"])
+    def test_an_azure_deployment_of_a_reasoning_model_is_asked_in_its_own_way(
+        self, llm: FakeLlm, name: str, deployment: str
+    ) -> None:
+        ask(target("azure", llm.script(name), model=deployment, temperature=0.2, max_output_tokens=50))
+
+        request = arrived(llm, name)
+        assert request.path == f"/openai/deployments/{deployment}/chat/completions"
+        assert request.body == {
+            "model": deployment,
+            "messages": [
+                {"role": "developer", "content": DEFAULT_SYSTEM_PROMPT},
+                {"role": "user", "content": "What is 2 + 2?"},
+            ],
+            "max_completion_tokens": 50,
+        }
+
+    @pytest.mark.scenario("Anthropic provider")
+    def test_anthropic_is_asked_for_a_message(self, llm: FakeLlm, name: str) -> None:
+        ask(target("anthropic", llm.script(name), temperature=0.2, max_output_tokens=50))
+
+        request = arrived(llm, name)
+        assert request.path == "/v1/messages"
+        assert (request.headers["x-api-key"], request.headers["anthropic-version"]) == (KEY, "2023-06-01")
+        assert request.body == {
+            "model": "claude-sonnet-4-5",
+            "system": [{"type": "text", "text": DEFAULT_SYSTEM_PROMPT}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "What is 2 + 2?"}]}],
+            "temperature": 0.2,
+            "max_tokens": 50,
+        }
+
+    @pytest.mark.scenario("Anthropic provider")
+    def test_anthropic_thinks_within_its_budget(self, llm: FakeLlm, name: str) -> None:
+        ask(target("anthropic", llm.script(name), temperature=0.2, max_output_tokens=50, thinking_budget=1024))
+
+        body = arrived(llm, name).body
+        assert body["thinking"] == {"type": "enabled", "budget_tokens": 1024}
+        assert body["max_tokens"] == 1074
+        assert "temperature" not in body
+
+    @pytest.mark.scenario("Google Gemini provider")
+    def test_gemini_is_asked_to_generate_content(self, llm: FakeLlm, name: str) -> None:
+        ask(target("gemini", llm.script(name), temperature=0.2, max_output_tokens=50))
+
+        request = arrived(llm, name)
+        assert request.path == "/v1beta/models/gemini-2.5-flash:generateContent"
+        assert request.headers["x-goog-api-key"] == KEY
+        assert request.body == {
+            "system_instruction": {"parts": [{"text": DEFAULT_SYSTEM_PROMPT}]},
+            "contents": [{"role": "user", "parts": [{"text": "What is 2 + 2?"}]}],
+            "generationConfig": {"temperature": 0.2, "max_output_tokens": 50},
+        }
+
+    @pytest.mark.parametrize("kind", ["openai", "litellm"])
+    def test_openai_and_models_of_litellm_are_asked_for_a_chat_completion(
+        self, llm: FakeLlm, name: str, kind: str
+    ) -> None:
+        ask(target(kind, llm.script(name), temperature=0.2, max_output_tokens=50))
+
+        request = arrived(llm, name)
+        assert request.path == "/v1/chat/completions"
+        assert request.headers["authorization"] == f"Bearer {KEY}"
+        assert request.body == {
+            "model": "gpt-4o",
+            "messages": [
+                {"role": "system", "content": DEFAULT_SYSTEM_PROMPT},
+                {"role": "user", "content": "What is 2 + 2?"},
+            ],
+            "temperature": 0.2,
+            "max_tokens": 50,
+        }
+
+    def test_a_temperature_that_a_model_does_not_take_is_left_out(self, llm: FakeLlm, name: str) -> None:
+        ask(target("openai", llm.script(name), model="o3", temperature=0.2))
+
+        body = arrived(llm, name).body
+        assert "temperature" not in body
+        assert body["messages"][0]["role"] == "developer"
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_judge_and_a_conversation_reach_every_api(self, llm: FakeLlm, name: str, kind: str) -> None:
+        chat = (ChatMessage("user", "first"), ChatMessage("assistant", "second"), ChatMessage("user", "third"))
+        request = ProviderRequest(Prompt("flat", "", chat), "c1", system_prompt="You are a judge.")
+
+        ask(target(kind, llm.script(name)), request)
+
+        shown = str(arrived(llm, name).body)
+        assert [text in shown for text in ("You are a judge.", "first", "second", "third", "flat")] == [True] * 4 + [
+            False
+        ]
+        assert DEFAULT_SYSTEM_PROMPT not in shown
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        ("kind", "cost"),
+        [("azure", 0.000115), ("anthropic", 0.000141), ("gemini", 1.91e-05), ("openai", 0.000115)],
+    )
+    @pytest.mark.scenario("Provider reports token usage")
+    @pytest.mark.scenario("Provider reports cost")
+    @pytest.mark.scenario("Provider reports duration")
+    def test_an_answer_comes_with_tokens_cost_and_duration(
+        self, llm: FakeLlm, name: str, kind: str, cost: float
+    ) -> None:
+        response = ask(target(kind, llm.script(name, Reply("four", cached_tokens=10))))
+
+        assert response.output_messages == (Message("assistant", "four"),)
+        assert response.token_usage == TokenUsage(input=20, output=5, cached=10)
+        assert response.cost_usd is not None
+        assert 0.5 * cost < response.cost_usd < 2 * cost  # the prices are litellm's, and change
+        assert response.duration_ms is not None
+        assert response.raw == {"model": MODELS[kind], "finish_reason": "stop", "request_attempts": 1}
+
+    @pytest.mark.parametrize(
+        ("kind", "model"),
+        [
+            ("azure", "my-deployment"),
+            ("azure", "gpt-4-of-ours"),
+            ("anthropic", "claude-of-ours"),
+            ("gemini", "gem-of-ours"),
+            ("openai", "ours"),
+        ],
+    )
+    def test_a_model_without_a_price_has_no_cost(self, llm: FakeLlm, name: str, kind: str, model: str) -> None:
+        response = ask(target(kind, llm.script(name), model=model))
+
+        assert response.cost_usd is None
+        assert response.token_usage == TokenUsage(30, 5)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_an_empty_answer_is_an_answer(self, llm: FakeLlm, name: str, kind: str) -> None:
+        response = ask(target(kind, llm.script(name, Reply(text=""))))
+
+        assert response.output_messages == (Message("assistant", ""),)
+
+    def test_a_reply_without_choices_is_an_error(self, llm: FakeLlm, name: str) -> None:
+        reply = Reply(content={"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": []})
+
+        error = failure(target("openai", llm.script(name, reply)))
+
+        assert (error.kind, str(error)) == ("crash", "model 'gpt-4o' (openai) replied without any choice")
+
+
+class TestRetries:
+    def test_attempts_waits_and_the_last_error_are_reported(self, llm: FakeLlm, name: str) -> None:
+        url = llm.script(name, Reply(status=429, message="slow down"), Reply(status=503), Reply("done"))
+
+        response = ask(target("openai", url))
+
+        assert response.output_messages == (Message("assistant", "done"),)
+        assert response.raw["request_attempts"] == 3
+        assert response.raw["last_error"] == (
+            "model 'gpt-4o' (openai) replied HTTP 503: the server says no to the key Bearer ***"
+        )
+        assert 0 < response.raw["waited_ms"] < 1000
+
+    def test_waiting_is_no_part_of_the_duration(self, llm: FakeLlm, name: str) -> None:
+        url = llm.script(name, Reply(status=429, headers={"retry-after": "60"}), Reply())
+        started = time.perf_counter()
+
+        response = ask(target("openai", url, RetryPolicy(1, 1, max_delay_ms=400)))
+
+        elapsed_ms = (time.perf_counter() - started) * 1000
+        assert response.raw["waited_ms"] >= 399
+        assert response.duration_ms is not None
+        assert response.duration_ms + response.raw["waited_ms"] <= elapsed_ms
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_wait_that_a_server_asks_for_is_kept(self, llm: FakeLlm, name: str, kind: str) -> None:
+        slept: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+
+        async def run(given: Target) -> None:
+            provider = LlmProvider(given, {}, sleep)
+            await provider.invoke(ProviderRequest(Prompt("q"), "c1", timeout_seconds=100))
+            await provider.close()
+
+        url = llm.script(name, Reply(status=429, headers={"Retry-After": "7"}), Reply(status=429), Reply())
+        asyncio.run(run(target(kind, url, RetryPolicy())))
+
+        assert slept[0] == 7
+        assert 1.5 <= slept[1] <= 2.5
+
+    def test_no_wait_is_begun_that_would_outlast_the_time_limit(self, llm: FakeLlm, name: str) -> None:
+        url = llm.script(name, Reply(status=429, message="slow", headers={"retry-after": "55"}))
+        started = time.perf_counter()
+
+        error = failure(target("openai", url, RetryPolicy()), ProviderRequest(Prompt("q"), "c1", timeout_seconds=30))
+
+        assert time.perf_counter() - started < 10
+        assert (error.kind, str(error)) == (
+            "rate_limit",
+            "model 'gpt-4o' (openai) replied HTTP 429: slow to the key Bearer ***; "
+            "no time is left for another request (1 request, 0.0 s of waiting)",
+        )
+
+    @pytest.mark.scenario("Disable retries")
+    def test_without_retries_the_first_429_is_the_error(self, llm: FakeLlm, name: str) -> None:
+        error = failure(target("openai", llm.script(name, Reply(status=429), Reply()), RetryPolicy(max_retries=0)))
+
+        assert error.kind == "rate_limit"
+        assert len(llm.asked(name)) == 1
+
+    @pytest.mark.scenario("Custom retryable status codes")
+    def test_a_status_that_the_policy_does_not_list_is_the_error(self, llm: FakeLlm, name: str) -> None:
+        policy = QUICK.replace(status_codes=(429, 503))
+
+        error = failure(target("anthropic", llm.script(name, Reply(status=500), Reply()), policy))
+        response = ask(target("anthropic", llm.script(f"{name}0", Reply(status=503), Reply()), policy))
+
+        assert str(error).startswith("model 'claude-sonnet-4-5' (anthropic) replied HTTP 500: ")
+        assert error.raw["request_attempts"] == 1
+        assert response.raw["request_attempts"] == 2
+
+
+class Scripted:
+    """A provider that plays a list of outcomes."""
+
+    mode: PromptMode = "lm"
+
+    def __init__(self, *outcomes: ProviderResponse | ProviderError) -> None:
+        self._outcomes = list(outcomes)
+
+    async def check(self) -> None: ...
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        outcome = self._outcomes.pop(0)
+        if isinstance(outcome, ProviderError):
+            raise outcome
+        return outcome
+
+    async def close(self) -> None: ...
+
+
+class TestRecord:
+    def requests(self, *outcomes: ProviderResponse | ProviderError) -> Any:
+        request = ProviderRequest(Prompt("q"), "c1")
+        return asyncio.run(invoke_with_retries(Scripted(*outcomes), request, max_retries=5)).requests
+
+    def test_the_requests_of_all_calls_of_a_case_are_summed_up(self) -> None:
+        timeout = ProviderError("late", "timeout", {"request_attempts": 2, "waited_ms": 10, "last_error": "HTTP 503"})
+        response = ProviderResponse(raw={"request_attempts": 1, "model": "m"})
+
+        assert self.requests(timeout, timeout, response) == {
+            "request_attempts": 5,
+            "waited_ms": 20,
+            "last_error": "HTTP 503",
+        }
+
+    def test_a_provider_without_an_api_and_a_cached_answer_made_none(self) -> None:
+        assert self.requests(ProviderResponse(raw={"exit_code": 0})) == {}
+        assert self.requests(ProviderResponse(raw={"request_attempts": 3}, cached=True)) == {}
+
+
+class TestTimeLimit:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_an_answer_that_does_not_come_is_a_timeout(self, llm: FakeLlm, name: str, kind: str) -> None:
+        url = llm.script(name, Reply(delay_seconds=30))
+
+        error = failure(target(kind, url), ProviderRequest(Prompt("q"), "c1", timeout_seconds=0.8))
+
+        assert (error.kind, str(error)) == ("timeout", f"no answer from model {MODELS[kind]!r} ({kind}) within 0.8 s")
+        assert error.raw == {"request_attempts": 1}
+        assert len(llm.asked(name)) == 1
+
+    def test_the_limit_holds_for_all_requests_of_a_call(self, llm: FakeLlm, name: str) -> None:
+        url = llm.script(name, Reply(status=503, message="busy"), Reply(delay_seconds=30))
+
+        error = failure(target("openai", url), ProviderRequest(Prompt("q"), "c1", timeout_seconds=1.5))
+
+        assert str(error) == (
+            "no answer from model 'gpt-4o' (openai) within 1.5 s (2 requests, 0.0 s of waiting; "
+            "before: model 'gpt-4o' (openai) replied HTTP 503: busy to the key Bearer ***)"
+        )
+
+    def test_a_call_that_is_cancelled_ends_at_once(self, llm: FakeLlm, name: str) -> None:
+        given = target("openai", llm.script(name, Reply(delay_seconds=30)))
+
+        async def run() -> float:
+            provider = create_provider(given, {})
+            task = asyncio.create_task(provider.invoke(ProviderRequest(Prompt("q"), "c1")))
+            await asyncio.to_thread(llm.wait_for, name)
+            started = time.perf_counter()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await provider.close()
+            return time.perf_counter() - started
+
+        assert asyncio.run(run()) < 5
+
+
+class TestLitellm:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_connections_are_reused(self, llm: FakeLlm, name: str, kind: str) -> None:
+        async def run(provider: Provider) -> None:
+            for _ in range(5):
+                await provider.invoke(ProviderRequest(Prompt("q"), "c1", timeout_seconds=60))
+            await provider.close()
+
+        before = llm.connections
+        asyncio.run(run(create_provider(target(kind, llm.script(name)), {})))
+
+        assert len(llm.asked(name)) == 5
+        assert llm.connections == before + 1
+
+    def test_closing_one_target_leaves_the_others_open(self, llm: FakeLlm, name: str) -> None:
+        async def run(target_: Provider, judge: Provider) -> None:
+            request = ProviderRequest(Prompt("q"), "c1")
+            await judge.invoke(request)
+            await target_.close()
+            await judge.invoke(request)
+            await judge.close()
+
+        before = llm.connections
+        given = target("openai", llm.script(name))
+        asyncio.run(run(create_provider(given, {}), create_provider(given, {})))
+
+        assert llm.connections == before + 1
+
+    def test_many_requests_are_in_flight_at_once(self, llm: FakeLlm, name: str) -> None:
+        async def run(provider: Provider) -> None:
+            await asyncio.gather(*(provider.invoke(ProviderRequest(Prompt("q"), "c1")) for _ in range(40)))
+            await provider.close()
+
+        asyncio.run(run(create_provider(target("openai", llm.script(name, Reply(delay_seconds=1))), {})))
+
+        assert llm.most_in_flight[name] == 40
+
+    def test_a_model_that_litellm_does_not_know_is_an_error_without_a_request(self, llm: FakeLlm) -> None:
+        before = len(llm.requests)
+
+        error = failure(target("litellm", llm.url, model="nobody/nothing"))
+
+        assert error.kind == "config"
+        assert str(error).startswith("model 'nobody/nothing' (litellm) could not be asked: LLM Provider NOT provided.")
+        assert len(llm.requests) == before
+
+    def test_a_missing_key_is_an_error_without_a_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for variable in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+            monkeypatch.delenv(variable, raising=False)
+
+        error = failure(target("litellm", "http://127.0.0.1:9", api_key=None))
+
+        assert error.raw["request_attempts"] == 1
+        assert "OPENAI_API_KEY" in str(error)
+
+    def test_a_refused_connection_is_an_error_of_the_network(self) -> None:
+        error = failure(target("openai", "http://127.0.0.1:9"))
+
+        assert error.kind == "network"
+        assert str(error).startswith("no whole reply from model 'gpt-4o' (openai): Cannot connect to host 127.0.0.1:9")
+        assert str(error).endswith("(3 requests, 0.0 s of waiting)")
+
+    def test_errors_hold_no_key_and_no_litellm_chatter(
+        self, llm: FakeLlm, name: str, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        error = failure(target("gemini", llm.script(name, Reply(status=401))))
+
+        assert KEY not in f"{error} {error.raw}"
+        assert error.__suppress_context__
+        assert capfd.readouterr() == ("", "")
+
+
+def run_program(text: str, cwd: Path, **environment: str) -> str:
+    """Run a program in a fresh process, where nothing has imported litellm yet; return what it printed."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LITELLM", "OPENAI"))}
+    program = [sys.executable, "-W", "error", "-c", textwrap.dedent(text)]
+    done = subprocess.run(program, cwd=cwd, env=kept | environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_the_environment_alone(
+    llm: FakeLlm, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("OPENAI_API_KEY=from-dotenv\n", encoding="utf-8")
+    printed = run_program(
+        f"""
+        import asyncio, os, sys
+        asked = []
+        sys.addaudithook(lambda event, args: asked.append(args[0]) if event == "socket.getaddrinfo" else None)
+        before = dict(os.environ)
+        from pytest_agentv.models.secrets import Secret
+        from pytest_agentv.models.targets import LlmSettings, Target
+        from pytest_agentv.prompts.prompt import Prompt
+        from pytest_agentv.providers import llm
+        from pytest_agentv.providers.base import ProviderRequest
+        from pytest_agentv.providers.registry import create_provider
+
+        async def main():
+            print("litellm" in sys.modules)
+            settings = LlmSettings("claude-sonnet-4-5", Secret("{KEY}"), "{llm.script(name)}", thinking_budget=2000)
+            provider = create_provider(Target("t", "anthropic", settings), {{}})
+            print(llm._loading.cache_info().currsize)
+            changed = lambda: sorted(name for name in os.environ if before.get(name) != os.environ[name])
+            await llm.load_litellm()
+            await provider.invoke(ProviderRequest(Prompt("q"), "c1"))
+            await provider.close()
+            print(set(changed()) - {{"TIKTOKEN_CACHE_DIR"}})
+
+        asyncio.run(main())
+        print([host for host in asked if host != "127.0.0.1"])
+        """,
+        tmp_path,
+    )
+
+    assert printed.split("\n") == ["False", "1", "set()", "[]", ""]
+    assert len(llm.asked(name)) == 1
+
+
+def test_a_litellm_that_cannot_be_imported_is_said_and_does_not_hang(tmp_path: Path) -> None:
+    (tmp_path / "litellm.py").write_text("raise ImportError('broken installation')\n", encoding="utf-8")
+    printed = run_program(
+        """
+        import asyncio
+        from pytest_agentv.errors import ProviderError
+        from pytest_agentv.models.targets import LlmSettings, Target
+        from pytest_agentv.prompts.prompt import Prompt
+        from pytest_agentv.providers.base import ProviderRequest
+        from pytest_agentv.providers.registry import create_provider
+
+        async def main():
+            provider = create_provider(Target("t", "openai", LlmSettings("m")), {})
+            try:
+                await provider.invoke(ProviderRequest(Prompt("q"), "c1"))
+            except ProviderError as error:
+                print(error.kind, error)
+
+        asyncio.run(main())
+        """,
+        tmp_path,
+        PYTHONPATH=str(tmp_path),
+    )
+
+    assert printed == "config litellm cannot be imported: broken installation\n"
