@@ -1,6 +1,6 @@
 """What an evaluator is, and what it is shown."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -11,6 +11,7 @@ from pytest_agentv.models.messages import Message
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import ProviderResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,29 @@ class Judge(Protocol):
         """Return the reply's text. Raises `EvaluatorError` when there is none: that is no bad score."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProxiedQuestion(Record):
+    """What a judge script asks a target."""
+
+    question: str
+    system_prompt: str | None
+    eval_id: str
+    attempt: int
+    timeout_seconds: float | None
+
+
+class ProxiedTargets(Protocol):
+    """The targets that judge scripts may call (agentv-formats 7.1)."""
+
+    default_name: str
+    """The target that is called when the script names none: the judge target, else the one under test."""
+    names: tuple[str, ...]
+    """The target under test, then the others of its targets file."""
+
+    def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
+        """Return what calls a target; that raises `ProviderError`. Raises `TargetError` when it cannot be used."""
+
+
 class Evaluator(Protocol):
     """Judges an answer.
 
@@ -58,6 +82,8 @@ class EvaluatorServices:
     """None: nothing can be asked, which is an `EvaluatorError` of who has to ask."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of judge scripts: the process environment and `.env`."""
+    targets: ProxiedTargets | None = None
+    """What judge scripts that have `target` may call."""
 
 
 EvaluatorFactory: TypeAlias = Callable[[EvaluatorSpec, EvaluatorServices], Evaluator]

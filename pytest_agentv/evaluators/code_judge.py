@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorServices, ProxiedTargets
 from pytest_agentv.evaluators.grading import feedback, has_score, json_object, reasoning_of
 from pytest_agentv.evaluators.judge_payload import build_payload
 from pytest_agentv.evaluators.judge_script import cut, run_judge_script
+from pytest_agentv.evaluators.target_proxy import TargetProxy
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.evaluator_configs import CodeJudgeConfig
 from pytest_agentv.models.scores import Score, clamp_score
+from pytest_agentv.models.secrets import Masker, masked
 from pytest_agentv.models.text import compact_json, trim
 
 SHOWN_OUTPUT: Final = 200
@@ -26,25 +29,43 @@ _EXPECTED: Final = (
 )
 
 
+def create_code_judge(name: str, config: CodeJudgeConfig, services: EvaluatorServices) -> Evaluator:
+    """Create a judge; raises `EvaluatorError` (kind `config`) when its script may call targets and there are none."""
+    if config.target is not None and services.targets is None:
+        message = f"evaluator {name!r} has `target`, but there are no targets that its script could call"
+        raise EvaluatorError(message, kind="config")
+    return CodeJudge(config, services.environment, services.targets)
+
+
 @dataclass(frozen=True, slots=True)
 class CodeJudge:
     """Runs a judge script, without a shell of ours, once per answer."""
 
     config: CodeJudgeConfig
     environment: Mapping[str, str]
-    """The script's variables, all of them."""
+    """The script's variables, all but those of its target proxy."""
+    targets: ProxiedTargets | None = None
 
     async def evaluate(self, context: EvaluationContext) -> Score:
         """Raises `EvaluatorError` when the script could not be started, took too long or failed."""
-        config = self.config
+        request = {"script": list(self.config.script), "cwd": self.config.cwd}
+        if self.config.target is None or self.targets is None:
+            return (await self._judge(context, {}, Masker())).replace(request=request)
+        async with TargetProxy(self.targets, self.config.target.max_calls, context.timeout_seconds) as proxy:
+            score = await self._judge(context, proxy.environment, Masker([proxy.token]))
+        calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
+        return score.replace(request={**request, "target_proxy": calls})
+
+    async def _judge(self, context: EvaluationContext, variables: Mapping[str, str], masker: Masker) -> Score:
         stdout = await run_judge_script(
-            config.script,
-            build_payload(context, config.config),
-            cwd=config.cwd,
-            environment=self.environment,
+            self.config.script,
+            build_payload(context, self.config.config),
+            cwd=self.config.cwd,
+            environment={**self.environment, **variables},
             timeout_seconds=context.timeout_seconds,
+            masker=masker,
         )
-        return parse_judgement(stdout).replace(request={"script": list(config.script), "cwd": config.cwd})
+        return parse_judgement(stdout)
 
 
 def parse_judgement(stdout: str) -> Score:
@@ -91,4 +112,4 @@ def _details(value: Json) -> JsonObject | None:
 
 
 def _head(text: str) -> str:
-    return text if len(text) <= SHOWN_OUTPUT else f"{text[:SHOWN_OUTPUT]}…"
+    return text if len(text) <= SHOWN_OUTPUT else f"{masked(text)[:SHOWN_OUTPUT]}…"

@@ -12,6 +12,7 @@ from typing import Final
 from pytest_agentv.evaluators.base import EvaluationContext
 from pytest_agentv.models.evaluator_configs import HeuristicConfig
 from pytest_agentv.models.scores import Score
+from pytest_agentv.models.secrets import masked
 
 ERROR_SIGN: Final = re.compile(
     r"""(?mx)
@@ -56,7 +57,7 @@ def error_sign(answer: str) -> str | None:
     if found is None:
         return None
     line = answer[found.start() :].lstrip().partition("\n")[0].rstrip()
-    return line if len(line) <= SHOWN_SIGN else f"{line[:SHOWN_SIGN]}…"
+    return line if len(line) <= SHOWN_SIGN else f"{masked(line)[:SHOWN_SIGN]}…"
 
 
 def _found(keywords: Sequence[str], answer: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Final
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.grading import json_object, reasoning_of
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.secrets import Masker, masked
 from pytest_agentv.models.text import format_number, pretty_json
 from pytest_agentv.runtime.process import ProcessResult, ProcessStartError, run_process
 
@@ -23,6 +24,8 @@ SCRIPT_LIMIT: Final = 200
 SDK_FAILURE: Final = "Evaluation failed: "
 """How the reasoning starts that the SDK prints before it exits with 1."""
 
+_NOTHING_TO_MASK: Final = Masker()
+
 
 async def run_judge_script(
     script: Sequence[str],
@@ -31,8 +34,9 @@ async def run_judge_script(
     cwd: str,
     environment: Mapping[str, str],
     timeout_seconds: float | None,
+    masker: Masker = _NOTHING_TO_MASK,
 ) -> str:
-    """Give a script its payload and return what it printed.
+    """Give a script its payload and return what it printed, masked.
 
     Raises:
         EvaluatorError: It cannot be started (kind `config`), took too long (`timeout`), or was killed, printed
@@ -49,17 +53,18 @@ async def run_judge_script(
     except ProcessStartError as error:
         message = f"Code evaluator could not be started (script: {show_script(script)}, cwd: {cwd}): {error}"
         raise EvaluatorError(message, kind="config") from error
+    stdout, stderr = masker.mask(result.stdout), masker.mask(result.stderr)
     fault = _fault(result, timeout_seconds)
     if fault is None:
-        return result.stdout
-    message = f"Code evaluator {fault} (script: {show_script(script)}): {_reason(result.stdout, result.stderr)}"
-    kept = cut(result.stdout) if result.stdout.strip() else None
+        return stdout
+    message = f"Code evaluator {fault} (script: {show_script(script)}): {_reason(stdout, stderr)}"
+    kept = cut(stdout) if stdout.strip() else None
     raise EvaluatorError(message, kind="timeout" if result.timed_out else "process", output=kept)
 
 
 def show_script(script: Sequence[str]) -> str:
     """Return the command for a message; one that was written as a string as it was written."""
-    text = script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script)
+    text = masked(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script))
     return text if len(text) <= SCRIPT_LIMIT else f"{text[:SCRIPT_LIMIT]}…"
 
 
@@ -67,6 +72,7 @@ def cut(output: str) -> str:
     """Return the head of an output, with a note where something was left out."""
     if len(output) <= OUTPUT_LIMIT:
         return output
+    output = masked(output)
     return f"{output[:OUTPUT_LIMIT]}\n[cut: the first {OUTPUT_LIMIT} of {len(output)} characters]"
 
 
@@ -92,7 +98,7 @@ def _reason(stdout: str, stderr: str) -> str:
     found = json_object(stdout.strip()) or {}
     reasoning = reasoning_of(found) or ""
     said = [reasoning] if reasoning.startswith(SDK_FAILURE) else []
-    if errors := stderr.strip():
+    if errors := masked(stderr.strip()):
         said.append(errors if len(errors) <= STDERR_LIMIT else _tail(errors))
     return "\n".join(said) or "it wrote nothing on standard error"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorServices, Judge
+from pytest_agentv.evaluators.camel_case import camel_case_message
 from pytest_agentv.evaluators.grading import (
     REPLY_CONTRACT,
     ask_judge,
@@ -17,7 +18,7 @@ from pytest_agentv.evaluators.grading import (
 from pytest_agentv.evaluators.rubrics import RubricJudge
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec, LlmJudgeConfig
-from pytest_agentv.models.messages import ContentPart, FilePart, InputMessage, Message, OtherPart
+from pytest_agentv.models.messages import ContentPart, FilePart, InputMessage, OtherPart
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import pretty_json, trim
 from pytest_agentv.prompts.segments import is_guideline
@@ -94,8 +95,8 @@ def build_variables(context: EvaluationContext) -> Mapping[str, str]:
         "reference_answer": trim(case.reference_answer),
         "question": trim(question_of(context)),
         "input_messages": pretty_json(_input_segments(case.messages)),
-        "expected_messages": pretty_json([_camel_case_message(message) for message in case.expected_messages]),
-        "output_messages": pretty_json([_camel_case_message(message) for message in context.output_messages or ()]),
+        "expected_messages": pretty_json([camel_case_message(message) for message in case.expected_messages]),
+        "output_messages": pretty_json([camel_case_message(message) for message in context.output_messages or ()]),
     }
 
 
@@ -111,16 +112,3 @@ def _segment(part: ContentPart) -> Json:
     if isinstance(part, FilePart):
         return {"type": part.type, "path": part.path, "text": part.text, "resolvedPath": part.resolved_path}
     return {"type": part.type, "value": part.value}
-
-
-def _camel_case_message(message: Message) -> Json:
-    """A message under AgentV's key names; user data within keeps its own."""
-    plain = message.to_plain()
-    calls = plain.pop("tool_calls")
-    if calls:
-        plain["toolCalls"] = [_renamed(call, "duration_ms", "durationMs") for call in calls]
-    return plain
-
-
-def _renamed(plain: Mapping[str, Json], old: str, new: str) -> dict[str, Json]:
-    return {new if key == old else key: value for key, value in plain.items()}

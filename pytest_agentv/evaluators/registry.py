@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Evaluator, EvaluatorFactory, EvaluatorServices
-from pytest_agentv.evaluators.code_judge import CodeJudge
+from pytest_agentv.evaluators.code_judge import create_code_judge
 from pytest_agentv.evaluators.composite import CompositeEvaluator
 from pytest_agentv.evaluators.field_accuracy import FieldAccuracyEvaluator
 from pytest_agentv.evaluators.heuristic import HeuristicEvaluator
@@ -30,7 +30,7 @@ C = TypeVar("C")
 
 _FACTORIES: Final[Mapping[str, EvaluatorFactory]] = MappingProxyType(
     {
-        "code_judge": lambda spec, services: CodeJudge(_config(spec, CodeJudgeConfig), services.environment),
+        "code_judge": lambda spec, services: create_code_judge(spec.name, _config(spec, CodeJudgeConfig), services),
         "cost": lambda spec, _: CostEvaluator(_config(spec, CostConfig)),
         "field_accuracy": lambda spec, _: FieldAccuracyEvaluator(_config(spec, FieldAccuracyConfig)),
         "heuristic": lambda spec, _: HeuristicEvaluator(_config(spec, HeuristicConfig)),

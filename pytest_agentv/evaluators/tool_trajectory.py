@@ -54,9 +54,12 @@ def reported_calls(context: EvaluationContext) -> tuple[ToolCall, ...] | None:
 
 
 def call_counts(context: EvaluationContext) -> Mapping[str, int] | None:
-    """Return the number of calls by tool; where no call is listed, the trace summary's numbers."""
+    """Return the number of calls by tool; where no call is listed, the trace summary's numbers.
+
+    A summary without events holds metrics only, and says nothing of calls.
+    """
     calls = reported_calls(context)
-    if not calls and context.trace_summary is not None:
+    if not calls and context.trace_summary is not None and context.trace_summary.event_count:
         return context.trace_summary.tool_calls_by_name
     return None if calls is None else Counter(call.tool for call in calls)
 

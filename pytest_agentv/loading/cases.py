@@ -30,7 +30,7 @@ from pytest_agentv.loading.places import (
     text_at,
     warn_of_unknown_keys,
 )
-from pytest_agentv.loading.problems import Problem, join_problems
+from pytest_agentv.loading.problems import Problem, join_problems, with_problems
 from pytest_agentv.loading.references import References, Scope
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.base import JsonObject, Record
@@ -74,7 +74,7 @@ def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Loa
         raise CaseError(f"{locate(suite.path, entry.line)}: the values of the case are nested too deeply") from None
     faults = [problem for problem in problems if context.strict or problem.level == "error"]
     if case is None or faults:
-        raise CaseError(join_problems(faults))
+        raise with_problems(CaseError(join_problems(faults)), problems)
     return LoadedCase(case, tuple(problems))
 
 

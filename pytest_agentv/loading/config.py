@@ -35,6 +35,15 @@ def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
     return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, tuple(warnings))
 
 
+def check_config_file(path: Path) -> tuple[Problem, ...]:
+    """Return what is wrong with a config file; what keeps it from being used is an error."""
+    problems: list[Problem] = []
+    if _read_patterns(path, problems) is None:
+        *others, fault = problems
+        problems = [*others, fault.replace(level="error")]
+    return tuple(problems)
+
+
 def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
     """Tell whether a path relative to the repository's root matches one of the patterns.
 

@@ -88,11 +88,11 @@ def _load_evaluator(scope: Scope) -> EvaluatorSpec | None:
 
 def _find_model(scope: Scope) -> type[EvaluatorModel] | None:
     kind = scope.value.get("type")
-    if isinstance(kind, str) and kind in _MODELS:
-        return _MODELS[kind]
+    if isinstance(kind, str) and kind in MODELS:
+        return MODELS[kind]
     if isinstance(kind, str) and kind in scope.plugin_types:
         return PluginModel
-    _note_unknown_type(kind, {*_MODELS, *scope.plugin_types}, scope.place)
+    _note_unknown_type(kind, {*MODELS, *scope.plugin_types}, scope.place)
     return None
 
 
@@ -156,9 +156,9 @@ class LlmAggregatorModel(AggregatorModel):
 def _load_aggregator(scope: Scope) -> Aggregator:
     """Check an aggregator; where that fails, which is noted, a mean stands in for it."""
     kind = scope.value.get("type")
-    model = _AGGREGATORS.get(kind) if isinstance(kind, str) else None
+    model = AGGREGATORS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        _note_unknown_type(kind, _AGGREGATORS, scope.place)
+        _note_unknown_type(kind, AGGREGATORS, scope.place)
     checked = check(model, scope.value, scope.place) if model else None
     return checked.aggregator(scope) if checked else WeightedAverageAggregator({})
 
@@ -182,7 +182,7 @@ def _note_unknown_type(kind: Json, types: Collection[str], place: Place) -> None
         place.at("type").expected(f"one of {known}", kind, hint)
 
 
-_MODELS: Final[dict[str, type[EvaluatorModel]]] = {
+MODELS: Final[dict[str, type[EvaluatorModel]]] = {
     "code": CodeJudgeModel,
     "code_judge": CodeJudgeModel,
     "composite": CompositeModel,
@@ -195,7 +195,7 @@ _MODELS: Final[dict[str, type[EvaluatorModel]]] = {
     "token_usage": TokenUsageModel,
     "tool_trajectory": ToolTrajectoryModel,
 }
-_AGGREGATORS: Final[dict[str, type[AggregatorModel]]] = {
+AGGREGATORS: Final[dict[str, type[AggregatorModel]]] = {
     "code_judge": CodeAggregatorModel,
     "llm_judge": LlmAggregatorModel,
     "weighted_average": WeightedAverageModel,

@@ -4,10 +4,13 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
-from pytest_agentv.errors import locate
+from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.secrets import masked
+
+_Error = TypeVar("_Error", bound=AgentvError)
 
 _SHOWN: Final = 40
 """Characters of a text that a message shows."""
@@ -45,12 +48,18 @@ def join_problems(problems: Sequence[Problem]) -> str:
     return "\n".join(str(problem) for problem in problems)
 
 
+def with_problems(error: _Error, problems: Iterable[Problem]) -> _Error:
+    """Return an error that knows the problems it was raised for."""
+    error.problems = tuple(problems)
+    return error
+
+
 def describe_value(value: object) -> str:
     """Name a value in a message: `the number 5`, `the text 'abc'`, `a list`, `null`."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, str):
-        return f"the text {value!r}" if len(value) <= _SHOWN else f"the text {value[:_SHOWN] + '…'!r}"
+        return f"the text {value!r}" if len(value) <= _SHOWN else f"the text {masked(value)[:_SHOWN] + '…'!r}"
     if isinstance(value, int | float):
         return f"the number {value}"
     return "a list" if isinstance(value, list | tuple) else "a mapping"

@@ -1,11 +1,8 @@
 """Eval files as they are collected: which cases they hold and on which lines. The cases themselves are loaded later."""
 
-import json
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.keys import (
@@ -16,20 +13,10 @@ from pytest_agentv.loading.keys import (
     warn_of_evaluator_word,
 )
 from pytest_agentv.loading.places import Place, first_key, mapping_at, text_at, warn_of_unknown_keys
-from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean
+from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean, with_problems
 from pytest_agentv.loading.source import Source, read_jsonl, read_yaml
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
-
-_SNIFFED_BYTES: Final = 65_536
-_CASE_LIST: Final = re.compile(rb"""^(?:\{\s*)?["']?(?:evalcases|eval_cases|cases|tests)["']?[ \t]*:""", re.MULTILINE)
-_CASE_KEY: Final = re.compile(
-    rb"""(?:^[ \t-]*|[\[{,]\s*)["']?"""
-    rb"""(?:id|input|input_messages|expected_outcome|outcome|criteria|expected_messages|expected_output)["']?[ \t]*:""",
-    re.MULTILINE,
-)
-_JSONL_ID: Final = re.compile(rb'"id"\s*:')
-_JSONL_INPUT: Final = re.compile(rb'"input(?:_messages)?"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,35 +76,6 @@ def find_sidecar(path: Path) -> Path | None:
     """Return the file beside a JSONL file, of the same name but ending in .yaml or .yml."""
     sidecars = (path.with_suffix(suffix) for suffix in (".yaml", ".yml"))
     return next((sidecar for sidecar in sidecars if sidecar.is_file()), None)
-
-
-def looks_like_suite(path: Path) -> bool:
-    """Tell from the first 64 kB whether a file holds eval cases; never raises.
-
-    YAML: a case list at top level with some key of a case below it. JSONL: a first object with an id and an input.
-    """
-    try:
-        with path.open("rb") as file:
-            head = file.read(_SNIFFED_BYTES).removeprefix(b"\xef\xbb\xbf")
-    except (OSError, ValueError):
-        return False
-    if path.suffix == ".jsonl":
-        return _is_case_line(head.lstrip().partition(b"\n"))
-    case_list = _CASE_LIST.search(head)
-    return case_list is not None and _CASE_KEY.search(head, case_list.end()) is not None
-
-
-def _is_case_line(parts: tuple[bytes, bytes, bytes]) -> bool:
-    line, newline, _ = parts
-    if not line.startswith(b"{"):
-        return False
-    try:
-        case = json.loads(line)
-    except RecursionError:
-        return False
-    except ValueError:  # perhaps a line longer than what was read
-        return not newline and all(key.search(line) for key in (_JSONL_ID, _JSONL_INPUT))
-    return "id" in case and ("input" in case or "input_messages" in case)
 
 
 def _read_yaml_suite(path: Path) -> SuiteSource:
@@ -230,4 +188,4 @@ def _raise_errors(problems: list[Problem]) -> None:
     if errors:
         first, *rest = errors
         text = str(first).removeprefix(f"{locate(first.path, first.line)}: ")
-        raise SourceError(first.path, "\n".join([text, *map(str, rest)]), first.line)
+        raise with_problems(SourceError(first.path, "\n".join([text, *map(str, rest)]), first.line), problems)

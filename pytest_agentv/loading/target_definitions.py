@@ -81,12 +81,16 @@ class TargetsFile(Record):
     extra_kinds: tuple[str, ...] = ()
     """Provider kinds of plugins, in lower case."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(definition.name for definition in self.definitions)
+
     def find(self, name: str) -> TargetDefinition:
         """Return the first target of a name. Raises `TargetError`."""
         found = next((definition for definition in self.definitions if definition.name == name), None)
         if found:
             return found
-        names = [definition.name for definition in self.definitions]
+        names = self.names
         near = did_you_mean(name, names)
         hint = f"{near} " if near else ""
         raise TargetError(

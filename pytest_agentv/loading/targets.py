@@ -7,7 +7,7 @@ from typing import Final
 from pytest_agentv.errors import TargetsError, locate
 from pytest_agentv.loading.environment import REFERENCE, Environment, has_reference, search_folders
 from pytest_agentv.loading.places import Place, warn_of_unknown_keys
-from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems
+from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems, with_problems
 from pytest_agentv.loading.source import Source, read_yaml
 from pytest_agentv.loading.target_definitions import (
     IDENTITY,
@@ -191,9 +191,10 @@ class _Loader:
         errors = [problem for problem in self._problems if problem.level == "error"]
         if len(errors) == 1:
             text = str(errors[0]).removeprefix(f"{locate(errors[0].path, errors[0].line)}: ")
-            raise TargetsError(errors[0].path, text, errors[0].line)
+            raise with_problems(TargetsError(errors[0].path, text, errors[0].line), self._problems)
         if errors:
-            raise TargetsError(self._source.path, f"{len(errors)} errors\n{join_problems(errors)}")
+            text = f"{len(errors)} errors\n{join_problems(errors)}"
+            raise with_problems(TargetsError(self._source.path, text), self._problems)
 
 
 def _merged_settings(entry: dict[str, Json], place: Place) -> dict[str, Json]:

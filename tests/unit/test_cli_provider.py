@@ -101,7 +101,7 @@ def test_both_channels_are_read_the_same_way(where: str) -> None:
 
     response = invoke(f"printf %s {{PROMPT}} {where}", request(json.dumps(data)))
 
-    assert response.replace(raw={}).to_plain() == {**data, "raw": {}}
+    assert response.replace(raw={}).to_plain() == {**data, "raw": {}, "cached": False}
 
 
 def test_the_duration_falls_back_to_the_wall_clock() -> None:

@@ -1,0 +1,185 @@
+"""`agentv generate rubrics`: a model writes the rubrics of the cases of an eval file that have none."""
+
+import argparse
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.cli.arguments import ArgumentParser
+from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.rubric_edits import LayoutError, insert_rubrics
+from pytest_agentv.cli.rubric_writer import RubricRequest, write_rubrics
+from pytest_agentv.engine.targets import JUDGING_KINDS, choose_target, export_dotenv
+from pytest_agentv.errors import AgentvError, FileError, TargetError, locate
+from pytest_agentv.loading.environment import find_repo_root, load_environment
+from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
+from pytest_agentv.loading.places import first_key
+from pytest_agentv.loading.suites import CaseEntry, SuiteSource, read_suite
+from pytest_agentv.loading.target_definitions import TargetDefinition, TargetsFile
+from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.evaluator_configs import Rubric
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.providers.base import Provider
+from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.runtime.files import write_atomically
+
+_FAILED: Final = 1
+_EPILOG: Final = """\
+The rubrics are written into the file, below each case's expected outcome; comments and layout stay.
+exit codes:
+  0 every case has rubrics, 1 something went wrong; what was written until then stays, 2 wrong arguments."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `generate rubrics FILE` and its flags."""
+    commands = parser.add_subparsers(metavar="WHAT", required=True, parser_class=ArgumentParser)
+    rubrics = commands.add_parser(
+        "rubrics",
+        help="Let a model write the rubrics of cases that have none.",
+        description="Let a model write the rubrics of all cases of an eval file that have none.",
+        epilog=_EPILOG,
+    )
+    rubrics.add_argument("file", type=Path, help="A .yaml or .yml eval file; it is changed in place.")
+    rubrics.add_argument(
+        "-t", "--target", metavar="NAME", help="Target that writes them (default: the file's target, else `default`)."
+    )
+    rubrics.add_argument(
+        "--targets", type=Path, metavar="PATH", help="Targets file (default: searched as by `agentv eval`)."
+    )
+    rubrics.add_argument("-v", "--verbose", action="store_true", help="Print what is written (default: off).")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Generate rubrics; faults are said on standard error."""
+    parser = ArgumentParser(prog="agentv generate", description="Let a model write parts of an eval file.")
+    add_arguments(parser)
+    options = parser.parse_args(arguments)
+    masker = Masker()
+    try:
+        return _generate(options, masker)
+    except AgentvError as error:
+        note(f"agentv generate: {masker.mask(str(error))}")
+        return _FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """The target that writes."""
+
+    name: str
+    provider: Provider
+
+
+def _generate(options: argparse.Namespace, masker: Masker) -> int:
+    suite = read_suite(options.file)
+    shown = locate(suite.path, None)
+    if suite.cases_key is None:
+        raise FileError(suite.path, "rubrics are written into .yaml and .yml files only")
+    entries = [entry for entry in suite.entries if _lacks_rubrics(entry)]
+    if not entries:
+        say(f"{shown}: no case without rubrics")
+        return 0
+    model = _open_model(suite, options, masker)
+    if options.verbose:
+        say(f"Asking target {model.name!r} for the rubrics of {count(len(entries), 'case')}")
+    written = asyncio.run(_write_all(suite, entries, model, verbose=options.verbose))
+    say(f"{shown}: wrote rubrics for {count(written, 'case')}")
+    return 0 if written == len(entries) else _FAILED
+
+
+def _lacks_rubrics(entry: CaseEntry) -> bool:
+    case = entry.value
+    return isinstance(case, dict) and "rubrics" not in case and _outcome(case) is not None
+
+
+def _outcome(case: JsonObject) -> str | None:
+    outcome = case.get(first_key(case, OUTCOME_KEYS) or "")
+    return outcome if isinstance(outcome, str) and outcome.strip() else None
+
+
+def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker) -> _Model:
+    """Open the target that is chosen as for a run. Raises `TargetsError` or `TargetError`."""
+    cwd, eval_dir = Path.cwd(), suite.path.parent
+    repo_root = find_repo_root(cwd)
+    file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd))
+    definition = _writing_definition(file, choose_target(RunOptions(target=options.target), suite.target))
+    environment = load_environment(eval_dir, repo_root, cwd, os.environ)
+    masker.add_environment(environment.variables)
+    target = resolve_target(file, definition, environment, eval_dir, masker)
+    if target.kind == "litellm":
+        export_dotenv(environment.dotenv)
+    return _Model(target.name, create_provider(target, environment.variables))
+
+
+def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
+    """Return the chosen target if it is a model, else the one that judges it."""
+    chosen = file.find(name)
+    judge = chosen if chosen.judge_target is None else file.find(chosen.judge_target)
+    found = next((definition for definition in (chosen, judge) if definition.kind in JUDGING_KINDS), None)
+    if found is None:
+        where = locate(file.path, chosen.line)
+        raise TargetError(
+            f"{where}: target {chosen.name!r} is no model that could write rubrics (provider: {chosen.provider}); "
+            f"name one with --target: its provider is one of {', '.join(sorted(JUDGING_KINDS))}"
+        )
+    return found
+
+
+async def _write_all(suite: SuiteSource, entries: Sequence[CaseEntry], model: _Model, *, verbose: bool) -> int:
+    """Write the rubrics of one case after another, each as soon as it is there; return of how many cases."""
+    written = 0
+    try:
+        for entry in entries:
+            request = _request(entry)
+            rubrics = await write_rubrics(model.provider, request)
+            written += _write(suite, entry, rubrics)
+            say(f"{request.eval_id}: {count(len(rubrics), 'rubric')}")
+            for rubric in rubrics if verbose else ():
+                say(f"  [{rubric.id}] {rubric.description}")
+    finally:
+        await model.provider.close()
+    return written
+
+
+def _write(suite: SuiteSource, entry: CaseEntry, rubrics: Sequence[Rubric]) -> bool:
+    """Write the rubrics of a case into the file; False: its layout does not allow it, and they are printed instead."""
+    assert suite.cases_key is not None
+    path = suite.path.resolve()  # a link to the file stays a link
+    text = path.read_bytes().decode()
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    try:
+        changed = insert_rubrics(text.removeprefix(mark), suite.cases_key, entry.index, rubrics)
+    except LayoutError as error:
+        note(f"{locate(suite.path, entry.line)}: the layout of this case has no place for rubrics; write them by hand:")
+        note(str(error))
+        return False
+    mode = path.stat().st_mode
+    write_atomically(path, f"{mark}{changed}")
+    path.chmod(mode)
+    return True
+
+
+def _request(entry: CaseEntry) -> RubricRequest:
+    """Source: agentv-formats 9.3: `question`, else the first user message that is a text."""
+    case: JsonObject = entry.value
+    question = case.get("question")
+    reference = case.get("reference_answer")
+    return RubricRequest(
+        eval_id=entry.eval_id or f"case {entry.index + 1}",
+        expected_outcome=_outcome(case) or "",
+        question=question if isinstance(question, str) and question.strip() else _first_user_text(case),
+        reference_answer=reference if isinstance(reference, str) else "",
+    )
+
+
+def _first_user_text(case: JsonObject) -> str:
+    messages = case.get(first_key(case, INPUT_KEYS) or "")
+    if isinstance(messages, str):
+        return messages
+    users = (message for message in messages or () if isinstance(message, dict) and message.get("role") == "user")
+    return next((message["content"] for message in users if isinstance(message.get("content"), str)), "")

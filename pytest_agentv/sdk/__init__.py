@@ -1,0 +1,47 @@
+"""For judge scripts in Python: what `code_judge` scripts are given, what they give back, and targets to ask.
+
+Standard library only, so that a judge starts in a few milliseconds.
+"""
+
+from pytest_agentv.sdk.code_judge import code_judge
+from pytest_agentv.sdk.records import (
+    CodeJudgeInput,
+    ExecutionMetrics,
+    Message,
+    Result,
+    TokenUsage,
+    ToolCall,
+    TraceEvent,
+    TraceSummary,
+)
+from pytest_agentv.sdk.target_client import (
+    InvokeRequest,
+    InvokeResponse,
+    TargetClient,
+    TargetInfo,
+    TargetInvocationError,
+    TargetNotAvailableError,
+    create_target_client,
+)
+from pytest_agentv.sdk.wire import WireError, read_input
+
+__all__ = [
+    "CodeJudgeInput",
+    "ExecutionMetrics",
+    "InvokeRequest",
+    "InvokeResponse",
+    "Message",
+    "Result",
+    "TargetClient",
+    "TargetInfo",
+    "TargetInvocationError",
+    "TargetNotAvailableError",
+    "TokenUsage",
+    "ToolCall",
+    "TraceEvent",
+    "TraceSummary",
+    "WireError",
+    "code_judge",
+    "create_target_client",
+    "read_input",
+]

@@ -1,0 +1,69 @@
+"""Runs a function as a judge script: the case in on standard input, its result out on standard output."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from pytest_agentv.sdk.records import CodeJudgeInput, Json, Result
+from pytest_agentv.sdk.wire import WireError, build_reply, read_input
+
+Judge: TypeAlias = Callable[[CodeJudgeInput], Any]
+"""Returns a `Result`, a mapping with the keys of one, or an awaitable of either."""
+
+J = TypeVar("J", bound=Judge)
+
+
+def code_judge(function: J) -> J:
+    """Run a function as this script's judge; use it as a decorator, on the last function of the script.
+
+    It runs at once when the script is executed, and not at all when the script is imported, by a test for example.
+    What the function prints goes to standard error. A failure is printed as a result of score 0, and the script exits
+    with 1.
+    """
+    if sys._getframe(1).f_globals.get("__name__") == "__main__":
+        _run(function)
+    return function
+
+
+def _run(function: Judge) -> None:
+    output = sys.stdout
+    try:
+        with redirect_stdout(sys.stderr):
+            result = _awaited(function(read_input(_read_payload())))
+            reply = json.dumps(build_reply(result), indent=2, allow_nan=False)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in a judge, the run has to be told
+        _exit_with(error)
+    output.write(f"{reply}\n")
+    output.flush()
+
+
+def _read_payload() -> Json:
+    try:
+        return json.loads(sys.stdin.buffer.read())
+    except ValueError as error:
+        raise WireError(f"standard input holds no JSON: {error}") from None
+
+
+def _awaited(result: Any) -> Result | Mapping[str, Json]:
+    if hasattr(result, "__await__"):
+        import asyncio  # noqa: PLC0415 - 30 ms for judges that do not need it
+
+        async def wait() -> Any:
+            return await result
+
+        result = asyncio.run(wait())
+    found: Result | Mapping[str, Json] = result
+    return found
+
+
+def _exit_with(error: Exception) -> NoReturn:
+    import traceback  # noqa: PLC0415 - only failures need it
+
+    traceback.print_exception(error)
+    message = str(error) if isinstance(error, WireError) else f"{type(error).__name__}: {error}"
+    failure = {"score": 0, "hits": [], "misses": [message], "reasoning": f"Evaluation failed: {message}"}
+    sys.stdout.write(f"{json.dumps(failure, indent=2)}\n")
+    sys.stdout.flush()
+    sys.exit(1)
