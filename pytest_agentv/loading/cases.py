@@ -105,6 +105,7 @@ class _CaseLoader:
         messages = tuple(load_input_message(message, self.references) for message in written)
         expected = self._messages(EXPECTED_KEYS, "assistant")
         expected_messages = tuple(load_expected_message(message, self.references) for message in expected)
+        self._check_marks()
         guidelines, files = _paths(messages, guidelines=True), _paths(messages, guidelines=False)
         threshold = self._threshold()
         return EvalCase(
@@ -136,6 +137,19 @@ class _CaseLoader:
             present = [key for key in synonyms if self.value.get(key) is not None]
             for key in present[1:]:
                 self.place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
+
+    def _check_marks(self) -> None:
+        """Check what the collection took from the case and its file, where it makes sense only of the right types."""
+        header_place = self.suite.header_place(self.place.problems)
+        for mapping, place in ((self.value, self.place), (self.suite.header, header_place)):
+            for key in ("marks", "fixtures", "tags"):
+                value = mapping.get(key)
+                names = [value] if value is None or isinstance(value, str) else value
+                if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
+                    place.at(key).expected("a name or a list of names", value)
+            for key in ("skip", "xfail"):
+                if not isinstance(mapping.get(key), str | bool | None):
+                    place.at(key).expected("a reason (a text), or true", mapping[key])
 
     def _required_text(self, keys: tuple[str, ...]) -> str:
         key = first_key(self.value, keys) or keys[0]

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -15,6 +16,7 @@ from pytest_agentv.models.base import Json
 _SHALLOW: Final = 2
 """Down to the cases of a file, lines are kept; below, a second parse finds them when a problem has to be shown."""
 _DEEP: Final = 1_000
+_SURROGATES: Final = re.compile(r"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
 class Source:
@@ -38,7 +40,7 @@ class Source:
 
 def read_yaml(path: Path) -> Source:
     """Read a file of one YAML document. Raises `SourceError` with the line of the first fault."""
-    text = _read_text(path)
+    text = _join_surrogates(_read_text(path))
     with _no_garbage_collection():
         value, lines = build_yaml(path, text, _SHALLOW)
     return Source(path, value, text, lines)
@@ -82,6 +84,13 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise SourceError(path, f"is not UTF-8: byte 0x{error.object[error.start]:02x}", line) from None
+
+
+def _join_surrogates(text: str) -> str:
+    """Join the two escapes by which JSON writes a character beyond U+FFFF: AgentV reads them, YAML parsers do not."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _SURROGATES.sub(lambda pair: json.loads(f'"{pair[0]}"'), text)
 
 
 @lru_cache(maxsize=2)

@@ -35,6 +35,7 @@ _NUMBER: Final = re.compile(
     r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
     re.ASCII,
 )
+_FLOAT_BITS: Final = 1024
 _FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
 _MAX_ALIASED_VALUES: Final = 1_000_000
 """A few aliases of aliases can stand for billions of values; nobody writes that by hand."""
@@ -83,18 +84,20 @@ def plain_value(text: str) -> Json:
         return _CONSTANTS[text]
     if text[0] in _FIRST_OF_NUMBER and (match := _NUMBER.fullmatch(text)):
         if match["int"]:
-            return _decimal(text)
+            return _whole_number(text, 10)
         if match["oct"]:
-            return int(match["oct"], 8)
-        return int(match["hex"], 16) if match["hex"] else float(text)
+            return _whole_number(match["oct"], 8)
+        return _whole_number(match["hex"], 16) if match["hex"] else float(text)
     return text
 
 
-def _decimal(text: str) -> int | float:
+def _whole_number(digits: str, base: int) -> int | float:
+    """Return a number that can be shown and computed with: what is too large for a float is infinite, as in AgentV."""
     try:
-        return int(text)
+        number = int(digits, base)
     except ValueError:  # more digits than Python converts
-        return float(text)
+        return float(digits)
+    return number if number.bit_length() < _FLOAT_BITS else float("-inf" if number < 0 else "inf")
 
 
 class _Builder:

@@ -4,6 +4,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from pytest_agentv.loading.problems import join_problems
 from pytest_agentv.loading.suites import SuiteSource, read_suite
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.items import EvalItem
+from pytest_agentv.session.marks import case_marks
 from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
 
@@ -26,13 +28,22 @@ class EvalFile(pytest.Module):
 
     def collect(self) -> Iterable[EvalItem]:
         suite = self._read_suite()
-        function = function_with_fixtures(())
-        shared = None
+        shared: dict[tuple[str, ...], Any] = {}
         for name, entry in zip(unique_names(entry.eval_id for entry in suite.entries), suite.entries, strict=True):
+            said = case_marks(suite, entry)
             item: EvalItem = EvalItem.from_parent(
-                self, name=name, suite=suite, entry=entry, callobj=function, fixtureinfo=shared
+                self,
+                name=name,
+                suite=suite,
+                entry=entry,
+                callobj=function_with_fixtures(said.fixtures),
+                fixtureinfo=shared.get(said.fixtures),
             )
-            shared = item._fixtureinfo  # finding the fixtures anew for each of 10,000 items doubles the time
+            # Finding the fixtures anew for each of 10,000 items doubles the time.
+            shared[said.fixtures] = item._fixtureinfo
+            for mark in said.marks:
+                item.add_marker(mark)
+            item.extra_keyword_matches.update(said.keywords)
             yield item
 
     def _read_suite(self) -> SuiteSource:

@@ -1,10 +1,12 @@
 """The hooks that only a run with eval files needs: registered when the first one is collected."""
 
+import warnings
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 
 import pytest
 
+from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
@@ -42,6 +44,7 @@ class SessionHooks:
         cases = [item for item in items if isinstance(item, EvalItem)]
         counts = Counter(item.entry.eval_id for item in cases)
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
+        _warn_of_unknown_ids(self._session.options.eval_id, {eval_id for eval_id in counts if eval_id})
         if self._session.options.eval_id or self._session.options.retry_errors:
             selected = {item for item in cases if self._session.is_selected(item.suite, item.entry)}
             config.hook.pytest_deselected(items=[item for item in items if item not in selected])
@@ -83,6 +86,14 @@ class SessionHooks:
 
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session began to end
+
+
+def _warn_of_unknown_ids(wanted: Iterable[str], known: set[str]) -> None:
+    for eval_id in wanted:
+        if eval_id not in known:
+            hint = did_you_mean(eval_id, known)
+            text = f"--agentv-eval-id={eval_id}: no collected case has this id{f' ({hint})' if hint else ''}"
+            warnings.warn(text, AgentvWarning, stacklevel=1)
 
 
 def _annotate(item: EvalItem, result: EvalResult, report: pytest.TestReport) -> None:

@@ -23,8 +23,7 @@ def add_options(parser: pytest.Parser) -> None:
     """Declare `--agentv-*` and the ini keys `agentv_*`."""
     group = parser.getgroup("agentv", "evaluations (pytest-agentv)")
     for option in RUN_OPTIONS:
-        flags = [f"--{PREFIX}-{name}" for name in (option.name, *option.aliases)]
-        group.addoption(*flags, dest=f"{PREFIX}_{option.dest}", help=option.help, **_flag_arguments(option))
+        group.addoption(*_flags(option), dest=f"{PREFIX}_{option.dest}", help=option.help, **_flag_arguments(option))
         if option.ini:
             parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
     parser.addini(
@@ -36,6 +35,21 @@ def add_options(parser: pytest.Parser) -> None:
         "args",
         list(DEFAULT_EXPLORATION_TOOLS),
     )
+
+
+def attach_optional_values(args: list[str]) -> None:
+    """Write out, in place, what a flag means that stands without its optional value.
+
+    argparse would take the next argument for it: `pytest --agentv-dump-traces evals` would run everything there is and
+    write the traces into `evals`.
+    """
+    meant = {
+        flag: f"{flag}={option.optional_value}"
+        for option in RUN_OPTIONS
+        if option.optional_value is not None
+        for flag in _flags(option)
+    }
+    args[:] = [meant.get(arg, arg) for arg in args]
 
 
 def run_options(config: pytest.Config) -> RunOptions:
@@ -54,6 +68,10 @@ def run_options(config: pytest.Config) -> RunOptions:
             "exploration_tools": tuple(config.getini("agentv_exploration_tools")),
         }
     )
+
+
+def _flags(option: RunOption) -> list[str]:
+    return [f"--{PREFIX}-{name}" for name in (option.name, *option.aliases)]
 
 
 def _flag_arguments(option: RunOption) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import contextlib
+import math
 from pathlib import Path
 
 import pytest
@@ -178,7 +179,26 @@ def test_a_bad_jsonl_line_is_told_with_its_line(tmp_path: Path, line: str, messa
     assert str(caught.value) == f"{path}:3: {message}"
 
 
+@pytest.mark.parametrize("digits", ["9" * 400, "9" * 5000, "0x" + "f" * 300, "0x" + "f" * 5000, "0o" + "7" * 5000])
+def test_a_number_too_large_for_a_float_is_infinite(digits: str) -> None:
+    assert value_of(f"a: {digits}") == {"a": math.inf}
+
+
+def test_a_key_or_a_negative_number_too_large_for_a_float_is_infinite_as_well() -> None:
+    digits = "9" * 400
+    assert value_of(f"{digits}: -{digits}") == {"inf": -math.inf}
+
+
 @given(st.text())
 def test_any_text_is_a_value_or_a_source_error(text: str) -> None:
     with contextlib.suppress(SourceError):
         value_of(text)
+
+
+def test_characters_that_json_writes_as_two_escapes_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text('a: "\\ud83d\\ude42"\nb: "\\\\ud83d\\\\ude42"\nc: "\\ud83d"', "utf-8")
+    with pytest.raises(SourceError, match="invalid Unicode character escape code"):
+        read_yaml(path)
+    path.write_text('a: "\\ud83d\\ude42"\nb: "\\\\ud83d\\\\ude42"', "utf-8")
+    assert read_yaml(path).value == {"a": "\U0001f642", "b": "\\ud83d\\ude42"}

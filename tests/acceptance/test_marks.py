@@ -1,0 +1,93 @@
+"""Marks, skips and fixtures that eval files give their cases."""
+
+from typing import Any
+
+MOCK_TARGETS = "targets: [{name: default, provider: mock, response: hello world}]"
+CASE = "expected_outcome: x, input: hi, evaluators: [{name: h, type: heuristic, hits: [%s]}]"
+PASSES, FAILS = CASE % "hello", CASE % "nothing"
+
+
+def write(project: Any, *cases: str, header: str = "") -> None:
+    project.write("evals/targets.yaml", MOCK_TARGETS)
+    project.write("evals/a.yaml", f"{header}\nevalcases:\n" + "".join(f"  - {{{case}}}\n" for case in cases))
+
+
+def test_a_case_with_skip_is_not_run(project_in_all_modes: Any) -> None:
+    write(project_in_all_modes, f"id: a, skip: not today, {PASSES}", f"id: b, {PASSES}")
+    run = project_in_all_modes.run("evals", "-rs")
+    assert run.outcomes == {"passed": 1, "skipped": 1}
+    assert list(run.by_id) == ["b"]
+    assert "SKIPPED [1] evals/a.yaml: not today" in run.text
+
+
+def test_a_file_with_skip_runs_none_of_its_cases(project: Any) -> None:
+    write(project, f"id: a, {PASSES}", f"id: b, {PASSES}", header="skip: the shop is closed")
+    run = project.run("evals")
+    assert (run.outcomes, run.results) == ({"skipped": 2}, [])
+
+
+def test_xfail_expects_a_low_score(project: Any) -> None:
+    write(project, f"id: a, xfail: known gap, {FAILS}", f"id: b, xfail: known gap, {PASSES}")
+    assert project.run("evals").outcomes == {"xfailed": 1, "xpassed": 1}
+
+
+def test_xfail_does_not_hide_an_error(project: Any) -> None:
+    write(project, "id: a, xfail: known gap, expected_outcome: x, input: hi, evaluators: [{name: h, type: nope}]")
+    run = project.run("evals")
+    assert (run.outcomes, run.exit_code) == ({"errors": 1}, 1)
+
+
+def test_marks_of_file_and_case_select(project: Any) -> None:
+    project.write("pytest.ini", "[pytest]\nmarkers =\n  slow: takes long\n  shop: about the shop\n")
+    write(project, f"id: a, marks: [slow], {PASSES}", f"id: b, {PASSES}", header="marks: shop")
+    assert list(project.run("evals", "-m", "slow").by_id) == ["a"]
+    assert list(project.run("evals", "-m", "shop and not slow").by_id) == ["b"]
+
+
+def test_an_unknown_mark_is_told_at_the_line_of_its_case(project: Any) -> None:
+    write(project, f"id: a, {PASSES}", f"id: b, marks: slwo, {PASSES}")
+    assert "a.yaml:3: PytestUnknownMarkWarning: Unknown pytest.mark.slwo" in project.run("evals").text
+
+
+def test_fixtures_are_set_up_and_their_failure_is_an_error(project: Any) -> None:
+    project.write(
+        "conftest.py",
+        """
+        import pathlib, pytest
+
+        @pytest.fixture
+        def database():
+            pathlib.Path("up").touch()
+
+        @pytest.fixture
+        def broken():
+            raise RuntimeError("no database")
+        """,
+    )
+    write(project, f"id: a, fixtures: [database], {PASSES}", f"id: b, fixtures: broken, {PASSES}")
+    run = project.run("evals")
+    assert (run.outcomes, list(run.by_id)) == ({"passed": 1, "errors": 1}, ["a"])
+    assert (project.path / "up").exists()
+    assert "RuntimeError: no database" in run.text
+
+
+def test_tags_are_words_for_k(project: Any) -> None:
+    write(project, f"id: a, tags: [refunds], {PASSES}", f"id: b, {PASSES}")
+    assert list(project.run("evals", "-k", "refunds").by_id) == ["a"]
+
+
+def test_wrong_types_are_errors_of_the_case(project: Any) -> None:
+    write(project, f"id: a, skip: 0, marks: 3, {PASSES}", f"id: b, {PASSES}")
+    run = project.run("evals")
+    assert run.statuses == {"a": "error", "b": "pass"}
+    assert run.by_id["a"]["error"] == (
+        "evals/a.yaml:2: evalcases[0].marks: expected a name or a list of names, got the number 3\n"
+        "evals/a.yaml:2: evalcases[0].skip: expected a reason (a text), or true, got the number 0"
+    )
+
+
+def test_an_eval_id_that_no_case_has_is_told(project: Any) -> None:
+    write(project, f"id: greeting, {PASSES}")
+    run = project.run("evals", "--agentv-eval-id=greetings")
+    assert run.exit_code == 5
+    assert "--agentv-eval-id=greetings: no collected case has this id (did you mean 'greeting'?)" in run.text
