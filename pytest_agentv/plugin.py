@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.session.options import add_options
+from pytest_agentv.session.options import add_options, attach_optional_values
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
+
+
+def pytest_load_initial_conftests(args: list[str]) -> None:
+    attach_optional_values(args)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

@@ -3,12 +3,26 @@
 import json
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# `pytester` forgets what a run in this process imported; pydantic cannot be imported twice, and its models are slow to
+# build again for each run.
+import filelock  # noqa: F401
 import pytest
+
+import pytest_agentv.loading.evaluators
+import pytest_agentv.loading.target_resolution
+import pytest_agentv.loading.target_validation
+import pytest_agentv.providers.cli
+import pytest_agentv.providers.mock
+import pytest_agentv.providers.python
+import pytest_agentv.session.collection
+import pytest_agentv.session.controller
+import pytest_agentv.session.files  # noqa: F401
 
 MOCK_TARGETS = """
 targets:
@@ -16,6 +30,9 @@ targets:
     provider: mock
     response: hello world
 """
+
+OTHER_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
+"""Plugins of this checkout's environment; hypothesis imports itself at the end of each run, which takes a second."""
 
 
 @dataclass
@@ -29,6 +46,19 @@ class Run:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+    @property
+    def internals(self) -> list[str]:
+        """Lines of tracebacks through this package: users must never see one."""
+        return [line for line in self.lines if "pytest_agentv/" in line or "INTERNALERROR" in line]
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """The counts of pytest's last line, such as `{"passed": 1, "errors": 2}`; empty when nothing ran."""
+        try:
+            return pytest.RunResult.parse_summary_nouns(self.lines)
+        except ValueError:
+            return {}
 
     @property
     def by_id(self) -> dict[str, dict[str, Any]]:
@@ -65,8 +95,10 @@ class Project:
         out = self.path / f"out-{self._runs}.jsonl"
         run = self._pytester.runpytest_subprocess if subprocess else self._pytester.runpytest_inprocess
         chosen = self.mode if mode is None else mode
-        finished = run(*chosen, f"--agentv-out={out}", *args)
-        results = [json.loads(line) for line in out.read_text("utf-8").splitlines()] if out.exists() else []
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # this checkout's own run makes them errors; a user's does not
+            finished = run(*OTHER_PLUGINS, *chosen, f"--agentv-out={out}", *args)
+        results = [json.loads(line) for line in out.read_text("utf-8").split("\n") if line] if out.exists() else []
         return Run(int(finished.ret), [*finished.outlines, *finished.errlines], results)
 
 

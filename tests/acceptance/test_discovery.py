@@ -1,0 +1,247 @@
+"""Which files are eval files: by name, by place and shape, or named on the command line; all others are let be."""
+
+import json
+
+import pytest
+
+LINE = json.dumps({"id": "line", "expected_outcome": "x", "input": "Say it", "evaluators": []})
+RESULT_LINE = json.dumps({"timestamp": "2026-01-01", "eval_id": "a", "score": 1, "candidate_answer": "x"})
+OPENAPI = "openapi: 3.1.0\npaths: {}\n"
+COMPOSE = "services:\n  web: {image: nginx}\n"
+TAVERN = "test_name: login\nstages:\n  - name: first\n    request: {url: x}\n"
+
+
+@pytest.fixture
+def project(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello world}]\n")
+    return project
+
+
+@pytest.fixture
+def case_list(suite):
+    """The text of a file that has the shape of an eval file."""
+    return suite(a="hello")
+
+
+def collected(run):
+    return sorted({line.partition("::")[0] for line in run.lines if "::" in line})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "qa.eval.yaml",
+        "qa.eval.yml",
+        "deep/er/qa.eval.yaml",
+        "test_qa.eval.yaml",
+        ".hidden/qa.eval.yaml",
+        "evals/qa.yaml",
+        "evals/qa.yml",
+        "evals/deep/er/qa.yaml",
+        "deep/evals/qa.yaml",
+        "src/evals/my-dataset.yaml",
+    ],
+)
+def test_eval_files_are_found_by_their_name_or_below_a_folder_named_evals(project, case_list, name):
+    project.write("pytest.ini", "[pytest]\nnorecursedirs =\n")
+    project.write(name, case_list)
+    assert collected(project.run("--collect-only", "-q")) == [name]
+
+
+@pytest.mark.parametrize("name", ["qa.eval.jsonl", "evals/qa.jsonl", "deep/evals/deep/qa.jsonl"])
+def test_datasets_of_one_case_a_line_are_found_in_the_same_places(project, name):
+    project.write(name, f"{LINE}\n")
+    assert collected(project.run("--collect-only", "-q")) == [name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "qa.yaml",
+        "other/qa.yaml",
+        "my_evals/qa.yaml",
+        "qa.evals.yaml",
+        "evals/targets.yaml",
+        "evals/targets.yml",
+        "evals/config.yaml",
+        "evals/.agentv.yaml",
+        "evals/.agentv/qa.yaml",
+        "evals/.hidden/deep/qa.yaml",
+        ".agentv/evals/qa.yaml",
+        "evals/login.tavern.yaml",
+        "evals/test_login.yaml",
+        "evals/docker-compose.yaml",
+        "evals/docker-compose.override.yml",
+        "evals/compose.yaml",
+        "evals/compose.dev.yml",
+        "evals/qa.yaml.bak",
+        "evals/qa.json",
+        "evals/qa.txt",
+    ],
+)
+def test_files_of_others_are_let_be_even_when_they_look_like_eval_files(project, case_list, name):
+    project.write("pytest.ini", "[pytest]\nnorecursedirs =\n")
+    project.write(name, case_list)
+    run = project.run("--collect-only", "-q")
+    assert run.exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert collected(run) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OPENAPI,
+        COMPOSE,
+        TAVERN,
+        "",
+        "- just\n- a list\n",
+        "broken: [\n",
+        "evalcases: none\n",
+        "tests:\n  - command: make\n",
+        "# evalcases:\n#   - id: a\n",
+        "suite:\n  evalcases:\n    - id: a\n",
+        "\x00\x01binary",
+    ],
+)
+def test_foreign_yaml_below_evals_is_let_be_without_a_word(project, case_list, text):
+    project.write("evals/qa.yaml", case_list)
+    project.write("evals/foreign.yaml", text)
+    run = project.run("--collect-only", "-q")
+    assert collected(run) == ["evals/qa.yaml"]
+    assert (run.exit_code, "foreign" in run.text) == (0, False)
+
+
+@pytest.mark.parametrize("text", [RESULT_LINE, "", '"text"', "[1]", '{"id": 1}', '{"input": "x"}', "no JSON {"])
+def test_jsonl_files_of_results_and_of_others_are_no_eval_files(project, case_list, text):
+    project.write("evals/qa.yaml", case_list)
+    project.write("evals/results.jsonl", f"{text}\n")
+    run = project.run("--collect-only", "-q")
+    assert collected(run) == ["evals/qa.yaml"]
+    assert (run.exit_code, "results" in run.text) == (0, False)
+
+
+def test_the_results_a_run_wrote_below_evals_are_not_run_as_evals(project, case_list):
+    project.write("evals/qa.yaml", case_list)
+    project.run("--agentv-out=evals/results.jsonl")
+    assert (project.path / "evals/results.jsonl").exists()
+    assert collected(project.run("--collect-only", "-q")) == ["evals/qa.yaml"]
+
+
+@pytest.mark.parametrize("name", ["qa.yaml", "evals/test_login.yaml", ".hidden/qa.yaml", "evals/config.yaml"])
+def test_a_file_named_on_the_command_line_is_an_eval_file_by_its_shape(project, case_list, name):
+    project.write(name, case_list)
+    assert project.run(name).statuses == {"a": "pass"}
+    assert project.run(f"{name}::a").statuses == {"a": "pass"}
+
+
+@pytest.mark.parametrize("text", [OPENAPI, "broken: [\n", ""])
+def test_a_named_file_that_is_no_eval_file_is_pytests_own_usage_error(project, text):
+    project.write("other.yaml", text)
+    run = project.run("other.yaml")
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: not found: " in run.text
+    assert "(no match in any of [<Dir" in run.text
+
+
+BROKEN_FILES = {
+    'evalcases:\n  - id: a\n    input: "never closed\n': (
+        "bad.eval.yaml:4: invalid YAML: while scanning a quoted scalar, found unexpected end of stream"
+    ),
+    "description: x\ncase: []\n": (
+        "bad.eval.yaml:1: no eval cases: expected a list under the key 'evalcases' "
+        "(instead of 'case', did you mean 'cases'?)"
+    ),
+    OPENAPI: "bad.eval.yaml:1: no eval cases: expected a list under the key 'evalcases'",
+    "evalcases: none\n": "bad.eval.yaml:1: evalcases: expected a list of eval cases, got the text 'none'",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN_FILES.items())
+def test_a_broken_file_with_an_eval_name_is_one_collection_error_with_its_line(project, case_list, text, message):
+    project.write("qa.eval.yaml", case_list)
+    project.write("bad.eval.yaml", text)
+    run = project.run()
+    assert message in run.lines
+    assert "ERROR bad.eval.yaml" in run.lines
+    assert (run.exit_code, run.outcomes) == (pytest.ExitCode.INTERRUPTED, {"errors": 1})
+    assert run.results == []
+    assert "Traceback" not in run.text
+    assert "pytest_agentv" not in run.text
+
+
+def test_workers_report_a_broken_file_once_and_run_the_others(project, case_list):
+    project.write("qa.eval.yaml", case_list)
+    project.write("bad.eval.yaml", OPENAPI)
+    run = project.run("-n", "2")
+    assert run.lines.count("bad.eval.yaml:1: no eval cases: expected a list under the key 'evalcases'") == 1
+    assert (run.exit_code, run.outcomes) == (pytest.ExitCode.TESTS_FAILED, {"passed": 1, "errors": 1})
+
+
+def test_a_broken_file_does_not_keep_others_from_running_when_the_user_says_so(project, case_list):
+    project.write("qa.eval.yaml", case_list)
+    project.write("bad.eval.yaml", OPENAPI)
+    run = project.run("--continue-on-collection-errors")
+    assert run.outcomes == {"passed": 1, "errors": 1}
+    assert run.statuses == {"a": "pass"}
+
+
+def test_the_ini_file_says_which_names_are_those_of_eval_files(project, case_list):
+    project.write("pytest.ini", "[pytest]\nagentv_files = *.cases.yaml suites/*/qa.yml\n")
+    names = ["x.cases.yaml", "suites/one/qa.yml", "suites/qa.yml", "evals/by_shape.yaml", "not.eval.yaml"]
+    for name in names:
+        project.write(name, case_list)
+    assert collected(project.run("--collect-only", "-q")) == [
+        "evals/by_shape.yaml",
+        "suites/one/qa.yml",
+        "x.cases.yaml",
+    ]
+    project.write("x.cases.yaml", "nothing: here\n")
+    assert "x.cases.yaml:1: no eval cases" in project.run().text
+
+
+def test_a_sidecar_belongs_to_its_dataset_and_is_no_eval_file(project):
+    for folder in ("", "evals/"):
+        project.write(f"{folder}data.eval.jsonl", f"{LINE}\n")
+        project.write(f"{folder}data.eval.yaml", "dataset: named-here\nexpected_outcome: x\n")
+    run = project.run()
+    assert collected(project.run("--collect-only", "-q")) == ["data.eval.jsonl", "evals/data.eval.jsonl"]
+    assert [result["dataset"] for result in run.results] == ["named-here", "named-here"]
+
+
+def test_a_yaml_file_with_cases_beside_a_dataset_of_its_name_is_an_eval_file(project, case_list):
+    project.write("data.eval.jsonl", f"{LINE}\n")
+    project.write("data.eval.yaml", case_list)
+    assert collected(project.run("--collect-only", "-q")) == ["data.eval.jsonl", "data.eval.yaml"]
+
+
+def test_a_case_list_is_seen_within_the_first_64_kilobytes(project, case_list):
+    project.write("evals/near.yaml", "# filler\n" * 7_000 + case_list)
+    project.write("evals/far.yaml", "# filler\n" * 8_000 + case_list)
+    assert collected(project.run("--collect-only", "-q")) == ["evals/near.yaml"]
+
+
+def test_a_folder_named_evals_above_the_root_says_nothing(project, case_list, monkeypatch):
+    project.write("evals/project/pytest.ini", "[pytest]\n")
+    project.write("evals/project/qa.yaml", case_list)
+    monkeypatch.chdir(project.path / "evals/project")
+    assert collected(project.run("--collect-only", "-q")) == []
+
+
+def test_a_link_to_an_eval_file_is_an_eval_file(project, case_list):
+    project.write("elsewhere/suite.txt", case_list)
+    (project.path / "evals").mkdir()
+    (project.path / "evals/qa.yaml").symlink_to(project.path / "elsewhere/suite.txt")
+    assert project.run("evals").statuses == {"a": "pass"}
+
+
+def test_folders_that_end_like_eval_files_are_folders(project, case_list):
+    project.write("folder.eval.yaml/inner.eval.yaml", case_list)
+    assert collected(project.run("--collect-only", "-q")) == ["folder.eval.yaml/inner.eval.yaml"]
+
+
+@pytest.mark.scenario("Globbed eval inputs")
+@pytest.mark.scenario("Path expansion and validation")
+def test_a_path_without_any_eval_file_is_an_error(project, case_list):
+    project.write("evals/qa.yaml", case_list)
+    assert project.run("evals/*.yml").exit_code == pytest.ExitCode.USAGE_ERROR
+    assert project.run("nowhere").exit_code == pytest.ExitCode.USAGE_ERROR

@@ -1,0 +1,118 @@
+"""What a run loads: nearly nothing without eval files, no network and no model library to list cases."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"pydantic", "yaml", "litellm", "asyncio", "filelock", "dotenv", "wcmatch"}
+LIST_MODULES = """
+import sys
+
+def pytest_unconfigure(config):
+    with open(config.rootpath / "modules.txt", "a") as file:  # workers and their controller, one after the other
+        print(*sys.modules, sep="\\n", file=file)
+"""
+REFUSE_SOCKETS = """
+import socket
+
+class Refused(socket.socket):
+    def __init__(self, *args, **kwargs):
+        raise AssertionError("a socket was opened")
+
+socket.socket = Refused
+"""
+
+
+@pytest.fixture
+def project(project):
+    project.write("conftest.py", LIST_MODULES)
+    project.write("test_python.py", "def test_one(): ...\n")
+    return project
+
+
+@pytest.fixture
+def loaded(project):
+    """Run pytest in a process of its own (and its workers) and return the names of the modules that were loaded."""
+
+    def run(*arguments):
+        (project.path / "modules.txt").unlink(missing_ok=True)
+        command = [sys.executable, "-m", "pytest", "-p", "no:rerunfailures", *arguments]
+        finished = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        return set((project.path / "modules.txt").read_text().split())
+
+    return run
+
+
+def heavy(modules):
+    return sorted({module.partition(".")[0] for module in modules} & HEAVY)
+
+
+def test_a_run_without_eval_files_loads_next_to_nothing_of_ours(loaded):
+    without, with_plugin = loaded("-p", "no:agentv"), loaded()
+    added = with_plugin - without
+    assert "pytest_agentv.plugin" in added
+    assert len(added) <= 15
+    assert heavy(added) == []
+    assert {module for module in added if not module.startswith("pytest_agentv")} == set()
+
+
+@pytest.mark.parametrize("name", ["other.yaml", "targets.yaml", "evals/targets.yaml", "evals/other.yml", "data.jsonl"])
+def test_a_file_of_others_loads_neither_yaml_nor_pydantic_nor_the_engine(project, loaded, name):
+    project.write(name, "targets:\n  - name: default\n    provider: mock\n")
+    modules = loaded()
+    assert heavy(modules - loaded("-p", "no:agentv")) == []
+    assert "pytest_agentv.engine" not in modules
+
+
+def test_workers_and_their_controller_load_no_engine_without_eval_files(loaded):
+    modules = loaded("-n", "1")
+    assert heavy(modules - loaded("-p", "no:agentv", "-n", "1")) == []
+    assert "pytest_agentv.engine" not in modules
+
+
+@pytest.mark.scenario("Lazy .env loading")
+def test_listing_cases_loads_no_model_library_reads_no_env_file_and_opens_no_socket(project, suite, loaded):
+    project.write("conftest.py", LIST_MODULES + REFUSE_SOCKETS)
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [broken\n")
+    project.write(".env", "not = valid = at all\n'\n")
+    modules = loaded("--collect-only")
+    assert "pytest_agentv.engine.case" in modules
+    assert not {"litellm", "dotenv", "openai", "httpx"} & modules
+
+
+def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(project, suite, loaded):
+    project.write("conftest.py", LIST_MODULES)
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    assert not {"litellm", "dotenv", "openai", "httpx", "aiohttp"} & loaded()
+
+
+@pytest.mark.parametrize("module", ["pytest_agentv", "pytest_agentv.models.results", "pytest_agentv.errors"])
+def test_the_package_and_its_ground_floor_load_nothing_heavy(module):
+    script = f"import sys, {module}; print(*sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    modules = set(finished.stdout.split())
+    assert heavy(modules) == []
+    assert "pytest" not in modules
+
+
+def test_the_top_of_the_package_is_tiny():
+    script = "import sys; before = set(sys.modules); import pytest_agentv; print(*(set(sys.modules) - before))"
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert len(finished.stdout.split()) <= 3
+
+
+def test_evals_run_where_xdist_is_not_installed(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello", b="nothing"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("without_xdist.py", "import sys\nsys.modules['xdist'] = None\n")
+    command = [sys.executable, "-m", "pytest", "-p", "without_xdist", "-p", "pytest_agentv.plugin", "-rA"]
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PATH": "/usr/bin:/bin"}
+    finished = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=False)
+    assert "PASSED qa.eval.yaml::a" in finished.stdout
+    assert "FAILED qa.eval.yaml::b - Score 0.000" in finished.stdout
+    assert "2 passed, 1 failed" in finished.stdout or "1 failed, 2 passed" in finished.stdout
+    assert finished.stderr == ""

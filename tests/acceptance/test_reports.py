@@ -1,0 +1,271 @@
+"""What pytest reports of eval cases: texts of failures, durations, JUnit files, properties."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+TARGETS = """
+targets:
+  - name: default
+    provider: cli
+    command_template: echo hello world
+  - name: slow
+    provider: cli
+    command_template: sleep 0.9; echo hello world
+  - name: exits
+    provider: cli
+    command_template: echo out of order >&2; exit 3
+"""
+CASE = """
+evalcases:
+  - id: good
+    expected_outcome: x
+    input: Say it
+    evaluators: [{name: words, type: heuristic, hits: [hello]}]
+  - id: bad
+    expected_outcome: x
+    input: Say it
+    evaluators: [{name: words, type: heuristic, hits: [hello, nothing]}]
+  - id: broken
+    expected_outcome: x
+    input: Say it
+    execution: {target: exits}
+    evaluators: [{name: words, type: heuristic, hits: [hello]}]
+"""
+
+
+@pytest.fixture
+def project(project):
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/qa.eval.yaml", CASE)
+    return project
+
+
+def block(run, heading):
+    """Return the text below a heading of a failure."""
+    start = next(index for index, line in enumerate(run.lines) if re.fullmatch(rf"_+ {re.escape(heading)} _+", line))
+    end = next(index for index in range(start + 1, len(run.lines)) if re.match(r"_{3,} |={3,} ", run.lines[index]))
+    return "\n".join(line for line in run.lines[start + 1 : end] if not line.startswith("[gw"))
+
+
+FAILURE = """\
+Score 0.500 is below the threshold 1.000 (the default)
+
+Evaluator  Type       Score  Weight  Verdict
+words      heuristic  0.500       1  fail
+
+Hits (1):
+  - hello
+
+Reasoning:
+  words: 1/2 expected keywords found; missing: nothing
+
+Answer (11 characters):
+  hello world
+
+Target: default, 1 attempt, # ms
+Case:   evals/qa.eval.yaml:6
+Rerun:  pytest evals/qa.eval.yaml::bad"""
+ERROR = """\
+The target gave no answer (process)
+
+out of order (exit code 3)
+
+Target: exits, 1 attempt
+Case:   evals/qa.eval.yaml:10
+Rerun:  pytest evals/qa.eval.yaml::broken"""
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_failures_and_errors_are_told_in_full_and_without_a_traceback(project, mode, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    run = project.run(mode=mode)
+    assert re.sub(r"attempt, [\d.]+ m?s", "attempt, # ms", block(run, "bad")) == FAILURE
+    assert block(run, "ERROR at setup of broken") == ERROR
+    assert sorted(line for line in run.lines if line.startswith(("FAILED ", "ERROR "))) == [
+        "ERROR evals/qa.eval.yaml::broken - out of order (exit code 3)",
+        "FAILED evals/qa.eval.yaml::bad - Score 0.500 is below the threshold 1.000 (the default)",
+    ]
+    assert "Traceback" not in run.text
+    assert "pytest_agentv/" not in run.text
+
+
+@pytest.mark.parametrize("style", ["long", "short", "line", "native", "no", "auto"])
+def test_every_style_of_traceback_shows_the_message_and_none_of_our_frames(project, style):
+    run = project.run(f"--tb={style}")
+    assert run.outcomes == {"passed": 1, "failed": 1, "errors": 1}
+    assert "FAILED evals/qa.eval.yaml::bad - Score 0.500" in run.text
+    assert "pytest_agentv/" not in run.text
+    if style == "line":
+        assert "evals/qa.eval.yaml:6: Score 0.500 is below the threshold 1.000 (the default)" in run.text
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_texts_of_failures_fit_into_three_kilobytes_whatever_the_case_holds(project, mode):
+    words = [f"ünfindable 日本 {number} " + "x" * 500 for number in range(200)]
+    evaluators = [{"name": f"words {number}", "type": "heuristic", "hits": words} for number in range(50)]
+    case = {"id": "i" * 300, "expected_outcome": "x", "input": "x" * 10_000, "evaluators": evaluators}
+    project.write("evals/qa.eval.yaml", "evalcases:\n  - " + json.dumps(case))
+    project.write("targets.yaml", TARGETS.replace("echo hello world", "yes 日本 | head -c 300000"))
+    project.write(
+        "conftest.py",
+        """
+        import json
+
+        def pytest_runtest_logreport(report):
+            if report.failed:
+                print("size:", len(json.dumps(report.longreprtext)))
+        """,
+    )
+    run = project.run("-s", mode=mode)
+    assert run.outcomes == {"failed": 1}
+    (size,) = (int(line.rpartition("size: ")[2]) for line in run.lines if "size: " in line)
+    assert 1_000 < size <= 3_072  # under xdist pytest adds a line that names the worker
+
+
+def test_the_location_of_a_case_is_its_line_in_the_eval_file(project):
+    project.write(
+        "conftest.py",
+        """
+        def pytest_runtest_logreport(report):
+            print("location:", *report.location)
+            if report.failed:
+                print("crash:", report.longrepr.reprcrash.path, report.longrepr.reprcrash.lineno)
+        """,
+    )
+    run = project.run("-s", "-q")
+    places = [line.lstrip(".FE") for line in run.lines if "location: " in line or "crash: " in line]
+    assert list(dict.fromkeys(places)) == [
+        "location: evals/qa.eval.yaml 1 good",
+        "location: evals/qa.eval.yaml 5 bad",
+        "crash: evals/qa.eval.yaml 6",
+        "location: evals/qa.eval.yaml 9 broken",
+        "crash: evals/qa.eval.yaml 10",
+    ]
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_durations_are_those_of_the_cases(project, mode):
+    project.write("evals/qa.eval.yaml", CASE.replace("id: good", "id: good\n    execution: {target: slow}"))
+    run = project.run("--durations=0", "-vv", mode=mode)
+    shown = {
+        tuple(line.split()[1:]): float(line.split("s")[0])
+        for line in run.lines
+        if re.match(r"\d+\.\d\ds (setup|call|teardown) ", line)
+    }
+    assert shown["call", "evals/qa.eval.yaml::good"] == pytest.approx(run.by_id["good"]["duration_ms"] / 1000, abs=0.3)
+    assert shown["call", "evals/qa.eval.yaml::good"] >= 0.9
+    assert shown["setup", "evals/qa.eval.yaml::good"] < 0.8
+    assert shown["call", "evals/qa.eval.yaml::bad"] < 0.8
+
+
+def test_durations_of_cases_that_ran_at_the_same_time_are_their_own(project, suite):
+    project.write("evals/qa.eval.yaml", suite(**{f"case-{number}": "hello" for number in range(4)}))
+    project.write("conftest.py", "def pytest_runtest_logreport(report): print('took:', report.when, report.duration)")
+    run = project.run("-s", "--agentv-target=slow", "--agentv-workers=4")
+    took = [float(line.split()[-1]) for line in run.lines if "took: call" in line]
+    assert len(took) == 4
+    assert all(0.9 <= seconds < 3 for seconds in took)
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_the_junit_file_tells_failures_from_errors_and_holds_the_figures(project, mode):
+    project.run("--junitxml=junit.xml", "-o", "junit_family=xunit1", mode=mode)
+    (suite,) = ElementTree.parse(project.path / "junit.xml").getroot()
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "3",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "0",
+    }
+    cases = {case.get("name"): case for case in suite}
+    assert [child.tag for child in cases["good"]] == ["properties"]
+    assert [child.tag for child in cases["bad"]] == ["properties", "failure"]
+    assert [child.tag for child in cases["broken"]] == ["properties", "error"]
+    assert (cases["bad"].get("classname"), cases["bad"].get("file"), cases["bad"].get("line")) == (
+        "evals.qa.eval.yaml",
+        "evals/qa.eval.yaml",
+        "5",
+    )
+    assert cases["bad"][1].get("message") == "Score 0.500 is below the threshold 1.000 (the default)"
+    assert cases["broken"][1].get("message") == 'failed on setup with "out of order (exit code 3)"'
+    assert "Rerun:  pytest evals/qa.eval.yaml::bad" in cases["bad"][1].text
+    properties = {entry.get("name"): entry.get("value") for entry in cases["bad"][0]}
+    assert properties == {
+        "agentv_status": "fail",
+        "agentv_score": "0.5",
+        "agentv_threshold": "1.0",
+        "agentv_target": "default",
+        "agentv_attempts": "1",
+    }
+
+
+def test_a_collection_error_is_an_error_in_the_junit_file(project):
+    project.write("evals/bad.eval.yaml", "nothing: here\n")
+    project.run("--junitxml=junit.xml")
+    text = (project.path / "junit.xml").read_text()
+    assert "evals/bad.eval.yaml:1: no eval cases" in text
+
+
+def test_properties_of_reports_are_plain_scalars(project):
+    project.write(
+        "conftest.py",
+        """
+        def pytest_runtest_logreport(report):
+            if report.when == "call":
+                print("properties:", [(name, type(value).__name__) for name, value in report.user_properties])
+        """,
+    )
+    run = project.run("-s", "-q")
+    shown = [line.partition("properties: ")[2] for line in run.lines if "properties: " in line]
+    assert (
+        shown
+        == [
+            "[('agentv_status', 'str'), ('agentv_score', 'float'), ('agentv_threshold', 'float'), "
+            "('agentv_target', 'str'), ('agentv_attempts', 'int')]"
+        ]
+        * 2
+    )
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_rerun_asks_the_target_again_and_the_summary_counts_the_case_once(project, mode, suite):
+    project.write(
+        "targets.yaml", TARGETS.replace("echo hello world", "echo x >> calls.txt; echo call-$(wc -l < calls.txt)", 1)
+    )
+    project.write("evals/qa.eval.yaml", suite(third="call-3", never="never"))
+    project.write(
+        "conftest.py",
+        """
+        def pytest_runtest_logreport(report):
+            names = [name for name, _ in report.user_properties]
+            assert len(names) == len(set(names)), names
+        """,
+    )
+    run = project.run("--reruns", "2", "--dist=loadfile", mode=mode)
+    assert run.outcomes == {"passed": 1, "failed": 1, "rerun": 4}
+    assert (project.path / "evals/calls.txt").read_text() == "x\n" * 6
+    assert [result["status"] for result in run.results if result["eval_id"] == "third"] == ["fail", "fail", "pass"]
+    assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in run.text
+
+
+def test_warnings_that_a_project_makes_errors_are_told_without_a_traceback(project):
+    project.write("pytest.ini", "[pytest]\nfilterwarnings = error\n")
+    project.write("evals/qa.eval.yaml", CASE.replace("    input: Say it", "    inputs: Say it\n    input: Say it", 1))
+    case = project.run()
+    assert case.outcomes == {"failed": 1, "errors": 2}
+    assert block(case, "ERROR at setup of good") == (
+        "evals/qa.eval.yaml:4: evalcases[0].inputs: unknown key (did you mean 'input'?)"
+    )
+    project.write("evals/qa.eval.yaml", CASE.replace("evalcases:", "descriptoin: x\nevalcases:"))
+    file = project.run()
+    assert file.outcomes == {"errors": 1}
+    assert "pytest_agentv/" not in case.text + file.text
+
+
+def test_a_run_without_colour_or_terminal_plugin_still_ends_well(project):
+    assert project.run("--color=yes").outcomes
+    assert project.run("-p", "no:terminal").exit_code == pytest.ExitCode.TESTS_FAILED
+    assert project.run("-p", "no:logging", "-p", "no:warnings").outcomes == {"passed": 1, "failed": 1, "errors": 1}
