@@ -40,6 +40,10 @@ class Scheduler(Generic[T]):
     def in_flight(self) -> int:
         return sum(self._in_flight.values())
 
+    @property
+    def is_held(self) -> bool:
+        return self._held
+
     def submit(self, start: Callable[[], Coroutine[Any, Any, T]], *, group: str, limit: int) -> "Future[T]":
         """Queue a job; its future gets what the coroutine returns or raises."""
         job = _Job(start, group, limit, Future())

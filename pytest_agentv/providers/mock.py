@@ -7,6 +7,7 @@ from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.targets import MockSettings
+from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.wire import WireError, parse_response
@@ -30,9 +31,8 @@ class MockProvider:
     async def check(self) -> None:
         """Nothing can be missing."""
 
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse:  # noqa: ARG002 - all get the same answer
-        if delay_ms := choose_delay(self._settings):
-            await self._sleep(delay_ms / 1000)
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        await self._delay(request.timeout_seconds)
         settings = self._settings
         data = {
             "text": DEFAULT_RESPONSE if settings.response is None else settings.response,
@@ -46,6 +46,14 @@ class MockProvider:
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+    async def _delay(self, limit: float | None) -> None:
+        seconds = choose_delay(self._settings) / 1000
+        if limit is not None and seconds > limit:
+            await self._sleep(limit)
+            raise ProviderError(f"target '{self._name}' timed out after {format_number(limit)}s", "timeout")
+        if seconds:
+            await self._sleep(seconds)
 
 
 def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms: float = 0) -> MockProvider:

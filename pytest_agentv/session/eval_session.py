@@ -1,6 +1,7 @@
 """The one object that holds a run's state: options, engine, results."""
 
 import sys
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,11 @@ class EvalSession:
         reason = self._pool.stop_reason
         return None if reason is None else shown(reason, self.masker).partition("\n")[0]
 
+    @property
+    def runs_on(self) -> bool:
+        """Whether cases may be begun whose turn has not come: the run is not about to stop."""
+        return self.stop_reason is None and not self._scheduler.is_held
+
     def is_selected(self, suite: SuiteSource, entry: CaseEntry) -> bool:
         """Whether the options let a case run: `--agentv-eval-id`, `--agentv-retry-errors`."""
         if self.options.eval_id and entry.eval_id not in self.options.eval_id:
@@ -119,7 +125,7 @@ class EvalSession:
         carried = self._journal.take(job) if self._journal else None
         if carried is not None:
             known = carried
-            future = self._scheduler.submit(lambda: self._carry_over(known), group=_NO_CALLS, limit=MAX_WORKERS)
+            future = self._scheduler.submit(lambda: self._carry_over(known, member), group=_NO_CALLS, limit=MAX_WORKERS)
             return Begun(future, 1, prepared.problems, log)
         limit = self.limit(job)
         if member is not None:
@@ -147,9 +153,14 @@ class EvalSession:
         """Run a case now, whatever the limit: its turn has come."""
         self._scheduler.urge(begun.future)
 
-    def finish_case(self, begun: Begun) -> EvalResult:
+    def finish_case(self, begun: Begun, while_waiting: Callable[[], None]) -> EvalResult:
         """Wait for a case's result, and show what was odd about its files."""
-        result = wait_for(begun.future, lambda: self.progress.show(self._scheduler.in_flight))
+
+        def wait() -> None:
+            while_waiting()
+            self.progress.show(self._scheduler.in_flight)
+
+        result = wait_for(begun.future, wait)
         self.progress.clear()
         warnings, self._pool.warnings = self._pool.warnings, []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
@@ -180,8 +191,10 @@ class EvalSession:
         result = await run_case(job, self._pool, self._evaluators, member)
         return await self._record(result)
 
-    async def _carry_over(self, carried: Carried) -> EvalResult:
+    async def _carry_over(self, carried: Carried, member: BatchMember | None) -> EvalResult:
         """Take over a result; its line is written again only where it says something new."""
+        if member is not None:
+            member.leave()
         resumed = self.identity.resumed
         if not carried.is_changed and (resumed is None or resumed.path == self.identity.results_path):
             self.progress.count(carried.result)

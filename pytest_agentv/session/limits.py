@@ -33,5 +33,7 @@ def process_share(config: pytest.Config) -> ProcessShare:
 
 
 def max_failures(config: pytest.Config) -> int:
-    """Return the number of failures that ends the run (`-x`, `--maxfail`); 0: none does."""
+    """Return the number of failures that ends the run (`-x`, `--maxfail`, `--stepwise`); 0: none does."""
+    if config.getoption("stepwise", default=False):
+        return 2 if config.getoption("stepwise_skip", default=False) else 1
     return int(config.getoption("maxfail", default=0) or 0)

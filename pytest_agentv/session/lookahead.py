@@ -1,6 +1,6 @@
 """Which items may be begun before their turn."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 from typing import Any
 
@@ -36,13 +36,19 @@ class Lookahead:
         """Learn which item comes after the one that begins now."""
         self._next = next_item
 
-    def after(self, item: pytest.Item, count: int | None) -> Iterator[EvalItem]:
-        """Yield those of the next `count` eval items (None: of all) that see nothing of another item's set-up."""
+    def after(
+        self, item: pytest.Item, known: Container[EvalItem], *, reach: int | None = None, count: int | None = None
+    ) -> Iterator[EvalItem]:
+        """Yield those of the items behind one that see nothing of another item's set-up.
+
+        Among the next `reach` eval items, the first `count` that are not known are looked at; None: all.
+        """
         if self._is_off:
             return
-        nearby = islice(self._following(item), count and count + _FOREIGN_ITEMS)
-        following = (following for following in nearby if isinstance(following, EvalItem))
-        yield from (following for following in islice(following, count) if _may_run_ahead(following))
+        nearby = islice(self._following(item), reach and reach + _FOREIGN_ITEMS)
+        following = islice((following for following in nearby if isinstance(following, EvalItem)), reach)
+        new = islice((following for following in following if following not in known), count)
+        yield from (following for following in new if _may_run_ahead(following))
 
     def _following(self, item: pytest.Item) -> Iterator[pytest.Item]:
         if self._is_worker:
@@ -50,7 +56,7 @@ class Lookahead:
             fallback = iter(() if self._next is None else (self._next,))
             return fallback if queued is None else queued
         start = self._positions.get(item, len(self._items)) + 1
-        return islice(self._items, start, None)
+        return map(self._items.__getitem__, range(start, len(self._items)))
 
 
 def _may_run_ahead(item: EvalItem) -> bool:

@@ -111,7 +111,10 @@ class RunReporter:
             sink.close()
 
     def _read(self) -> tuple[list[EvalResult], list[Problem]]:
-        """Read the run's results, the last one of each item: an item that is rerun has several."""
+        """Read the run's results in the order of files and lines, whatever case ended first.
+
+        Of an item that is rerun it is the last one.
+        """
         latest: dict[str, EvalResult] = {}
         problems: list[Problem] = []
         for entry in self._entries():
@@ -120,7 +123,7 @@ class RunReporter:
                 continue
             result = EvalResult.from_plain(entry)
             latest[result.node_id or result.eval_id] = result
-        return list(latest.values()), problems
+        return sorted(latest.values(), key=lambda result: (result.eval_file or "", result.line or 0)), problems
 
     def _entries(self) -> Iterator[Mapping[str, Any] | Problem]:
         if self._identity.results_path.is_file():

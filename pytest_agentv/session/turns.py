@@ -8,8 +8,10 @@ from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.preparing import PreparedCase
 
 LOG_SECTION = "agentv log"
-_LOOKAHEAD = 2
-"""How many times the limit may be begun ahead: enough to keep every place busy behind a slow case."""
+_AHEAD = 2
+"""How many times the limit may be begun and not yet be done: enough to fill a place the moment it is free."""
+_FARTHEST = 1000
+"""Items that may be begun behind the one on turn: a slow case holds up its own place only, and memory has an end."""
 
 
 class Turns:
@@ -23,18 +25,20 @@ class Turns:
         self._session = session
         self._lookahead = lookahead
         self._begun: dict[EvalItem, Begun] = {}
-        self._taken: set[EvalItem] = set()
+        self._known: set[EvalItem] = set()
+        """Items that were begun, once or more."""
+        self._widest = 1
+        """The highest limit so far: items behind may have targets that take more than that of the item on turn."""
 
     def take(self, item: EvalItem) -> EvalResult:
         """Return the result of an item's case. A rerun of the item is a case of its own."""
         if item not in self._begun:
             self._begin(item)
-        self._taken.add(item)
         begun = self._begun.pop(item)
         self._session.urge(begun)
         self._run_ahead(item, begun.limit)
         try:
-            return self._session.finish_case(begun)
+            return self._session.finish_case(begun, lambda: self._run_ahead(item, begun.limit))
         finally:
             if begun.log.lines:
                 item.add_report_section("setup", LOG_SECTION, begun.log.text)
@@ -42,31 +46,32 @@ class Turns:
     def _begin(self, item: EvalItem) -> None:
         prepared = self._prepare(item)
         job = prepared.job
-        if not isinstance(job, EvalResult) and self._session.pace(job).is_batched and item not in self._taken:
+        if not isinstance(job, EvalResult) and self._session.pace(job).is_batched and item not in self._known:
             self._begin_batch({item: prepared} | self._followers(item, job.identity.target), self._session.limit(job))
         else:
-            self._begun[item] = self._session.begin(prepared)
+            self._note(item, self._session.begin(prepared))
 
     def _run_ahead(self, item: EvalItem, limit: int) -> None:
-        if limit == 1 or self._session.stop_reason is not None:
+        """Begin what follows an item; called when its turn comes, and from time to time while it is waited for."""
+        self._widest = max(self._widest, limit)
+        if limit == 1 or not self._session.runs_on:
             return
-        count = limit if self._session.max_failures else _LOOKAHEAD * limit
-        for following in self._lookahead.after(item, count):
-            if not self._is_known(following):
-                self._begun[following] = self._session.begin(self._prepare(following))
+        reach = self._widest if self._session.max_failures else _FARTHEST
+        room = _AHEAD * self._widest - sum(not begun.future.done() for begun in self._begun.values())
+        for following in self._lookahead.after(item, self._known, reach=reach, count=max(0, room)):
+            self._begin(following)
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
         batch = Batch(len(cases), limit)
         for place, (item, prepared) in enumerate(cases.items()):
-            self._begun[item] = self._session.begin(prepared, BatchMember(batch, place))
+            self._note(item, self._session.begin(prepared, BatchMember(batch, place)))
+            self._session.urge(self._begun[item])  # the others would wait for one that is held back
 
     def _followers(self, item: EvalItem, target: str) -> dict[EvalItem, PreparedCase]:
         """Return the cases that go into one batch with an item's: those of its folder with the same target."""
         folder = item.path.parent
         candidates = (
-            following
-            for following in self._lookahead.after(item, None)
-            if following.path.parent == folder and not self._is_known(following)
+            following for following in self._lookahead.after(item, self._known) if following.path.parent == folder
         )
         prepared = {following: self._prepare(following) for following in candidates}
         return {
@@ -75,8 +80,9 @@ class Turns:
             if not isinstance(case.job, EvalResult) and case.job.identity.target == target
         }
 
-    def _is_known(self, item: EvalItem) -> bool:
-        return item in self._begun or item in self._taken
+    def _note(self, item: EvalItem, begun: Begun) -> None:
+        self._known.add(item)
+        self._begun[item] = begun
 
     def _prepare(self, item: EvalItem) -> PreparedCase:
         return self._session.preparer.prepare(item.suite, item.entry, item.nodeid)

@@ -1,0 +1,181 @@
+"""A dry run: everything but the target and the judge is real."""
+
+import time
+
+import pytest
+
+LOCKED = """
+targets:
+  - name: default
+    provider: cli
+    command_template: touch target-ran; echo ${{ A_KEY_NOBODY_HAS }}
+    healthcheck: {type: command, command_template: touch probe-ran}
+    judge_target: cloud
+  - {name: cloud, provider: azure}
+  - {name: python, provider: python, callable: gone.py:answer}
+"""
+
+SUITE = """
+evalcases:
+  - id: words
+    expected_outcome: o
+    input_messages: [{role: user, content: q}]
+    evaluators: [{name: words, type: heuristic, hits: [nowhere]}]
+  - id: default-judge
+    expected_outcome: o
+    input_messages: [{role: user, content: q}]
+  - id: rubrics
+    expected_outcome: o
+    input_messages: [{role: user, content: q}]
+    rubrics: [is polite, is brief]
+  - id: composite
+    expected_outcome: o
+    input_messages: [{role: user, content: q}]
+    evaluators:
+      - name: both
+        type: composite
+        evaluators: [{name: a, type: llm_judge}, {name: b, type: llm_judge}]
+        aggregator: {type: llm_judge}
+  - id: in-python
+    expected_outcome: o
+    execution: {target: python}
+    input_messages: [{role: user, content: q}]
+    evaluators: [{name: calls, type: tool_trajectory, mode: any_order, minimums: {read: 1}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_credentials(monkeypatch):
+    for name in ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "AZURE_DEPLOYMENT_NAME", "A_KEY_NOBODY_HAS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.scenario("Dry-run mode")
+@pytest.mark.scenario("Mock provider for dry-run")
+def test_a_dry_run_needs_no_credentials_starts_nothing_and_does_not_mind_the_scores(project):
+    project.write("targets.yaml", LOCKED)
+    project.write("a.eval.yaml", SUITE)
+    run = project.run("--agentv-dry-run", "--agentv-threshold=1")
+    assert run.exit_code == 0
+    assert run.outcomes == {"passed": 5}
+    assert not (project.path / "target-ran").exists()
+    assert not (project.path / "probe-ran").exists()
+    assert [result["target"] for result in run.results] == ["default-dry-run"] * 4 + ["python-dry-run"]
+    for result in run.results:
+        assert (result["status"], result["dry_run"], result["attempts"]) == ("pass", True, 1)
+        assert result["candidate_answer"] == '{"answer":"Mock dry-run response"}'
+    assert run.by_id["words"]["score"] == 0
+
+
+def test_the_same_cases_need_the_credentials_without_the_flag(project):
+    project.write("targets.yaml", LOCKED)
+    project.write("a.eval.yaml", SUITE)
+    run = project.run()
+    assert set(run.statuses.values()) == {"error"}
+    assert not any("dry_run" in result for result in run.results)
+    assert not (project.path / "target-ran").exists()
+
+
+def test_the_summary_says_that_the_scores_mean_nothing(project, suite):
+    project.write("targets.yaml", LOCKED)
+    project.write("a.eval.yaml", suite(a="hello"))
+    said = "Dry run: answers and judgements were mocked, so the scores mean nothing."
+    assert said in project.run("--agentv-dry-run").lines
+    assert said not in project.run().lines
+
+
+def test_scripts_of_code_judges_do_run(project):
+    project.write("targets.yaml", LOCKED)
+    project.write(
+        "judge.py",
+        """
+        import json, sys
+        given = json.load(sys.stdin)
+        print(json.dumps({"score": 0.25, "hits": [given["candidate_answer"]]}))
+        """,
+    )
+    project.write(
+        "a.eval.yaml",
+        """
+        evalcases:
+          - id: a
+            expected_outcome: o
+            input_messages: [{role: user, content: q}]
+            evaluators: [{name: judge, type: code_judge, script: judge.py}]
+        """,
+    )
+    (result,) = project.run("--agentv-dry-run").results
+    assert (result["status"], result["score"]) == ("pass", 0.25)
+    assert result["hits"] == ['{"answer":"Mock dry-run response"}']
+
+
+def test_what_is_really_broken_fails_a_dry_run_too(project):
+    project.write("targets.yaml", LOCKED)
+    project.write(
+        "a.eval.yaml",
+        """
+        evalcases:
+          - id: lost-file
+            expected_outcome: o
+            input_messages: [{role: user, content: [{type: file, value: gone.md}]}]
+          - id: misspelt
+            expected_outcome: o
+            input_messages: [{role: user, content: q}]
+            evaluators: [{name: words, type: heuristics, hits: [hello]}]
+          - id: broken-judge
+            expected_outcome: o
+            input_messages: [{role: user, content: q}]
+            evaluators: [{name: judge, type: code_judge, script: [no-such-program]}]
+          - id: unknown-target
+            expected_outcome: o
+            execution: {target: nobody}
+            input_messages: [{role: user, content: q}]
+          - id: fine
+            expected_outcome: o
+            input_messages: [{role: user, content: q}]
+        """,
+    )
+    run = project.run("--agentv-dry-run")
+    assert run.exit_code == 1
+    assert run.outcomes == {"passed": 1, "errors": 4}
+    errors = {eval_id: result.get("error", "") for eval_id, result in run.by_id.items()}
+    assert "file 'gone.md' was not found" in errors["lost-file"]
+    assert "did you mean 'heuristic'?" in errors["misspelt"]
+    assert "no-such-program" in errors["broken-judge"]
+    assert "'nobody'" in errors["unknown-target"]
+    assert all(result["dry_run"] is True for result in run.results)
+
+
+def test_a_missing_targets_file_fails_a_dry_run_too(project, suite):
+    project.write("a.eval.yaml", suite(a="hello"))
+    run = project.run("--agentv-dry-run")
+    assert run.statuses == {"a": "error"}
+    assert "no targets file found" in run.by_id["a"]["error"]
+
+
+def answer_times(project, *flags):
+    """Return how many milliseconds each answer took."""
+    return [result["execution_metrics"]["duration_ms"] for result in project.run("--agentv-dry-run", *flags).results]
+
+
+@pytest.mark.scenario("Dry-run mode")
+def test_mocked_answers_take_as_long_as_the_flags_say(project, suite):
+    project.write("targets.yaml", LOCKED)
+    project.write("a.eval.yaml", suite(a="x", b="x"))
+    assert max(answer_times(project)) < 300
+    assert min(answer_times(project, "--agentv-dry-run-delay=300")) >= 299
+    assert min(answer_times(project, "--agentv-dry-run-delay-min=300", "--agentv-dry-run-delay-max=310")) >= 299
+
+
+def test_a_delay_longer_than_the_time_limit_is_a_timeout_of_the_dry_run(project, suite):
+    project.write("targets.yaml", LOCKED)
+    project.write("a.eval.yaml", suite(a="x"))
+    started = time.monotonic()
+    run = project.run(
+        "--agentv-dry-run", "--agentv-dry-run-delay=20000", "--agentv-timeout=0.1", "--agentv-max-retries=1"
+    )
+    assert time.monotonic() - started < 10
+    assert run.statuses == {"a": "error"}
+    (result,) = run.results
+    assert (result["attempts"], result["dry_run"]) == (2, True)
+    assert result["error"] == "target 'dry-run' timed out after 0.1s"

@@ -1,0 +1,147 @@
+"""The examples of the checkout, run from its root as the README says."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(not (ROOT / "examples").is_dir(), reason="only the checkout has the examples")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Run pytest in the root of the checkout; return its exit code, its output and the results."""
+
+    def run_pytest(*args: str) -> tuple[int, str, list[dict[str, Any]]]:
+        out = tmp_path_factory.mktemp("examples") / "results.jsonl"
+        finished = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--agentv-out={out}", *args],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        results = [json.loads(line) for line in out.read_text("utf-8").splitlines()] if out.exists() else []
+        return finished.returncode, finished.stdout, results
+
+    return run_pytest
+
+
+@pytest.fixture(scope="module")
+def all_examples(run):
+    return run("examples")
+
+
+def written_ids(folder):
+    """Return the ids that stand in the eval files of a folder, read without the plugin."""
+    yaml_ids = [
+        found
+        for path in folder.rglob("*.eval.yaml")
+        for found in re.findall(r"^  - id: (\S+)$", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    lines = [line for path in folder.rglob("*.eval.jsonl") for line in path.read_text("utf-8").splitlines()]
+    return sorted(yaml_ids + [json.loads(line)["id"] for line in lines])
+
+
+@pytest.mark.scenario("Execute example.test.yaml")
+def test_every_case_of_the_examples_passes_and_has_a_result(all_examples):
+    exit_code, output, results = all_examples
+    assert exit_code == 0, output
+    assert sorted(result["eval_id"] for result in results) == written_ids(ROOT / "examples")
+    assert {result["status"] for result in results} == {"pass"}
+    assert len(results) >= 15
+    assert f"{len(results)} passed" in output.splitlines()[-1]
+    assert "warning" not in output
+
+
+@pytest.mark.scenario("Execute example.test.yaml")
+def test_two_workers_get_the_same_results(run, all_examples):
+    def facts(results):
+        return sorted(
+            (result["node_id"], result["score"], result["candidate_answer"], result["hits"]) for result in results
+        )
+
+    exit_code, output, results = run("examples", "-n", "2")
+    assert exit_code == 0, output
+    # Judges that measure time say how much it was.
+    steady = [result for result in results if "ms <= " not in str(result["hits"])]
+    before = [result for result in all_examples[2] if "ms <= " not in str(result["hits"])]
+    assert facts(steady) == facts(before)
+    assert len(results) == len(all_examples[2])
+
+
+@pytest.mark.scenario("Validate file reference resolution")
+def test_a_referenced_guideline_is_found_beside_the_file_and_changes_the_answer(all_examples):
+    by_id = {result["eval_id"]: result for result in all_examples[2]}
+    without, with_guideline = by_id["return-too-late"], by_id["return-with-guideline-in-process"]
+    assert without["candidate_answer"].startswith("No")
+    assert with_guideline["candidate_answer"].startswith("Yes")
+    assert without["lm_provider_request"]["guidelines"] == ""
+    text = (ROOT / "examples/order_desk/guidelines/returns.instructions.md").read_text("utf-8").strip()
+    assert text in with_guideline["lm_provider_request"]["guidelines"]
+    assert by_id["return-with-guideline"]["candidate_answer"] == with_guideline["candidate_answer"]
+
+
+@pytest.mark.scenario("Multi-turn conversation handling")
+def test_a_conversation_keeps_its_turns_and_the_last_answer_is_judged(all_examples):
+    (result,) = [result for result in all_examples[2] if result["eval_id"] == "follow-up"]
+    assert result["conversation_id"] == "ana-and-the-grinder"
+    roles = [message["role"] for message in result["lm_provider_request"]["chat_prompt"]]
+    assert roles == ["system", "user", "assistant", "user"]
+    assert "1003" in result["candidate_answer"]
+    assert result["status"] == "pass"
+
+
+def test_the_commands_of_the_examples_readme_select_what_they_say(run, all_examples):
+    assert "pytest examples -k return -v" in (ROOT / "examples/README.md").read_text("utf-8")
+    exit_code, _, results = run("examples", "-k", "return", "-v")
+    assert exit_code == 0
+    assert {result["eval_id"] for result in results} == {
+        *("return-too-late", "return-with-guideline", "return-with-guideline-in-process", "return-of-mixed-order"),
+        *(result["eval_id"] for result in all_examples[2] if "returns" in result["eval_file"]),
+    }
+    exit_code, _, results = run("examples", "--agentv-eval-id", "best-seller")
+    assert exit_code == 0
+    assert [result["eval_id"] for result in results] == ["best-seller"]
+
+
+def test_all_examples_pass_on_the_python_function_too(run, all_examples):
+    exit_code, output, results = run("examples", "--agentv-target", "in_process")
+    assert exit_code == 0, output
+    assert {result["target"] for result in results} == {"in_process"}
+    assert len(results) == len(all_examples[2])
+
+
+def test_the_failing_examples_end_as_their_expected_outcomes_say(run):
+    text = (ROOT / "examples/failing/failing.yaml").read_text("utf-8")
+    promises = dict(re.findall(r"- id: (\S+)\n    expected_outcome: (FAILED|ERROR)", text))
+    assert len(promises) == text.count("- id: ") >= 9
+    exit_code, output, results = run("examples/failing/failing.yaml")
+    assert exit_code == 1
+    outcomes = {result["eval_id"]: {"fail": "FAILED", "error": "ERROR"}.get(result["status"]) for result in results}
+    assert outcomes == promises
+    for eval_id, promise in promises.items():
+        assert f"\n{promise} examples/failing/failing.yaml::{eval_id} - " in output
+    by_id = {result["eval_id"]: result for result in results}
+    assert by_id["wrong-expectation"]["score"] == 0.5
+    assert by_id["under-its-threshold"]["threshold"] == 0.9
+    assert "searched: examples/failing/attachments/lost.csv" in by_id["missing-attachment"]["error"]
+    assert "did you mean 'heuristic'?" in by_id["misspelt-evaluator"]["error"]
+    assert "KeyError" in by_id["crashing-judge"]["error"] or "TypeError" in by_id["crashing-judge"]["error"]
+    assert by_id["no-answer-in-time"]["attempts"] == 3
+    assert "ORDER_DESK_EXAMPLE_KEY" in by_id["missing-variable"]["error"]
+    assert by_id["missing-variable"]["attempts"] == 0
+    assert by_id["judge-without-result"]["evaluator_results"][0]["raw_output"] == "looks good to me\n"
+
+
+def test_the_failing_examples_are_not_collected_unless_they_are_named(all_examples):
+    assert not any("failing" in result["eval_file"] for result in all_examples[2])

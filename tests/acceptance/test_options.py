@@ -1,0 +1,212 @@
+"""The flags and ini keys of a run."""
+
+import json
+
+import pytest
+
+from pytest_agentv.models.options import RUN_OPTIONS
+
+HELLO = "targets: [{name: default, provider: mock, response: hello}]\n"
+
+INI_TWINS = {"target", "targets", "output-format", "timeout", "max-retries", "threshold", "workers", "cache", "strict"}
+
+
+@pytest.fixture
+def hello(project, suite):
+    project.write("targets.yaml", HELLO)
+    project.write("a.eval.yaml", suite(a="hello", b="hello", c="hello"))
+    return project
+
+
+@pytest.fixture(scope="module")
+def help_text(tmp_path_factory):
+    """The output of `pytest --help` as one line, so that it can be searched whatever its width."""
+    import subprocess  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    command = [sys.executable, "-m", "pytest", "--help"]
+    printed = subprocess.run(command, cwd=tmp_path_factory.mktemp("help"), capture_output=True, text=True, check=True)
+    return " ".join(printed.stdout.split())
+
+
+@pytest.mark.parametrize("option", RUN_OPTIONS, ids=lambda option: option.name)
+def test_the_help_of_pytest_shows_every_flag_with_what_it_does_and_its_ini_key(help_text, option):
+    for name in (option.name, *option.aliases):
+        assert f"--agentv-{name}" in help_text
+    assert " ".join(option.help.split()) in help_text
+    assert (f"agentv_{option.dest} (string):" in help_text) is option.ini
+
+
+@pytest.mark.scenario("Workers flag help text")
+def test_the_help_of_the_number_of_workers_says_its_default_and_what_it_does(help_text):
+    assert "--agentv-workers=N" in help_text
+    assert "else 1: one after another" in help_text
+
+
+def test_options_that_a_project_would_set_once_have_a_twin_in_the_ini_file():
+    assert {option.name for option in RUN_OPTIONS if option.ini} == INI_TWINS
+
+
+@pytest.mark.scenario("Test ID filter")
+@pytest.mark.parametrize("flag", ["--agentv-eval-id", "--agentv-test-id"])
+def test_only_the_case_with_the_id_runs(hello, flag):
+    run = hello.run(flag, "b")
+    assert list(run.by_id) == ["b"]
+    assert run.outcomes == {"passed": 1, "deselected": 2}
+
+
+def test_several_ids_may_be_given_and_everything_else_is_deselected(hello):
+    hello.write("test_plain.py", "def test_plain():\n    pass\n")
+    run = hello.run("--agentv-eval-id=c", "--agentv-test-id=a")
+    assert list(run.by_id) == ["a", "c"]
+    assert run.outcomes == {"passed": 2, "deselected": 2}
+
+
+def test_an_id_is_matched_exactly_and_one_that_no_case_has_leaves_nothing_to_run(hello):
+    run = hello.run("--agentv-eval-id=A")
+    assert run.exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert run.results == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--agentv-output-format=xml"], "unknown output format 'xml': expected one of jsonl, yaml"),
+        (["--agentv-threshold=1.5"], "threshold 1.5 is out of range: expected a number from 0 to 1"),
+        (["--agentv-threshold=high"], "'high' is not a number: expected a number from 0 to 1"),
+        (["--agentv-timeout=-1"], "-1 is out of range: expected 0 or more seconds (0 switches the timeout off)"),
+        (
+            ["--agentv-agent-timeout=1m"],
+            "'1m' is not a number: expected 0 or more seconds (0 switches the timeout off)",
+        ),
+        (["--agentv-max-retries=-2"], "-2 retries make no sense: expected 0 or more"),
+        (["--agentv-max-retries=two"], "'two' is not a number of retries: expected 0 or more"),
+        (["--agentv-dry-run-delay=soon"], "'soon' is not a number: expected 0 or more milliseconds"),
+        (["--agentv-workers=51"], "51 workers are out of range: expected 1 to 50 (the minimum is 1)"),
+    ],
+)
+def test_a_wrong_value_of_a_flag_ends_the_run_before_anything_happens(hello, flags, message):
+    run = hello.run(*flags)
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert any(line.endswith(f": {message}") for line in run.lines)
+    assert run.results == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--agentv-workers=many", "'many' is not a number of workers: expected 1 to 50"),
+        ("--agentv-workers=1.5", "'1.5' is not a number of workers: expected 1 to 50"),
+    ],
+)
+@pytest.mark.scenario("Workers flag validation")
+def test_a_number_of_workers_that_is_none_is_an_error(hello, flag, message):
+    run = hello.run(flag)
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert any(line.endswith(f": {message}") for line in run.lines)
+
+
+@pytest.mark.scenario("Workers flag with invalid range")
+@pytest.mark.scenario("Worker limits and validation")
+@pytest.mark.parametrize("count", ["0", "-3", "51"])
+def test_a_number_of_workers_out_of_range_is_an_error_that_names_the_range(hello, count):
+    run = hello.run(f"--agentv-workers={count}")
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    message = f"{count} workers are out of range: expected 1 to 50 (the minimum is 1)"
+    assert any(line.endswith(f": {message}") for line in run.lines)
+
+
+def ini(project, text):
+    project.write("pytest.ini", f"[pytest]\n{text}\n")
+
+
+def test_the_time_limit_and_the_retries_of_the_ini_file_hold_and_the_command_line_beats_them(project, suite):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello, delay_ms: 300}]\n")
+    project.write("a.eval.yaml", suite(a="hello"))
+    ini(project, "agentv_timeout = 0.05\nagentv_max_retries = 1")
+    (result,) = project.run().results
+    assert (result["error"], result["attempts"]) == ("target 'default' timed out after 0.05s", 2)
+    (result,) = project.run("--agentv-max-retries=0").results
+    assert result["attempts"] == 1
+    for flag in ("--agentv-timeout=5", "--agentv-agent-timeout=5", "--agentv-timeout=0"):
+        assert project.run(flag).statuses == {"a": "pass"}
+
+
+def test_the_output_format_of_the_ini_file_holds_and_the_command_line_beats_it(hello):
+    ini(hello, "agentv_output_format = yaml")
+    hello.run("--agentv-out=r", "--agentv-eval-id=a")
+    assert (hello.path / "r").read_text().startswith("---\n")
+    hello.run("--agentv-out=s", "--agentv-eval-id=a", "--agentv-output-format=jsonl")
+    assert json.loads((hello.path / "s").read_text())["eval_id"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_strict"),
+    [("", False), ("agentv_strict = true", True), ("agentv_strict = no", False), ("agentv_strict =", False)],
+)
+def test_warnings_are_errors_where_the_ini_file_or_the_flag_is_strict(project, suite, text, is_strict):
+    project.write("targets.yaml", HELLO)
+    project.write("a.eval.yaml", suite(a="hello") + "    notes: none\n")
+    ini(project, text)
+    assert project.run().statuses == {"a": "error" if is_strict else "pass"}
+    assert project.run("--agentv-strict").statuses == {"a": "error"}
+
+
+EXPLORER = """
+targets:
+  - name: default
+    provider: mock
+    output_messages:
+      - {role: assistant, content: hello, tool_calls: [{tool: peek}, {tool: read}, {tool: write}, {tool: write}]}
+"""
+
+
+@pytest.mark.scenario("Computed exploration ratio")
+def test_the_tools_that_only_look_around_can_be_named_in_the_ini_file(project, suite):
+    project.write("targets.yaml", EXPLORER)
+    project.write("a.eval.yaml", suite(a="hello"))
+    (by_default,) = project.run().results
+    assert by_default["execution_metrics"]["exploration_ratio"] == 0.25
+    ini(project, "agentv_exploration_tools = peek read look")
+    (named,) = project.run().results
+    assert named["execution_metrics"]["exploration_ratio"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "agentv_output_format = xml",
+            "agentv_output_format: unknown output format 'xml': expected one of jsonl, yaml",
+        ),
+        ("agentv_threshold = 2", "agentv_threshold: threshold 2 is out of range: expected a number from 0 to 1"),
+        ("agentv_strict = maybe", "agentv_strict: 'maybe' is neither true nor false"),
+    ],
+)
+def test_a_wrong_value_in_the_ini_file_is_one_error_of_the_eval_files_that_names_file_and_key(hello, text, message):
+    ini(hello, text)
+    hello.write("test_plain.py", "def test_plain():\n    pass\n")
+    run = hello.run("--continue-on-collection-errors")
+    assert f"{hello.path / 'pytest.ini'}: {message}" in run.text
+    assert run.outcomes == {"passed": 1, "errors": 1}
+    assert "Traceback" not in run.text
+
+
+def test_a_value_that_was_given_on_the_command_line_is_not_looked_up_in_the_ini_file(hello):
+    ini(hello, "agentv_threshold = 2")
+    assert hello.run("--agentv-threshold=0.5").statuses == {"a": "pass", "b": "pass", "c": "pass"}
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "1")], ids=["plain", "a worker"])
+@pytest.mark.parametrize("flag", ["--agentv-dump-prompts", "--agentv-dump-traces"])
+def test_a_flag_without_its_optional_value_does_not_swallow_the_argument_that_follows(hello, suite, flag, mode):
+    hello.write("other.eval.yaml", suite(d="hello"))
+    run = hello.run(flag, "a.eval.yaml", mode=mode)
+    assert sorted(run.by_id) == ["a", "b", "c"]
+    assert len(list((hello.path / ".agentv" / flag.removeprefix("--agentv-dump-")).iterdir())) == 3
+
+
+def test_a_flag_with_an_optional_value_may_stand_in_the_options_of_the_ini_file_too(hello):
+    ini(hello, "addopts = --agentv-dump-prompts")
+    assert hello.run("a.eval.yaml").exit_code == 0
+    assert len(list((hello.path / ".agentv/prompts").iterdir())) == 3

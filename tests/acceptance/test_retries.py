@@ -1,0 +1,245 @@
+"""Attempts: what is repeated, how often, and what a case that could not be run does to the others."""
+
+import re
+
+import pytest
+
+HANGS_ONCE = """
+targets:
+  - name: default
+    provider: cli
+    timeout_seconds: 0.8
+    command_template: "echo {ATTEMPT} >> calls; if [ {ATTEMPT} = 0 ]; then sleep 60; fi; echo hello"
+"""
+
+HANGS = """
+targets:
+  - name: default
+    provider: cli
+    timeout_seconds: 0.2
+    command_template: "echo {EVAL_ID} >> calls; sleep 60"
+  - {name: well, provider: mock, response: hello}
+"""
+
+
+def calls(project):
+    path = project.path / "calls"
+    return path.read_text().split() if path.exists() else []
+
+
+@pytest.mark.scenario("Timeout with retry")
+@pytest.mark.scenario("Timeout and retries")
+def test_a_call_that_times_out_is_made_again_and_the_attempts_are_counted(project, suite):
+    project.write("targets.yaml", HANGS_ONCE)
+    project.write("a.eval.yaml", suite(a="hello"))
+    run = project.run()
+    assert calls(project) == ["0", "1"]
+    assert run.statuses == {"a": "pass"}
+    assert run.by_id["a"]["attempts"] == 2
+    assert run.outcomes == {"passed": 1}
+
+
+@pytest.mark.scenario("Maximum retries exceeded")
+@pytest.mark.scenario("Timeout and retries")
+@pytest.mark.parametrize(("flags", "attempts"), [((), 3), (("--agentv-max-retries=1",), 2)])
+def test_after_the_last_retry_the_case_is_an_error_and_the_next_case_runs(project, suite, flags, attempts):
+    project.write("targets.yaml", HANGS)
+    project.write("a.eval.yaml", suite(a="hello"))
+    project.write("b.eval.yaml", "execution: {target: well}\n" + suite(b="hello"))
+    run = project.run(*flags)
+    assert calls(project) == ["a"] * attempts
+    assert run.statuses == {"a": "error", "b": "pass"}
+    broken = run.by_id["a"]
+    assert broken["attempts"] == attempts
+    assert broken["error"] == "CLI provider timed out after 0.2s"
+    assert broken["error_detail"] == {"stage": "provider", "kind": "timeout"}
+    assert broken["candidate_answer"] == "Error occurred: CLI provider timed out after 0.2s"
+    assert broken["misses"] == ["Error: CLI provider timed out after 0.2s"]
+    assert run.outcomes == {"passed": 1, "errors": 1}
+
+
+def test_no_retries_means_one_call(project, suite):
+    project.write("targets.yaml", HANGS)
+    project.write("a.eval.yaml", suite(a="hello"))
+    assert project.run("--agentv-max-retries=0").by_id["a"]["attempts"] == 1
+    assert calls(project) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo out of tokens >&2; exit 1",
+        "echo 'the request timed out' >&2; exit 124",
+        "kill -9 $$",
+    ],
+)
+def test_other_failures_of_a_command_are_not_repeated(project, suite, command):
+    project.write(
+        "targets.yaml", f'targets: [{{name: default, provider: cli, command_template: "echo x >> calls; {command}"}}]'
+    )
+    project.write("a.eval.yaml", suite(a="hello"))
+    run = project.run()
+    assert calls(project) == ["x"]
+    assert run.by_id["a"]["attempts"] == 1
+    assert run.by_id["a"]["error_detail"] == {"stage": "provider", "kind": "process"}
+
+
+AGENT = """
+import asyncio
+import time
+from pathlib import Path
+
+CALLS = Path(__file__).with_name("calls")
+
+
+def note(word):
+    with CALLS.open("a") as file:
+        file.write(f"{word}\\n")
+    return len(CALLS.read_text().split())
+
+
+async def hangs_once(prompt):
+    if note("async") == 1:
+        await asyncio.sleep(60)
+    return "hello"
+
+
+def gives_up_once(prompt):
+    if note("sync") == 1:
+        raise TimeoutError("upstream took too long")
+    return "hello"
+
+
+def refuses(prompt):
+    note("refused")
+    raise PermissionError("no access")
+
+
+async def answers_late(prompt):
+    await asyncio.sleep(0.4)
+    return "hello"
+"""
+
+
+def python_target(project, function, **keys):
+    project.write("agent.py", AGENT)
+    more = "".join(f", {key}: {value}" for key, value in keys.items())
+    project.write(
+        "targets.yaml", f"targets: [{{name: default, provider: python, callable: agent.py:{function}{more}}}]"
+    )
+
+
+@pytest.mark.scenario("Timeout with retry")
+@pytest.mark.parametrize("function", ["hangs_once", "gives_up_once"])
+def test_timeouts_of_python_functions_are_repeated_too_whatever_their_wording(project, suite, function):
+    python_target(project, function)
+    project.write("a.eval.yaml", suite(a="hello"))
+    run = project.run("--agentv-timeout=0.3")
+    assert run.statuses == {"a": "pass"}
+    assert run.by_id["a"]["attempts"] == 2
+
+
+def test_an_exception_of_a_python_function_is_not_repeated(project, suite):
+    python_target(project, "refuses")
+    project.write("a.eval.yaml", suite(a="hello"))
+    run = project.run()
+    assert calls(project) == ["refused"]
+    assert run.by_id["a"]["attempts"] == 1
+    assert run.by_id["a"]["error"].startswith("target 'default': agent.py:refuses raised PermissionError: no access")
+
+
+def test_the_time_limit_of_the_run_holds_for_every_call_and_0_switches_it_off(project, suite):
+    python_target(project, "answers_late")
+    project.write("a.eval.yaml", suite(a="hello"))
+    limited = project.run("--agentv-timeout=0.05", "--agentv-max-retries=0")
+    assert limited.by_id["a"]["error"] == "target 'default': agent.py:answers_late timed out after 0.05s"
+    assert project.run("--agentv-timeout=0", "--agentv-max-retries=0").statuses == {"a": "pass"}
+
+
+def test_the_time_limit_0_does_not_stop_judges_either(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("judge.py", "print('{\"score\": 1}')\n")
+    project.write(
+        "a.eval.yaml",
+        """
+        evalcases:
+          - id: a
+            expected_outcome: o
+            input_messages: [{role: user, content: q}]
+            evaluators: [{name: j, type: code_judge, script: judge.py}]
+        """,
+    )
+    assert project.run("--agentv-timeout=0").statuses == {"a": "pass"}
+
+
+def test_the_shorter_one_of_two_time_limits_counts(project, suite):
+    python_target(project, "answers_late", timeout_seconds=0.05)
+    project.write("a.eval.yaml", suite(a="hello"))
+    run = project.run("--agentv-timeout=30", "--agentv-max-retries=0")
+    assert run.by_id["a"]["error"] == "target 'default': agent.py:answers_late timed out after 0.05s"
+
+
+@pytest.mark.scenario("Successful test execution")
+def test_a_case_is_asked_with_its_request_and_its_guidelines_and_the_answer_is_kept(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:echo}]\n")
+    project.write("agent.py", "def echo(prompt):\n    return prompt\n")
+    project.write("tone.instructions.md", "Be brief.\n")
+    project.write(
+        "a.eval.yaml",
+        """
+        evalcases:
+          - id: a
+            expected_outcome: o
+            input_messages:
+              - role: user
+                content:
+                  - {type: file, value: tone.instructions.md}
+                  - {type: text, value: What time is it?}
+            evaluators: [{name: words, type: heuristic, hits: [What time is it?, Be brief.]}]
+        """,
+    )
+    (result,) = project.run().results
+    answer = '<file path="tone.instructions.md">\nBe brief.\n</file>\n\nWhat time is it?'
+    assert result["candidate_answer"] == answer
+    assert (result["score"], result["attempts"], result["status"]) == (1, 1, "pass")
+
+
+MIXED = """
+def answer(prompt):
+    if "broken" in prompt:
+        raise RuntimeError("out of order")
+    return prompt
+"""
+
+
+@pytest.mark.scenario("Error isolation in parallel mode")
+@pytest.mark.scenario("Partial batch completion")
+@pytest.mark.scenario("Maximum retries exceeded")
+def test_a_case_that_breaks_leaves_the_others_alone_in_every_mode(project_in_all_modes, suite):
+    project = project_in_all_modes
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write("agent.py", MIXED)
+    project.write("a.eval.yaml", suite(a="one", b="broken", c="three", d="broken", e="five", f="six"))
+    run = project.run()
+    assert run.exit_code == 1
+    assert run.statuses == {"a": "pass", "b": "error", "c": "pass", "d": "error", "e": "pass", "f": "pass"}
+    assert "RuntimeError: out of order" in run.by_id["b"]["error"]
+    assert run.outcomes == {"passed": 4, "errors": 2}
+
+
+@pytest.mark.scenario("Verbose logging")
+@pytest.mark.parametrize("mode", [(), ("-n", "1")], ids=["plain", "a worker"])
+def test_a_verbose_run_shows_the_calls_and_what_the_evaluators_said_of_each_case(project, suite, mode):
+    project.write("targets.yaml", HANGS_ONCE.replace("echo hello", "echo a note >&2; echo hello"))
+    project.write("a.eval.yaml", suite(a="hello"))
+    run = project.run("--agentv-verbose", mode=mode)
+    shown = [line for line in run.lines if line.startswith("a.eval.yaml::a: ")]
+    assert len(shown) == 1
+    assert re.fullmatch(
+        r"a\.eval\.yaml::a: pass; target default, 2 attempts, .+, score 1\.000 \(words 1\.000\)", shown[0]
+    )
+    assert run.text.count("target default: running ") == 2
+    assert "target default: stderr: a note" in run.text
+    quiet = project.run(mode=mode).text
+    assert "2 attempts" not in quiet
+    assert "running" not in quiet

@@ -1,0 +1,215 @@
+"""The table of run options, and how command line, ini file and defaults become the options of a run."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.models.options import (
+    RUN_OPTIONS,
+    RunOptions,
+    parse_bool,
+    parse_milliseconds,
+    parse_output_format,
+    parse_retries,
+    parse_seconds,
+    parse_threshold,
+    parse_workers,
+)
+from pytest_agentv.session.options import run_options
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (parse_output_format, "jsonl", "jsonl"),
+        (parse_output_format, " YAML ", "yaml"),
+        (parse_threshold, "0", 0),
+        (parse_threshold, "1", 1),
+        (parse_threshold, ".75", 0.75),
+        (parse_workers, "1", 1),
+        (parse_workers, "50", 50),
+        (parse_seconds, "0", 0),
+        (parse_seconds, "1.5", 1.5),
+        (parse_milliseconds, "250", 250),
+        (parse_retries, "0", 0),
+        (parse_retries, "7", 7),
+        (parse_bool, "Yes", True),
+        (parse_bool, " on ", True),
+        (parse_bool, "0", False),
+        (parse_bool, "False", False),
+    ],
+)
+def test_what_makes_sense_is_accepted(parse, text, value):
+    assert parse(text) == value
+
+
+@pytest.mark.scenario("Invalid format specification")
+@pytest.mark.scenario("Workers flag with invalid range")
+@pytest.mark.scenario("Workers flag validation")
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (parse_output_format, "csv", "unknown output format 'csv': expected one of jsonl, yaml"),
+        (parse_threshold, "high", "'high' is not a number: expected a number from 0 to 1"),
+        (parse_threshold, "-0.1", "threshold -0.1 is out of range: expected a number from 0 to 1"),
+        (parse_threshold, "1.01", "threshold 1.01 is out of range: expected a number from 0 to 1"),
+        (parse_threshold, "nan", "nan is not a finite number: expected a number from 0 to 1"),
+        (parse_workers, "four", "'four' is not a number of workers: expected 1 to 50"),
+        (parse_workers, "2.5", "'2.5' is not a number of workers: expected 1 to 50"),
+        (parse_workers, "0", "0 workers are out of range: expected 1 to 50 (the minimum is 1)"),
+        (parse_workers, "51", "51 workers are out of range: expected 1 to 50 (the minimum is 1)"),
+        (parse_seconds, "-1", "-1 is out of range: expected 0 or more seconds (0 switches the timeout off)"),
+        (parse_seconds, "1m", "'1m' is not a number: expected 0 or more seconds (0 switches the timeout off)"),
+        (parse_seconds, "inf", "inf is not a finite number: expected 0 or more seconds (0 switches the timeout off)"),
+        (parse_milliseconds, "-5", "-5 is out of range: expected 0 or more milliseconds"),
+        (parse_retries, "-1", "-1 retries make no sense: expected 0 or more"),
+        (parse_retries, "1.5", "'1.5' is not a number of retries: expected 0 or more"),
+        (parse_bool, "perhaps", "'perhaps' is neither true nor false"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_the_message_says_what_does(parse, text, message):
+    with pytest.raises(ValueError) as error:
+        parse(text)
+    assert str(error.value) == message
+
+
+@given(st.text())
+def test_a_text_is_a_value_or_a_value_error_and_nothing_else(text):
+    for parse in (parse_threshold, parse_workers, parse_seconds, parse_retries, parse_bool, parse_output_format):
+        with contextlib.suppress(ValueError):
+            parse(text)
+
+
+def test_the_table_and_the_record_have_the_same_names_and_defaults():
+    options = RunOptions()
+    assert len({option.name for option in RUN_OPTIONS}) == len(RUN_OPTIONS)
+    for option in RUN_OPTIONS:
+        default = getattr(options, option.dest)
+        if option.is_flag:
+            assert default is False
+        elif option.name not in ("eval-id", "threshold"):
+            assert default == option.default
+    assert options.threshold is None
+
+
+def test_help_texts_are_sentences():
+    for option in RUN_OPTIONS:
+        assert option.help[0].isupper()
+        assert option.help.endswith(".") or option.help.endswith(").")
+        assert option.is_flag or option.metavar
+
+
+@pytest.fixture
+def options_of(pytester: pytest.Pytester) -> Any:
+    """Return the run options of a command line and the lines of an ini file."""
+
+    def parse(*flags: str, ini: str = "") -> RunOptions:
+        pytester.makeini(f"[pytest]\n{ini}\n")
+        return run_options(pytester.parseconfig(*flags))
+
+    return parse
+
+
+def test_without_flags_and_ini_file_the_defaults_hold(options_of):
+    assert options_of() == RunOptions()
+
+
+def test_all_flags_become_options(options_of, pytester):
+    options = options_of(
+        *("--agentv-target=t", "--agentv-targets=c", "--agentv-eval-id=a", "--agentv-test-id=b", "--agentv-out=o"),
+        *(
+            "--agentv-output-format=yaml",
+            "--agentv-dry-run",
+            "--agentv-dry-run-delay=1",
+            "--agentv-dry-run-delay-min=2",
+        ),
+        *(
+            "--agentv-dry-run-delay-max=3",
+            "--agentv-agent-timeout=4",
+            "--agentv-max-retries=5",
+            "--agentv-threshold=0.6",
+        ),
+        *("--agentv-dump-prompts", "--agentv-dump-traces=d", "--agentv-include-trace", "--agentv-strict"),
+        *("--agentv-workers=7", "--agentv-verbose"),
+    )
+    cwd = pytester.path
+    assert options == RunOptions(
+        target="t",
+        targets=cwd / "c",
+        eval_id=("a", "b"),
+        out=cwd / "o",
+        output_format="yaml",
+        dry_run=True,
+        dry_run_delay=1,
+        dry_run_delay_min=2,
+        dry_run_delay_max=3,
+        timeout=4,
+        max_retries=5,
+        threshold=0.6,
+        dump_prompts=cwd / ".agentv/prompts",
+        dump_traces=cwd / "d",
+        include_trace=True,
+        strict=True,
+        workers=7,
+        verbose=True,
+    )
+
+
+def test_ini_values_hold_where_the_command_line_says_nothing(options_of, pytester):
+    lines = (
+        "agentv_target = t\nagentv_targets = config\nagentv_output_format = yaml\nagentv_timeout = 4\n"
+        "agentv_max_retries = 5\nagentv_threshold = 0.6\nagentv_workers = 7\nagentv_strict = yes\n"
+        "agentv_exploration_tools = look peek"
+    )
+    from_ini = options_of(ini=lines)
+    assert from_ini == RunOptions(
+        target="t",
+        targets=pytester.path / "config",
+        output_format="yaml",
+        timeout=4,
+        max_retries=5,
+        ini_threshold=0.6,
+        workers=7,
+        strict=True,
+        exploration_tools=("look", "peek"),
+    )
+    flags = (
+        *("--agentv-target=x", "--agentv-targets=y", "--agentv-output-format=jsonl", "--agentv-timeout=0"),
+        *("--agentv-max-retries=0", "--agentv-threshold=0", "--agentv-workers=1"),
+    )
+    both = options_of(*flags, ini=lines)
+    assert both.replace(strict=False, exploration_tools=()) == RunOptions(
+        target="x",
+        targets=pytester.path / "y",
+        timeout=0,
+        max_retries=0,
+        threshold=0,
+        workers=1,
+        exploration_tools=(),
+    )
+
+
+def test_paths_of_the_command_line_are_those_of_the_working_directory_and_absolute_ones_stay(options_of, tmp_path):
+    options = options_of(f"--agentv-out={tmp_path / 'r'}", f"--agentv-targets={tmp_path}", "--agentv-dump-prompts=p")
+    assert options.out == tmp_path / "r"
+    assert options.targets == tmp_path
+    assert options.dump_prompts == Path.cwd() / "p"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("agentv_timeout = soon", "'soon' is not a number: expected 0 or more seconds (0 switches the timeout off)"),
+        ("agentv_max_retries = -1", "-1 retries make no sense: expected 0 or more"),
+        ("agentv_workers = 0", "0 workers are out of range: expected 1 to 50 (the minimum is 1)"),
+        ("agentv_cache = si", "'si' is neither true nor false"),
+    ],
+)
+def test_a_wrong_ini_value_is_a_usage_error_with_file_and_key(options_of, pytester, line, message):
+    with pytest.raises(pytest.UsageError) as error:
+        options_of(ini=line)
+    assert str(error.value) == f"{pytester.path / 'tox.ini'}: {line.partition(' ')[0]}: {message}"
