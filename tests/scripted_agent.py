@@ -113,6 +113,10 @@ class Calls:
             most = max(most, running)
         return most
 
+    def of(self, word: str) -> "Calls":
+        """Return the calls of cases whose ids start with a word."""
+        return Calls([note for note in self.notes if note["id"].startswith(word)])
+
     @property
     def by_process(self) -> "list[Calls]":
         return [Calls([note for note in self.notes if note["pid"] == pid]) for pid in {n["pid"] for n in self.notes}]
@@ -138,7 +142,7 @@ def write_cases(project: Any, prompts: Mapping[str, str], name: str = "a.eval.ya
             "expected_outcome": "says hello",
             "input": prompt,
             "evaluators": [{"name": "words", "type": "heuristic", "hits": ["hello"]}],
-            **keys.get(eval_id.replace("-", "_"), {}),
+            **keys.get(eval_id, {}),
         }
         for eval_id, prompt in prompts.items()
     ]

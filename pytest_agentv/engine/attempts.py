@@ -69,4 +69,4 @@ def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:
 
 
 def _milliseconds_since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000
+    return round((time.perf_counter() - started) * 1000)

@@ -11,11 +11,12 @@ from pytest_agentv.engine.results import Answered, Asked, CaseIdentity, error_re
 from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.engine.targets import ReadyTarget, TargetPool
 from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
-from pytest_agentv.errors import AgentvError, KindError, ProviderError
+from pytest_agentv.errors import AgentvError, FileError, KindError, ProviderError
 from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorFactory, EvaluatorServices
 from pytest_agentv.evaluators.llm_judge import default_judge_spec
 from pytest_agentv.evaluators.registry import create_evaluator
 from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
@@ -173,22 +174,30 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
 
 
 def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
-    """Write a file per attempt; only the last one can have a trace."""
+    """Write a file per attempt; only the last one can have a trace.
+
+    An answer that was paid for is not lost because of a file for debugging: that it is missing is a warning.
+    """
     folder = job.options.dump_traces
     if folder is None:
         return
-    for attempt in range(1, attempts + 1):
-        last = answered if attempt == attempts else None
-        dump_trace(
-            folder,
-            job.case.eval_id,
-            attempt=attempt,
-            target=job.identity.target,
-            trace=last.trace if last else None,
-            trace_summary=last.summary if last else None,
-            masker=pool.masker,
-            qualifier=job.dump_qualifier,
-        )
+    try:
+        for attempt in range(1, attempts + 1):
+            last = answered if attempt == attempts else None
+            dump_trace(
+                folder,
+                job.case.eval_id,
+                attempt=attempt,
+                target=job.identity.target,
+                trace=last.trace if last else None,
+                trace_summary=last.summary if last else None,
+                masker=pool.masker,
+                qualifier=job.dump_qualifier,
+            )
+    except FileError as error:
+        reason = str(error).partition(": ")[2]
+        problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
+        pool.warnings.append(problem)
 
 
 def _setup_error(job: CaseJob, error: AgentvError) -> EvalResult:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.cache import CachedProvider
+from pytest_agentv.engine.checks import HealthChecks
 from pytest_agentv.engine.judging import ProviderJudge, needs_judge
 from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.engine.results import effective_target_name
@@ -57,10 +58,12 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders that searches end at."""
+    """The folders that searches end at, and one that processes share."""
 
     repo_root: Path
     cwd: Path
+    shared_folder: Path | None = None
+    """Where the processes of a run tell each other what they found; None: there is only one."""
 
 
 def choose_target(options: RunOptions, written: str | None) -> str:
@@ -108,7 +111,7 @@ class TargetPool:
         self._environments: dict[Path, Environment] = {}
         self._targets: dict[tuple[Path, str], Target] = {}
         self._providers: dict[tuple[Path, str], Provider] = {}
-        self._checks: dict[tuple[str | None, str], asyncio.Task[None]] = {}
+        self._checks = HealthChecks(places.shared_folder)
 
     async def prepare(self, case: EvalCase, name: str, specs: Sequence[EvaluatorSpec]) -> ReadyTarget:
         """Get a case's target and judge ready, before anything is paid for.
@@ -196,12 +199,8 @@ class TargetPool:
         return ReadyTarget(mock.name, mock.kind, provider, judge, environment.variables, callable_targets)
 
     async def _check(self, target: Target, provider: Provider) -> None:
-        key = (target.path, target.name)
-        if key not in self._checks:
-            self._checks[key] = asyncio.create_task(provider.check())
         try:
-            # A cancelled case must not cancel the probe that others wait for.
-            await asyncio.shield(self._checks[key])
+            await self._checks.check(target, provider)
         except ProviderError as error:
             if error.kind != "config":  # a target that is written down wrongly breaks its own cases only
                 self.stop_reason = str(error)

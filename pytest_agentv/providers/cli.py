@@ -11,7 +11,7 @@ from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject, Record
-from pytest_agentv.models.secrets import Secret
+from pytest_agentv.models.secrets import Secret, masked
 from pytest_agentv.models.targets import CliSettings
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
@@ -106,8 +106,8 @@ class CliProvider:
             )
         except ProcessStartError as error:
             raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
-        duration_ms = (time.perf_counter() - started) * 1000
-        self._log("target %s: exit code %d after %.0f ms", self._name, result.exit_code, duration_ms)
+        duration_ms = round((time.perf_counter() - started) * 1000)
+        self._log("target %s: exit code %d after %d ms", self._name, result.exit_code, duration_ms)
         if result.stderr:
             self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
         _raise_for_failure(result, limit, values)
@@ -125,7 +125,9 @@ class CliProvider:
         return response.replace(trace_ref=trace_ref, duration_ms=duration_ms, raw=run.raw)
 
     def _log(self, message: str, *values: object) -> None:
-        _LOGGER.log(logging.INFO if self._settings.verbose else logging.DEBUG, message, *values)
+        level = logging.INFO if self._settings.verbose else logging.DEBUG
+        if _LOGGER.isEnabledFor(level):
+            _LOGGER.log(level, message, *(masked(value) if isinstance(value, str) else value for value in values))
 
 
 def _raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.secrets import masked
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.wire import WireError, answer_message, javascript_string, parse_response
 from pytest_agentv.runtime.process import ProcessResult
@@ -41,7 +42,7 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
 
 def report_output(result: ProcessResult) -> str:
     """Return what a command that failed said: the end of standard error, or else of standard output."""
-    said = result.stderr.strip() or result.stdout.strip()
+    said = masked(result.stderr.strip() or result.stdout.strip())
     left_out = len(said) - _LONGEST_REPORT
     return f"[… {left_out} characters left out] {said[-_LONGEST_REPORT:]}" if left_out > 0 else said
 

@@ -111,7 +111,7 @@ class LlmProvider:
         except Exception as error:  # noqa: BLE001 - litellm raises what it likes; the cause is found in its chain
             failure = read_failure(error, self._model, self._where)
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
-        return read_reply(reply, (time.perf_counter() - started) * 1000, self._model)
+        return read_reply(reply, round((time.perf_counter() - started) * 1000), self._model)
 
     def _describe_attempts(self, error: RequestError, log: RequestLog) -> str:
         policy = self._target.retry

@@ -45,7 +45,7 @@ class PythonProvider:
         value = await self._call(function, prompt_text(request), arguments, request.timeout_seconds)
         response = self._response(value)
         if response.duration_ms is None:
-            return response.replace(duration_ms=(time.perf_counter() - started) * 1000)
+            return response.replace(duration_ms=round((time.perf_counter() - started) * 1000))
         return response
 
     async def close(self) -> None:

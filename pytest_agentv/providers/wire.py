@@ -146,5 +146,6 @@ def _message(wire: _Message) -> Message:
 def _describe(error: ValidationError) -> str:
     first, *others = error.errors(include_url=False, include_input=False)
     where = ".".join(map(str, first["loc"]))
+    what = "Input should be an object" if first["type"] == "model_type" else first["msg"]
     more = f" (and {len(others)} more)" if others else ""
-    return f"{where}: {first['msg']}{more}" if where else f"{first['msg']}{more}"
+    return f"{where}: {what}{more}" if where else f"{what}{more}"

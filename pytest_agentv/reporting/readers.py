@@ -66,6 +66,8 @@ def _parse_json(path: Path, line: int, text: bytes) -> JsonObject | Problem:
         fault = f"no valid JSON: {error.msg}, column {error.colno}"
     except UnicodeDecodeError as error:
         fault = f"not UTF-8: byte 0x{text[error.start]:02x}"
+    except ValueError:  # the one fault that is left
+        fault = "no valid JSON: a number of too many digits"
     except RecursionError:
         fault = "nested too deeply"
     if not text.endswith(b"\n"):

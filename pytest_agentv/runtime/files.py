@@ -10,10 +10,12 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import FileError
+from pytest_agentv.errors import FileError, locate
 
 _POLL_SECONDS: Final = 0.01
 """How often a lock held by another process is asked for; an append takes far less."""
+_LOCK_SECONDS: Final = 30.0
+"""Whoever holds the lock for longer hangs; the run must not hang with it."""
 
 
 class LockedAppender:
@@ -36,13 +38,16 @@ class LockedAppender:
 
         Raises `FileError` with path and reason; the file then holds nothing of `data`, and the lock is free.
         """
-        from filelock import FileLock  # noqa: PLC0415 - 60 ms that a run without results must not pay
+        from filelock import FileLock, Timeout  # noqa: PLC0415 - 60 ms that a run without results must not pay
 
         try:
             with self._thread_lock:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                with FileLock(self._lock_path).acquire(poll_interval=_POLL_SECONDS):
+                with FileLock(self._lock_path).acquire(_LOCK_SECONDS, poll_interval=_POLL_SECONDS):
                     _append_whole(self._current_file(), data)
+        except Timeout as error:
+            reason = f"its lock {locate(self._lock_path, None)} could not be had within {_LOCK_SECONDS:g} s"
+            raise FileError(self._path, f"cannot be written: {reason}") from error
         except OSError as error:
             raise _write_error(self._path, error) from error
 

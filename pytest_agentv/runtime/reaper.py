@@ -97,6 +97,11 @@ def temporary_folder(prefix: str, *, keep: bool = False) -> Iterator[Path]:
         _WATCHER.tell(f"-DIR {folder}")
 
 
+def remove_at_end(folder: Path) -> None:
+    """Have a folder removed when this process ends, however it does."""
+    _WATCHER.tell(f"+DIR {folder}")
+
+
 def watch(lines: Iterable[bytes]) -> None:
     """Be the watcher: note what is registered until the pipe closes, then clean up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -29,7 +29,7 @@ from pytest_agentv.session.identity import RunIdentity, run_identity
 from pytest_agentv.session.journal import Carried, Journal, read_journal
 from pytest_agentv.session.kinds import HookedKinds
 from pytest_agentv.session.last_run import JournalSource
-from pytest_agentv.session.limits import max_failures, process_share
+from pytest_agentv.session.limits import max_failures, process_share, shared_folder
 from pytest_agentv.session.logs import CaseLog, CaseLogHandler, current_log
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
@@ -64,12 +64,14 @@ class EvalSession:
         self.identity: RunIdentity = run_identity(config, self.options)
         self.masker = Masker()
         cwd = config.invocation_params.dir
-        places = Places(find_repo_root(cwd), cwd)
+        self._share = process_share(config)
+        places = Places(
+            find_repo_root(cwd), cwd, shared_folder(self.identity.run_id) if self._share.count > 1 else None
+        )
         providers: HookedKinds[ProviderFactory] = HookedKinds(config.hook.pytest_agentv_providers)
         self._evaluators: HookedKinds[EvaluatorFactory] = HookedKinds(config.hook.pytest_agentv_evaluators)
         self.preparer = CasePreparer(config, self.options, places, self.identity.run_id, self._evaluators)
         self.max_failures = max_failures(config)
-        self._share = process_share(config)
         self._loop = LoopThread()
         self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop)
         self._pool = TargetPool(self.options, places, self.masker, providers)

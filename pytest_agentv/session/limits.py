@@ -1,6 +1,8 @@
 """How many cases may be in flight in this process."""
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +32,11 @@ def process_share(config: pytest.Config) -> ProcessShare:
     # A worker that replaces a crashed one gets a number of its own and the share of the one it stands for.
     number = int(str(worker["workerid"]).removeprefix("gw"))
     return ProcessShare(number % count, count, is_replacement=number >= count)
+
+
+def shared_folder(run_id: str) -> Path:
+    """Return the folder, not made yet, in which the processes of a run tell each other what they found."""
+    return Path(tempfile.gettempdir()) / f"agentv-{run_id}"
 
 
 def max_failures(config: pytest.Config) -> int:

@@ -53,7 +53,6 @@ class Turns:
 
     def _run_ahead(self, item: EvalItem, limit: int) -> None:
         """Begin what follows an item; called when its turn comes, and from time to time while it is waited for."""
-        self._widest = max(self._widest, limit)
         if limit == 1 or not self._session.runs_on:
             return
         reach = self._widest if self._session.max_failures else _FARTHEST
@@ -83,6 +82,7 @@ class Turns:
     def _note(self, item: EvalItem, begun: Begun) -> None:
         self._known.add(item)
         self._begun[item] = begun
+        self._widest = max(self._widest, begun.limit)
 
     def _prepare(self, item: EvalItem) -> PreparedCase:
         return self._session.preparer.prepare(item.suite, item.entry, item.nodeid)

@@ -144,7 +144,7 @@ def test_a_trace_is_a_list_of_events() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], "Input should be a valid dictionary or instance of _Response"),
+        ([], "Input should be an object"),
         ({"token_usage": {"input": 1}}, "token_usage.output: Field required"),
         ({"cost_usd": "1", "trace": 1}, "trace: Input should be a valid list (and 2 more)"),
     ],

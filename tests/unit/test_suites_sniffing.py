@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.loading.suites import looks_like_suite
+from pytest_agentv.loading.shapes import looks_like_suite
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,159 @@
+"""A running program and the pipes to it."""
+
+import asyncio
+import errno
+import signal
+import subprocess
+import threading
+from asyncio import Future
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.runtime.process_tree import send_group
+
+_DRAIN_SECONDS: Final = 0.2
+"""All that the program wrote is read by then; longer waits are for pipes that a daemon of its holds open."""
+
+
+class ProcessStartError(AgentvError):
+    """A program cannot be started."""
+
+
+class Output(asyncio.Protocol):
+    """Collects one stream of a program, up to a limit."""
+
+    def __init__(self, limit: int, settled: "Future[None]") -> None:
+        self.overflowed = False
+        self.ended: Future[None] = asyncio.get_running_loop().create_future()
+        self._data = bytearray()
+        self._limit = limit
+        self._settled = settled
+
+    @property
+    def text(self) -> str:
+        """What was written, decoded as UTF-8 with replacement characters, CRLF turned into LF."""
+        return self._data.decode("utf-8", "replace").replace("\r\n", "\n")
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        if len(self._data) > self._limit:
+            del self._data[self._limit :]
+            self.overflowed = True
+            _settle(self._settled)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+        _settle(self.ended)
+
+
+class Child:
+    """A running program, the leader of a session of its own.
+
+    Not `asyncio.subprocess`: there a cancellation while the program starts kills it alone, without its children, and
+    in several versions of Python its end is not told while a daemon holds its pipes open.
+    """
+
+    def __init__(self, popen: "subprocess.Popen[bytes]", output_limit: int) -> None:
+        self._popen = popen
+        self._loop = asyncio.get_running_loop()
+        self.pid = popen.pid
+        self.settled: Future[None] = self._loop.create_future()
+        """It exited, or wrote too much."""
+        self.exited: Future[None] = self._loop.create_future()
+        self.stdout = Output(output_limit, self.settled)
+        self.stderr = Output(output_limit, self.settled)
+        self._readers: dict[Output, asyncio.ReadTransport] = {}
+        self._writer: asyncio.WriteTransport | None = None
+        threading.Thread(target=self._wait, name="agentv-wait", daemon=True).start()
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code, or minus the signal; that of a kill when the program cannot even be killed."""
+        return -signal.SIGKILL if self._popen.returncode is None else self._popen.returncode
+
+    @property
+    def overflowed(self) -> bool:
+        return self.stdout.overflowed or self.stderr.overflowed
+
+    async def connect(self, stdin: bytes | None) -> None:
+        """Read the output and write standard input in the background; not reading it is the program's own affair."""
+        await self._read(self.stdout, self._popen.stdout)
+        await self._read(self.stderr, self._popen.stderr)
+        if stdin is not None:
+            self._writer, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, self._popen.stdin)
+            self._writer.write(stdin)
+            self._writer.write_eof()
+
+    async def close(self) -> None:
+        """Kill what the program left in its group, read the rest of its output and close the pipes."""
+        send_group(self.pid, signal.SIGKILL)
+        try:
+            if self._readers:
+                await asyncio.wait([output.ended for output in self._readers], timeout=_DRAIN_SECONDS)
+        finally:
+            for reader in self._readers.values():
+                reader.close()
+            if self._writer is not None and self._writer.get_write_buffer_size():
+                self._writer.abort()  # closing it would wait for somebody to read the rest
+            self._loop.call_soon(self._close_pipes)
+        await asyncio.sleep(0)  # the round of the loop in which all this is done
+
+    async def _read(self, output: Output, pipe: IO[bytes] | None) -> None:
+        self._readers[output], _ = await self._loop.connect_read_pipe(lambda: output, pipe)
+
+    def _close_pipes(self) -> None:
+        """Those whose connecting was cancelled; the others were closed by their transports."""
+        for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _wait(self) -> None:
+        self._popen.wait()
+        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
+            self._loop.call_soon_threadsafe(self._note_exit)
+
+    def _note_exit(self) -> None:
+        _settle(self.settled)
+        _settle(self.exited)
+
+
+def start_child(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], has_stdin: bool, output_limit: int) -> Child:
+    """Start a program. Raises `ProcessStartError`."""
+    try:
+        popen = subprocess.Popen(  # noqa: S603 - running what the user configured is what this is for
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.PIPE if has_stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ProcessStartError(_explain(error, argv, cwd)) from error
+    return Child(popen, output_limit)
+
+
+def _settle(future: "Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _explain(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
+    if isinstance(error, ValueError):
+        return f"cannot run {argv[0]!r}: {error}"
+    if not Path(cwd).is_dir():
+        return f"cannot run {argv[0]!r}: its working directory {cwd!r} does not exist"
+    if error.errno == errno.ENOENT:
+        return f"cannot run {argv[0]!r}: no such program, neither as a path nor on PATH"
+    if error.errno == errno.E2BIG:
+        size = sum(len(argument.encode("utf-8", "surrogatepass")) + 1 for argument in argv)
+        return (
+            f"cannot run {argv[0]!r}: its arguments are too long ({size} bytes); the system takes 128 KiB for each "
+            "argument and about 2 MiB for all of them and the environment: hand long texts over in a file or on "
+            "standard input"
+        )
+    return f"cannot run {argv[0]!r}: {error.strerror}"

@@ -1,0 +1,304 @@
+"""Commands that break, hang or answer strangely: each costs its own case only, and leaves nothing behind."""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.runtime import process
+
+HELLO = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
+
+
+def write_cases(project, cases, *, prompt="Say hello", evaluators=HELLO):
+    """Write a case per target, with ids like the targets' names."""
+    values = [
+        {"id": name, "expected_outcome": "o", "input": prompt, "target": name, "evaluators": evaluators}
+        for name in cases
+    ]
+    project.write(
+        "a.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(value, ensure_ascii=False)}\n" for value in values)
+    )
+
+
+def write_targets(project, commands):
+    targets = [
+        {"name": name, "provider": "cli", **(command if isinstance(command, dict) else {"command_template": command})}
+        for name, command in commands.items()
+    ]
+    project.write("targets.yaml", json.dumps({"targets": targets}, ensure_ascii=False))
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def temp(tmp_path, monkeypatch):
+    """Give runs a folder of their own for temporary files, so that what they leave can be seen."""
+    folder = tmp_path / "temp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    yield folder
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+FAULTS = {
+    "fails": ("echo half; echo no such order >&2; exit 1", "no such order (exit code 1)", "process"),
+    "fails-on-stdout": ("echo no such order; exit 2", "no such order (exit code 2)", "process"),
+    "fails-silently": ("exit 7", "CLI exited with code 7", "process"),
+    "killed": ("kill -9 $$", "CLI failed (exit code unknown: killed by SIGKILL)", "process"),
+    "killed-talking": (
+        "echo out of memory >&2; kill -9 $$",
+        "out of memory (exit code unknown: killed by SIGKILL)",
+        "process",
+    ),
+    "no-file": (
+        ": {OUTPUT_FILE}; echo done",
+        "Failed to read output file '{folder}/output.json': the command ended with exit code 0 but did not write it; "
+        "it said: done",
+        "process",
+    ),
+    "folder-for-file": (
+        "mkdir {OUTPUT_FILE}",
+        "Failed to read output file '{folder}/output.json': Is a directory",
+        "process",
+    ),
+    "floods": ("yes", "CLI wrote more than 10 MiB and was stopped (exit code unknown)", "process"),
+    "floods-file": (
+        "yes | head -c 11000000 > {OUTPUT_FILE}",
+        "Failed to read output file '{folder}/output.json': it has more than 10 MiB",
+        "process",
+    ),
+    "hangs": ("echo thinking; sleep 60", "CLI provider timed out after 0.3s: thinking", "timeout"),
+    "no-cwd": (
+        {"command_template": "echo hello", "cwd": "lost"},
+        "CLI provider could not be started: cannot run '/bin/sh': its working directory '{project}/lost' does not "
+        "exist",
+        "process",
+    ),
+}
+"""Commands, the error that comes of each, and its kind."""
+
+
+@pytest.mark.scenario("Timeout and retries")
+@pytest.mark.scenario("Maximum retries exceeded")
+@pytest.mark.scenario("Error surfacing")
+def test_each_way_in_which_a_command_breaks_is_an_error_of_its_own_case(project, temp):
+    write_targets(project, {name: command for name, (command, _, _) in FAULTS.items()} | {"fine": "echo hello"})
+    write_cases(project, [*FAULTS, "fine"])
+    targets = json.loads((project.path / "targets.yaml").read_text())
+    next(target for target in targets["targets"] if target["name"] == "hangs")["timeout_seconds"] = 0.3
+    project.write("targets.yaml", json.dumps(targets))
+    run = project.run("--agentv-max-retries=1")
+    assert list(run.by_id) == [*FAULTS, "fine"]
+    for name, (_, message, kind) in FAULTS.items():
+        result = run.by_id[name]
+        said = result["error"].replace(str(project.path), "{project}")
+        made = next((part for part in said.split("'") if part.startswith(str(temp))), "")
+        assert said.replace(made.removesuffix("/output.json") or "-none-", "{folder}") == message
+        assert (result["status"], result["score"]) == ("error", 0)
+        assert result["error_detail"] == {"stage": "provider", "kind": kind}
+        assert result["attempts"] == (2 if kind == "timeout" else 1)
+    assert run.statuses["fine"] == "pass"
+    assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 1, "errors": len(FAULTS)}, [])
+    assert list(temp.iterdir()) == []
+    assert run.lines.index("=" * 36 + " ERRORS " + "=" * 36) < run.lines.index(next(filter(is_summary, run.lines)))
+
+
+def is_summary(line):
+    return "EVALUATION SUMMARY" in line
+
+
+def test_the_account_of_a_command_that_failed_says_why_where_and_how_to_run_it_again(project):
+    write_targets(project, {"fails": "echo no such order >&2; exit 1"})
+    write_cases(project, ["fails"])
+    run = project.run()
+    start = next(number for number, line in enumerate(run.lines) if "ERROR at setup of fails" in line)
+    assert run.lines[start + 1 : start + 8] == [
+        "The target gave no answer (process)",
+        "",
+        "no such order (exit code 1)",
+        "",
+        "Target: fails, 1 attempt",
+        "Case:   a.eval.yaml:2",
+        "Rerun:  pytest a.eval.yaml::fails",
+    ]
+    assert "ERROR a.eval.yaml::fails - no such order (exit code 1)" in run.lines
+
+
+@pytest.mark.parametrize(("program", "code"), [("agentv-no-such-program", 127), ("./a.eval.yaml", 126)])
+def test_a_program_that_is_not_there_or_cannot_be_run_is_named_in_the_words_of_the_shell(project, program, code):
+    write_targets(project, {"lost": f"{program} {{PROMPT}}", "fine": "echo hello"})
+    write_cases(project, ["lost", "fine"])
+    run = project.run()
+    said = run.by_id["lost"]["error"]
+    assert f"{program}: " in said
+    assert said.endswith(f" (exit code {code})")
+    assert run.by_id["lost"]["error_detail"] == {"stage": "provider", "kind": "process"}
+    assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 1, "errors": 1}, [])
+
+
+def test_a_command_that_succeeds_without_a_word_gave_an_empty_answer(project):
+    write_targets(project, {"silent": "true"})
+    write_cases(project, ["silent"])
+    run = project.run()
+    assert (run.by_id["silent"]["status"], run.by_id["silent"]["candidate_answer"]) == ("fail", "")
+    assert (run.exit_code, run.outcomes, run.internals) == (1, {"failed": 1}, [])
+
+
+DEAF = """
+import os, signal, subprocess, sys, time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+child = [sys.executable, "-c", code]
+children = [subprocess.Popen(child, stdout=subprocess.PIPE, start_new_session=own) for own in (False, True)]
+for child in children:
+    child.stdout.readline()
+print(os.getpid(), *(child.pid for child in children), file=open("pids", "w"), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_command_that_ignores_being_asked_to_end_is_killed_with_all_its_children(project, temp, monkeypatch):
+    monkeypatch.setattr(process, "_TERM_SECONDS", 0.2)
+    project.write("deaf.py", DEAF)
+    write_targets(project, {"deaf": f"{sys.executable} deaf.py {{OUTPUT_FILE}}", "fine": "echo hello"})
+    write_cases(project, ["deaf", "fine"])
+    run = project.run("--agentv-timeout=1.5", "--agentv-max-retries=0")
+    assert run.by_id["deaf"]["error"] == "CLI provider timed out after 1.5s"
+    assert run.by_id["deaf"]["error_detail"] == {"stage": "provider", "kind": "timeout"}
+    assert run.statuses["fine"] == "pass"
+    pids = [int(pid) for pid in (project.path / "pids").read_text().split()]
+    assert len(pids) == 3
+    assert [pid for pid in pids if is_running(pid)] == []
+    assert list(temp.iterdir()) == []
+
+
+def test_children_that_a_command_leaves_in_the_background_are_ended_and_not_waited_for(project):
+    write_targets(project, {"leaves": "sleep 60 & echo $! > pid; echo hello"})
+    write_cases(project, ["leaves"])
+    run = project.run()
+    assert run.by_id["leaves"]["candidate_answer"] == "hello"
+    assert run.by_id["leaves"]["duration_ms"] < 5000
+    assert run.statuses == {"leaves": "pass"}
+    assert not is_running(int((project.path / "pid").read_text()))
+
+
+HOSTILE = {
+    "quotes": "it's \"quoted\" and 'nested' \\ back",
+    "lines": "first\n\nsecond\r\n\tthird\n",
+    "substitutions": "$(touch ran) `touch ran` ${HOME} $HOME ; touch ran & | > ran < x && *?[a]~!#",
+    "options": "--help -rf / -- -",
+    "placeholders": "{PROMPT} {OUTPUT_FILE} {EVAL_ID} ${{ PATH }} {{ x }} %s %d",
+    "nul": "before\0after",
+    "unicode": "日本語 🎉 e\u0301 \u202ertl\u202c \ufeff \x1b[31mred\x07",
+}
+
+
+@pytest.mark.scenario("Placeholder substitution rules")
+def test_a_hostile_prompt_reaches_the_command_as_it_is_and_runs_nothing(project):
+    project.write("echo.py", "import json, sys\nprint(json.dumps({'text': json.dumps(sys.argv[1:])}))\n")
+    write_targets(project, dict.fromkeys(HOSTILE, f"{sys.executable} echo.py {{PROMPT}} {{EVAL_ID}}"))
+    values = [
+        {"id": name, "expected_outcome": "o", "input": text, "target": name, "evaluators": HELLO}
+        for name, text in HOSTILE.items()
+    ]
+    project.write(
+        "a.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(value, ensure_ascii=False)}\n" for value in values)
+    )
+    run = project.run()
+    for name, text in HOSTILE.items():
+        prompt, eval_id = json.loads(run.by_id[name]["candidate_answer"])
+        assert (prompt.strip(), eval_id) == (text.replace("\0", "").strip(), name)
+    assert not (project.path / "ran").exists()
+    assert run.outcomes == {"failed": len(HOSTILE)}
+    assert (run.internals, [line for line in run.lines if "\x1b" in line or "\x07" in line]) == ([], [])
+
+
+def test_a_prompt_too_long_for_an_argument_can_be_piped_and_otherwise_the_error_says_how(project):
+    text = "0123456789" * 20_000 + " hello"
+    write_targets(project, {"argument": "/bin/echo {PROMPT}", "piped": "printf %s {PROMPT} | cat"})
+    write_cases(project, ["argument", "piped"], prompt=text)
+    run = project.run()
+    assert run.by_id["piped"]["candidate_answer"] == text
+    assert run.by_id["argument"]["error"].endswith(
+        "(exit code 126); {PROMPT} has 200008 bytes and the system takes 128 KiB in one argument: "
+        "pipe it, as in `printf %s {PROMPT} | …`"
+    )
+    assert run.statuses == {"argument": "error", "piped": "pass"}
+    assert run.internals == []
+
+
+STRANGE = {
+    "escapes": (
+        r"printf 'hello \033[31mred\033[0m \033]0;title\007 \033[2J'",
+        "hello \x1b[31mred\x1b[0m \x1b]0;title\x07 \x1b[2J",
+    ),
+    "bytes": (r"printf 'hello \377\376 \200'", "hello \ufffd\ufffd \ufffd"),
+    "nul": (r"printf 'hello \0 nul'", "hello \0 nul"),
+    "surrogate": (r"""printf '{"text": "hello \\ud83d"}'""", "hello \ufffd"),
+    "pair": (r"""printf '{"text": "hello \\ud83d\\ude00"}'""", "hello 😀"),
+    "separators": (r"printf 'hello \342\200\250 \302\205 x'", "hello \u2028 \x85 x"),
+    "direction": (r"printf 'hello \342\200\256evil'", "hello \u202eevil"),
+    "deep": ("printf 'hello '; yes [ | head -c 400000 | tr -d '\\n'", "hello " + "[" * 200_000),
+    "number": ("""echo '{"text": 7, "hello": 1}'""", "7"),
+    "huge-number": ("""printf '{"text": "hello", "cost_usd": 1e999}'""", "hello"),
+}
+"""Commands, and the answer that is recorded."""
+
+
+def test_strange_answers_are_recorded_as_they_are_and_shown_safely(project):
+    never = [{"name": "words", "type": "heuristic", "hits": ["nowhere"]}]
+    write_targets(project, {name: command for name, (command, _) in STRANGE.items()})
+    write_cases(project, STRANGE, evaluators=never)
+    run = project.run("-rA")
+    answers = {name: result["candidate_answer"] for name, result in run.by_id.items()}
+    assert answers == {name: answer for name, (_, answer) in STRANGE.items()}
+    assert (run.outcomes, run.internals) == ({"failed": len(STRANGE)}, [])
+    assert [line for line in run.lines if any(ord(sign) < 32 or sign in "\x85\u2028\u202e\x7f" for sign in line)] == []
+
+
+def test_strange_errors_are_shown_safely(project):
+    noise = r"printf '\033[31mred\033[0m \007 \302\205 \342\200\256evil \377\rback' >&2; exit 1"
+    write_targets(project, {"command": noise, "probe": {"command_template": "x", "healthcheck": None}})
+    targets = json.loads((project.path / "targets.yaml").read_text())
+    targets["targets"][1]["healthcheck"] = {"type": "command", "command_template": noise}
+    project.write("targets.yaml", json.dumps(targets))
+    write_cases(project, ["command", "probe"])
+    run = project.run("-rA", "-v")
+    assert run.by_id["command"]["error"] == "\x1b[31mred\x1b[0m \x07 \x85 \u202eevil \ufffd\rback (exit code 1)"
+    assert (run.exit_code, run.outcomes, run.internals) == (2, {"errors": 2}, [])
+    assert [line for line in run.lines if any(ord(sign) < 32 or sign in "\x85\u2028\u202e\x7f" for sign in line)] == []
+
+
+def test_an_answer_of_five_megabytes_is_recorded_whole_and_shown_in_part(project):
+    write_targets(project, {"long": "yes 0123456789 | head -c 5000000 | tr '\\n' ' '"})
+    write_cases(project, ["long"])
+    run = project.run(f"--junit-xml={project.path}/junit.xml")
+    assert len(run.by_id["long"]["candidate_answer"]) == 5_000_000
+    assert "Answer (5,000,000 characters):" in run.lines
+    assert len(run.text) < 20_000
+    assert (project.path / "junit.xml").stat().st_size < 20_000
+    assert (run.outcomes, run.internals) == ({"failed": 1}, [])
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_knows_no_unicode_survives_answers_and_ids_with_it(project, monkeypatch, encoding):
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    monkeypatch.setenv("PYTHONUTF8", "0")
+    write_targets(project, {"日本語": "echo 'answer: 日本語 🎉 é …'", "fails": r"printf '日本 \351' >&2; exit 1"})
+    write_cases(project, ["日本語", "fails"])
+    for mode in ((), ("-n2",)):
+        run = project.run(mode=mode, subprocess=True)
+        assert run.by_id["日本語"]["candidate_answer"] == "answer: 日本語 🎉 é …"
+        assert run.statuses == {"日本語": "fail", "fails": "error"}
+        assert (run.exit_code, run.outcomes, run.internals) == (1, {"failed": 1, "errors": 1}, [])
+        assert any("EVALUATION SUMMARY" in line for line in run.lines)

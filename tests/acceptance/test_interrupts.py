@@ -1,0 +1,271 @@
+"""Runs that are broken off: soon over, with what is done kept, and nothing left running or lying about."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+
+WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
+MARK = "AGENTV_TEST_RUN"
+
+FAMILY = """
+# A program with a child in its own process group and one in a session of its own, as agents have them for their tools.
+import subprocess, sys, time
+
+sleep = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+for session in (False, True):
+    subprocess.Popen(sleep, stdout=subprocess.PIPE, start_new_session=session).stdout.readline()
+open(sys.argv[1], "w").close()
+time.sleep(60)
+"""
+DEAF = "import signal\nfor number in (signal.SIGTERM, signal.SIGINT): signal.signal(number, signal.SIG_IGN)\n"
+
+
+class Started:
+    """A pytest run in a process group of its own, as a shell starts it."""
+
+    def __init__(self, project, temp, *args):
+        self.project = project
+        self.temp = temp
+        self.mark = uuid.uuid4().hex
+        self.out = project.path / "out.jsonl"
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:hypothesispytest",
+            "-p",
+            "no:anyio",
+            "-p",
+            "no:cacheprovider",
+        ]
+        environment = {**os.environ, MARK: self.mark, "TMPDIR": str(temp)}
+        self.process = subprocess.Popen(
+            [*command, f"--basetemp={project.path}/base", f"--agentv-out={self.out}", *args],
+            cwd=project.path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def wait_for_file(self, *names):
+        for name in names:
+            until(lambda name=name: (self.project.path / name).exists() or self.process.poll() is not None, 20)
+            assert self.process.poll() is None, self.process.communicate()[0].decode()
+
+    def wait_for_results(self, count):
+        until(lambda: len(self.results()) >= count, 20)
+
+    def end(self, seconds):
+        """Wait for the end of the run; return its exit code and what it printed."""
+        started = time.monotonic()
+        text = self.process.communicate(timeout=20)[0].decode()
+        assert time.monotonic() - started < seconds, text
+        assert "pytest_agentv/" not in text, text
+        assert "INTERNALERROR" not in text, text
+        return self.process.returncode, text
+
+    def results(self):
+        """Return the results; each line has to be whole."""
+        text = self.out.read_text("utf-8") if self.out.exists() else ""
+        assert not text or text.endswith("\n")
+        return [json.loads(line) for line in text.split("\n") if line]
+
+    def leftovers(self):
+        """Return the processes of the run that still live, and the temporary files of it."""
+        return [*self.living(), *self.temp.iterdir()]
+
+    def living(self):
+        mark = f"{MARK}={self.mark}".encode()
+        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+        return [pid for pid in pids if mark in environment_of(pid) and not is_zombie(pid)]
+
+
+def environment_of(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def is_zombie(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def command_line(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def until(condition, seconds=5):
+    """Wait until something holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def start(project, tmp_path):
+    """Return what starts pytest over cases that are given as targets by id; whatever is left in the end is killed."""
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    project.write("family.py", FAMILY)
+    project.write("deaf.py", DEAF + FAMILY)
+    started = []
+
+    def begin(targets, *args, evaluators=WORDS):
+        listed = [{"name": name, "provider": "cli", **target} for name, target in targets.items()]
+        project.write("targets.yaml", json.dumps({"targets": listed}))
+        cases = [
+            {"id": name, "expected_outcome": "o", "input": "q", "target": name, "evaluators": evaluators}
+            for name in targets
+        ]
+        project.write("a.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(case)}\n" for case in cases))
+        started.append(Started(project, temp, *args))
+        return started[-1]
+
+    yield begin
+    for run in started:
+        for pid in run.living():
+            os.kill(pid, signal.SIGKILL)
+        run.process.communicate()
+
+
+def command(text):
+    return {"command_template": text}
+
+
+def family(name, script="family.py"):
+    """A command with an output file, so that it has a temporary folder as well."""
+    return command(f"{sys.executable} {script} {name} {{OUTPUT_FILE}}")
+
+
+@pytest.mark.parametrize("script", ["family.py", "deaf.py"])
+def test_ctrl_c_ends_a_run_soon_and_leaves_the_results_of_finished_cases_and_nothing_else(start, script):
+    run = start({"done": command("echo hello"), "slow": family("up", script), "later": command("touch later")})
+    run.wait_for_file("up")
+    assert len(run.living()) >= 5
+    os.killpg(run.process.pid, signal.SIGINT)
+    exit_code, text = run.end(seconds=5)
+    assert exit_code == 2
+    assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in text
+    assert "! KeyboardInterrupt !" in text
+    assert [(result["eval_id"], result["status"]) for result in run.results()] == [("done", "pass")]
+    until(lambda: not run.leftovers())
+    assert not (run.project.path / "later").exists()
+
+
+def test_ctrl_c_that_only_pytest_gets_ends_the_command_as_well(start):
+    run = start({"slow": family("up")})
+    run.wait_for_file("up")
+    run.process.send_signal(signal.SIGINT)
+    exit_code, text = run.end(seconds=5)
+    assert (exit_code, run.results()) == (2, [])
+    assert "! KeyboardInterrupt !" in text
+    until(lambda: not run.leftovers())
+
+
+def test_ctrl_c_ends_all_cases_in_flight(start):
+    slow = {f"slow-{number}": family(f"up-{number}") for number in range(4)}
+    run = start({"done": command("echo hello"), **slow}, "--agentv-workers=4")
+    run.wait_for_file(*(f"up-{number}" for number in range(4)))
+    os.killpg(run.process.pid, signal.SIGINT)
+    exit_code, text = run.end(seconds=5)
+    assert exit_code == 2
+    assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in text
+    assert [result["eval_id"] for result in run.results()] == ["done"]
+    until(lambda: not run.leftovers())
+
+
+def test_ctrl_c_ends_a_run_with_workers_and_their_commands(start):
+    run = start({"done": command("echo hello"), "a": family("up-a"), "b": family("up-b")}, "-n2", "--dist=load")
+    run.wait_for_file("up-a", "up-b")
+    run.wait_for_results(1)
+    os.killpg(run.process.pid, signal.SIGINT)
+    exit_code, text = run.end(seconds=8)
+    assert exit_code == 2
+    assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in text
+    assert [(result["eval_id"], result["status"]) for result in run.results()] == [("done", "pass")]
+    until(lambda: not run.leftovers())
+
+
+def test_ctrl_c_ends_a_judge_script(start):
+    judge = [{"name": "judge", "type": "code_judge", "script": [sys.executable, "family.py", "up"]}]
+    run = start({"judged": command("echo hello")}, evaluators=judge)
+    run.wait_for_file("up")
+    os.killpg(run.process.pid, signal.SIGINT)
+    exit_code, _ = run.end(seconds=5)
+    assert (exit_code, run.results()) == (2, [])
+    until(lambda: not run.leftovers())
+
+
+def test_ctrl_c_ends_a_health_check(start):
+    check = {"type": "command", "command_template": f"{sys.executable} family.py up"}
+    run = start({"probed": {"command_template": "echo hello", "healthcheck": check}})
+    run.wait_for_file("up")
+    os.killpg(run.process.pid, signal.SIGINT)
+    exit_code, _ = run.end(seconds=5)
+    assert (exit_code, run.results()) == (2, [])
+    until(lambda: not run.leftovers())
+
+
+def test_ctrl_c_does_not_wait_for_a_python_function_that_hangs(start, project):
+    project.write("agent.py", "import time\ndef answer(prompt):\n    open('up', 'w').close()\n    time.sleep(60)\n")
+    run = start({"hangs": {"provider": "python", "callable": "agent.py:answer"}})
+    run.wait_for_file("up")
+    os.killpg(run.process.pid, signal.SIGINT)
+    exit_code, text = run.end(seconds=5)
+    assert (exit_code, run.results()) == (2, [])
+    assert "! KeyboardInterrupt !" in text
+    until(lambda: not run.leftovers())
+
+
+@pytest.mark.parametrize(
+    ("number", "flags"), [(signal.SIGKILL, ()), (signal.SIGTERM, ()), (signal.SIGKILL, ("-n2",))], ids=str
+)
+def test_when_pytest_is_killed_its_commands_die_with_it_and_the_results_stay_whole(start, number, flags):
+    run = start({"done": command("echo hello"), "slow": family("up")}, *flags)
+    run.wait_for_file("up")
+    run.wait_for_results(1)
+    run.process.send_signal(number)
+    # xdist's workers notice that their controller is gone, and give their case five seconds.
+    assert run.end(seconds=15)[0] == -number
+    until(lambda: not run.leftovers())
+    assert [(result["eval_id"], result["status"]) for result in run.results()] == [("done", "pass")]
+
+
+def test_when_a_worker_is_killed_its_command_dies_and_the_other_cases_are_run(start):
+    once = f"test -e up || exec {sys.executable} family.py up {{OUTPUT_FILE}}; echo hello > {{OUTPUT_FILE}}"
+    others = {f"other-{number}": command("echo hello") for number in range(3)}
+    run = start({"slow": command(once), **others}, "-n2")
+    run.wait_for_file("up")
+    (program,) = [pid for pid in run.living() if b"family.py" in command_line(pid)]
+    os.kill(parent_of(program), signal.SIGKILL)
+    exit_code, text = run.end(seconds=20)
+    assert exit_code == 1
+    assert "crashed while running 'a.eval.yaml::slow'" in text
+    statuses = {result["eval_id"]: result["status"] for result in run.results()}
+    assert {name: statuses.get(name) for name in others} == dict.fromkeys(others, "pass")
+    assert statuses["slow"] == "error"
+    until(lambda: not run.leftovers(), 10)
