@@ -1,0 +1,35 @@
+"""What the command line parsers share: faults are raised, and said in one place."""
+
+import argparse
+import math
+from typing import Any, Final, NoReturn
+
+from pytest_agentv.errors import AgentvError
+
+USAGE_EXIT_CODE: Final = 2
+"""As of all programs that use argparse; `agentv eval` has pytest's codes instead."""
+
+
+class UsageError(AgentvError):
+    """A command was called with wrong arguments."""
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """A parser that takes no abbreviations and raises `UsageError`."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def parse_delta(text: str) -> float:
+    """Parse a difference of scores."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, got {text!r}")
+    return value

@@ -1,0 +1,186 @@
+"""What is wrong with eval, targets and config files: all that collection and the start of a run would find.
+
+No variable is looked up, nothing is called.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from pytest_agentv.engine.judging import needs_judge
+from pytest_agentv.engine.targets import DEFAULT_TARGET, judging_fault
+from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
+from pytest_agentv.evaluators.llm_judge import default_judge_spec
+from pytest_agentv.loading.cases import LoadContext, load_case
+from pytest_agentv.loading.config import check_config_file, load_guideline_patterns
+from pytest_agentv.loading.discovery import is_sidecar
+from pytest_agentv.loading.environment import find_repo_root
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.shapes import looks_like_suite
+from pytest_agentv.loading.suites import SuiteSource, read_suite
+from pytest_agentv.loading.target_definitions import TargetsFile
+from pytest_agentv.loading.targets import TARGETS_FILES, find_targets_file, load_targets_file
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.cases import EvalCase
+
+FileKind: TypeAlias = Literal["eval", "targets", "config"]
+
+_SCHEMA: Final = re.compile(rb"""^["']?\$schema["']?\s*:\s*["']?agentv-(eval|targets|config)-v""", re.MULTILINE)
+_SNIFFED_BYTES: Final = 65_536
+_TARGETS_NAMES: Final = frozenset(Path(name).name for name in TARGETS_FILES)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSettings(Record):
+    """What checking depends on beside the files."""
+
+    cwd: Path
+    targets: Path | None = None
+    """The targets file of the run, where it is not the one that would be found."""
+    plugin_kinds: frozenset[str] = frozenset()
+    """Evaluator types and provider kinds that plugins add."""
+
+
+def kind_of(path: Path) -> FileKind | None:
+    """Tell by a file's `$schema`, else by its name, that it is a targets, config or eval file; None: it does not say.
+
+    Source: agentv-formats 9.3.
+    """
+    declared = _declared_kind(path)
+    if declared is not None:
+        return declared
+    if path.name in _TARGETS_NAMES:
+        return "targets"
+    if path.name == ".agentv.yaml" or (path.parent.name == ".agentv" and path.stem == "config"):
+        return "config"
+    return None
+
+
+class Checker:
+    """Checks files; what several of them share is read once."""
+
+    def __init__(self, settings: CheckSettings) -> None:
+        self._settings = settings
+        self._repo_root = find_repo_root(settings.cwd)
+        self._contexts: dict[Path, LoadContext] = {}
+        self._targets_files: dict[Path, TargetsFile | None] = {}
+        self._found: dict[Problem, None] = {}
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All that was found, each once: file by file in the order of the checks, by line within a file."""
+        order = {path: index for index, path in reversed([*enumerate(problem.path for problem in self._found)])}
+        # A config file that is checked itself is in error; that eval files pass it over is then no news.
+        said = {problem.replace(level="warning") for problem in self._found if problem.level == "error"}
+        found = (problem for problem in self._found if problem not in said)
+        return tuple(sorted(found, key=lambda problem: (order[problem.path], problem.line or 0)))
+
+    def check(self, path: Path) -> None:
+        """Check an absolute path; what is not known to be a targets or config file is held to be an eval file."""
+        match kind_of(path):
+            case "targets":
+                self._load_targets(path)
+            case "config":
+                self._note(check_config_file(path))
+            case _:
+                self._check_suite(path.with_suffix(".jsonl") if _belongs_to_dataset(path) else path)
+
+    def _note(self, problems: Iterable[Problem]) -> None:
+        self._found.update(dict.fromkeys(problems))
+
+    def _check_suite(self, path: Path) -> None:
+        try:
+            suite = read_suite(path)
+        except FileError as error:
+            self._note(_problems_of(error, path))
+            return
+        self._note(suite.problems)
+        cases = self._load_cases(suite)
+        targets = self._find_targets(path.parent)
+        if targets is not None:
+            self._check_targets_of(cases, targets)
+
+    def _load_cases(self, suite: SuiteSource) -> list[EvalCase]:
+        context = self._context(suite.path.parent)
+        cases = []
+        for entry in suite.entries:
+            try:
+                loaded = load_case(suite, entry, context)
+            except AgentvError as error:
+                self._note(_problems_of(error, suite.path, entry.line))
+            else:
+                self._note(loaded.warnings)
+                cases.append(loaded.case)
+        return cases
+
+    def _context(self, eval_dir: Path) -> LoadContext:
+        if eval_dir not in self._contexts:
+            patterns, warnings = load_guideline_patterns(eval_dir, self._repo_root)
+            self._note(warnings)
+            kinds = self._settings.plugin_kinds
+            self._contexts[eval_dir] = LoadContext(
+                self._repo_root, self._settings.cwd, patterns, known_evaluator_types=kinds
+            )
+        return self._contexts[eval_dir]
+
+    def _find_targets(self, eval_dir: Path) -> TargetsFile | None:
+        explicit, cwd = self._settings.targets, self._settings.cwd
+        try:
+            return self._load_targets(find_targets_file(explicit, eval_dir, self._repo_root, cwd))
+        except TargetsError as error:
+            level: Literal["error", "warning"] = "warning" if explicit is None else "error"
+            # A run may still be given one by --agentv-targets.
+            self._note(problem.replace(level=level) for problem in _problems_of(error, eval_dir))
+            return None
+
+    def _load_targets(self, path: Path) -> TargetsFile | None:
+        if path not in self._targets_files:
+            self._targets_files[path] = None
+            try:
+                file = self._targets_files[path] = load_targets_file(path, self._settings.plugin_kinds)
+                self._note(file.warnings)
+            except FileError as error:
+                self._note(_problems_of(error, path))
+        return self._targets_files[path]
+
+    def _check_targets_of(self, cases: Iterable[EvalCase], targets: TargetsFile) -> None:
+        """Find targets that are not there, and those that have no judge though a case needs one; each said once."""
+        said: set[str] = set()
+        for case in cases:
+            fault = _target_fault(case, targets)
+            if fault is not None and fault not in said:
+                said.add(fault)
+                self._note([Problem(Path(case.path), case.line, "", fault)])
+
+
+def _declared_kind(path: Path) -> FileKind | None:
+    try:
+        with path.open("rb") as file:
+            found = _SCHEMA.search(file.read(_SNIFFED_BYTES))
+    except OSError:
+        return None
+    kinds: dict[bytes, FileKind] = {b"eval": "eval", b"targets": "targets", b"config": "config"}
+    return kinds[found[1]] if found and path.suffix != ".jsonl" else None
+
+
+def _belongs_to_dataset(path: Path) -> bool:
+    return is_sidecar(path) and not looks_like_suite(path)
+
+
+def _target_fault(case: EvalCase, targets: TargetsFile) -> str | None:
+    try:
+        target = targets.find(case.target or DEFAULT_TARGET)
+    except TargetError as error:
+        return str(error)
+    return judging_fault(target, targets.path) if needs_judge(case.evaluators or (default_judge_spec(),)) else None
+
+
+def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tuple[Problem, ...]:
+    """Return what an error was raised for; one that is its own text is a problem of its file, or else of `path`."""
+    if error.problems:
+        return error.problems
+    if isinstance(error, FileError):
+        path, line = error.path, error.line
+    return (Problem(path, line, "", str(error).removeprefix(f"{locate(path, line)}: ")),)

@@ -1,0 +1,26 @@
+"""What commands print: results on standard output, everything else on standard error."""
+
+import io
+import sys
+
+
+def say(text: str = "") -> None:
+    """Print to standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def note(text: str) -> None:
+    """Print to standard error."""
+    sys.stderr.write(f"{text}\n")
+
+
+def escape_what_cannot_be_shown() -> None:
+    """Make the standard streams escape characters that their encoding lacks, instead of raising."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def count(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {noun if number == 1 else f'{noun}s'}"

@@ -1,0 +1,86 @@
+"""`agentv convert`: results files from JSONL to YAML documents, and back."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.cli.arguments import ArgumentParser, UsageError
+from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.errors import FileError, locate
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.readers import iter_results
+from pytest_agentv.reporting.serialization import json_safe
+from pytest_agentv.reporting.yaml_documents import yaml_document
+from pytest_agentv.runtime.files import write_atomically
+
+_OTHER_SUFFIX: Final = {".jsonl": ".yaml", ".yaml": ".jsonl", ".yml": ".jsonl"}
+_EPILOG: Final = """\
+exit codes:
+  0 everything was converted, 1 some records could not be read and were left out, 2 nothing was written."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Convert a file; what cannot be read is said and left out."""
+    options = _create_parser().parse_args(arguments)
+    source: Path = options.source
+    target = options.out or _default_target(source)
+    if target.suffix not in _OTHER_SUFFIX:
+        raise UsageError(f"{target}: expected a name that ends in .jsonl, .yaml or .yml")
+    if target.exists() and not options.force:
+        raise UsageError(f"{target} exists; --force overwrites it, --out names another file")
+    problems: list[Problem] = []
+    texts = list(_converted(source, target.suffix == ".jsonl", problems))
+    for problem in problems:
+        note(visible(str(problem)))
+    if not texts:
+        raise FileError(source, "holds no records: expected lines of JSON objects, or YAML documents that are mappings")
+    write_atomically(target, "".join(texts))
+    say(f"Converted {count(len(texts), 'record')} to {locate(target.absolute(), None)}")
+    return int(bool(problems))
+
+
+def _create_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="agentv convert",
+        description="Convert a results file from JSONL to YAML (a document per result, texts of several lines as\n"
+        "blocks), or back. Keys and values stay as they are.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("source", type=Path, help="A .jsonl, .yaml or .yml file.")
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="PATH",
+        help="File to write (default: beside the source, with the other suffix).",
+    )
+    parser.add_argument("--force", action="store_true", help="Overwrite the file if it is there (default: off).")
+    return parser
+
+
+def _default_target(source: Path) -> Path:
+    suffix = _OTHER_SUFFIX.get(source.suffix)
+    if suffix is None:
+        raise UsageError(f"{source}: expected a file that ends in .jsonl, .yaml or .yml")
+    return source.with_suffix(suffix)
+
+
+def _converted(source: Path, to_jsonl: bool, problems: list[Problem]) -> Iterator[str]:
+    """Yield the records in their new form; what cannot be read is noted."""
+    for number, entry in enumerate(iter_results(source), start=1):
+        if isinstance(entry, Problem):
+            problems.append(entry)
+            continue
+        try:
+            yield _serialize(entry, to_jsonl)
+        except RecursionError:
+            text = f"record {number} is nested too deeply; it was skipped"
+            problems.append(Problem(source, None, "", text, level="warning"))
+
+
+def _serialize(record: JsonObject, to_jsonl: bool) -> str:
+    safe = json_safe(record)
+    return compact_json(safe) + "\n" if to_jsonl else yaml_document(safe)

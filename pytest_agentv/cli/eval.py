@@ -1,0 +1,182 @@
+"""`agentv eval`: the run options without their prefix, over pytest."""
+
+import argparse
+import glob
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_agentv.cli.arguments import ArgumentParser, UsageError
+from pytest_agentv.cli.console import note
+from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, is_eval_by_itself
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS, RUN_OPTIONS, RunOption
+
+USAGE_EXIT_CODE: Final = 4
+"""pytest's."""
+
+_BARE_FLAGS: Final = {
+    f"--{name}": f"--{name}={option.optional_value}"
+    for option in RUN_OPTIONS
+    if option.optional_value is not None
+    for name in (option.name, *option.aliases)
+}
+"""Flags that may stand without a value: what follows them is a path, their value goes after a `=`."""
+
+PYTEST_FLAGS_WITH_VALUE: Final = (
+    *("-c", "-k", "-m", "-n", "-o", "-p", "-r", "-W", "--assert", "--basetemp", "--capture", "--code-highlight"),
+    *("--color", "--config-file", "--confcutdir", "--deselect", "--dist", "--doctest-glob", "--doctest-report"),
+    *("--durations", "--durations-min", "--ignore", "--ignore-glob", "--import-mode", "--junit-prefix"),
+    *("--junit-xml", "--junitprefix", "--junitxml", "--last-failed-no-failures", "--lfnf", "--log-auto-indent"),
+    *("--log-cli-date-format", "--log-cli-format", "--log-cli-level", "--log-date-format", "--log-disable"),
+    *("--log-file", "--log-file-date-format", "--log-file-format", "--log-file-level", "--log-file-mode"),
+    *("--log-format", "--log-level", "--max-warnings", "--max-worker-restart", "--maxfail", "--maxprocesses"),
+    *("--maxschedchunk", "--numprocesses", "--only-rerun", "--override-ini", "--pastebin", "--pdbcls", "--px"),
+    *("--pythonwarnings", "--report-chars", "--rerun-except", "--reruns", "--reruns-delay", "--rootdir"),
+    *("--rsyncdir", "--rsyncignore", "--show-capture", "--tb", "--testrunuid", "--tx", "--verbosity"),
+)
+"""Flags of pytest, pytest-xdist and pytest-rerunfailures whose next word is their value, and no path."""
+
+_DESCRIPTION: Final = """\
+Run evaluations, as `pytest` runs them: each case is a test item, and everything pytest can do works here too.
+PATHS are eval files, folders that hold some, or globs."""
+
+_EPILOG: Final = """\
+Values in brackets are optional and go after a `=`: --dump-prompts=DIR.
+
+pytest options:
+  All other flags are handed on to pytest: -k EXPRESSION, -x, --lf, -n 4, -v, --junitxml=FILE, …
+  The value of a flag that agentv does not know goes after a `=`; what follows a `--` is handed on untouched.
+
+exit codes:
+  0 all cases passed, 1 some failed or could not be judged, 2 interrupted, 3 internal error, 4 wrong usage,
+  5 no case was selected."""
+
+
+@dataclass(frozen=True, slots=True)
+class PytestCall(Record):
+    """The pytest call that an `agentv eval` stands for."""
+
+    arguments: tuple[str, ...]
+    foreign_flags: tuple[str, ...] = ()
+    """Those that agentv does not know, without their values."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run pytest and return its exit code."""
+    call = build_pytest_call(arguments)
+    import pytest  # noqa: PLC0415 - this command is the only one that needs it
+
+    exit_code = int(pytest.main(list(call.arguments)))
+    if exit_code == USAGE_EXIT_CODE:
+        for hint in _misspelt(call.foreign_flags):
+            note(f"agentv eval: {hint}")
+    return exit_code
+
+
+def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
+    """Return the arguments for pytest. Raises `UsageError`."""
+    own, untouched = _split(arguments)
+    options, rest = _create_parser().parse_known_args([_BARE_FLAGS.get(word, word) for word in own])
+    flags = [word for word in rest if word.startswith("-") and word != "-"]
+    patterns = [word for word in rest if word not in flags]
+    if not patterns:
+        raise UsageError("no eval paths given: expected eval files, folders or globs")
+    files = _find_files(patterns, own)
+    run_flags = (flag for option in RUN_OPTIONS for flag in _pytest_flags(option, getattr(options, option.dest)))
+    arguments = (*run_flags, *(options.pytest or ()), *flags, *untouched, *_claim(files), *map(_shown, files))
+    return PytestCall(arguments, tuple(flag.partition("=")[0] for flag in flags))
+
+
+def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the words before a `--` and those after it."""
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:cut], arguments[cut + 1 :]
+
+
+def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ...]:
+    """Find the eval files; where a word may have been meant as the value of the flag before it, the error says so."""
+    try:
+        return find_eval_files(patterns)
+    except UnmatchedError as error:
+        pairs = [pair for pair in pairwise(words) if pair[0].startswith("-") and pair[1] in error.patterns]
+        if not pairs:
+            raise
+        hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
+        raise UsageError(f"{error}\nThe value of a flag that agentv does not know goes after a `=`: {hints}") from None
+
+
+def _claim(files: Sequence[Path]) -> Iterator[str]:
+    """Yield what makes pytest take files for eval files that do not look like any, so that it says what is wrong."""
+    names = [glob.escape(path.name) for path in files if not is_eval_by_itself(path)]
+    if names:
+        yield from ("-o", f"agentv_files={shlex.join([*DEFAULT_EVAL_GLOBS, *names])}")
+
+
+def _shown(path: Path) -> str:
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative
+
+
+def _pytest_flags(option: RunOption, value: Any) -> Iterator[str]:
+    flag = f"--agentv-{option.name}"
+    if option.is_flag:
+        yield from [flag] if value else []
+    else:
+        yield from (f"{flag}={text}" for text in ([value] if isinstance(value, str) else value or ()))
+
+
+def _create_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="agentv eval",
+        usage="agentv eval PATHS... [options] [pytest options]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+    )
+    for option in RUN_OPTIONS:
+        flags = [f"--{name}" for name in (option.name, *option.aliases)]
+        parser.add_argument(*flags, dest=option.dest, help=_help(option), **_argument(option))
+    for flag in PYTEST_FLAGS_WITH_VALUE:
+        joined = f"{flag}={{}}" if flag.startswith("--") else f"{flag}{{}}"
+        parser.add_argument(flag, dest="pytest", action="append", type=joined.format, help=argparse.SUPPRESS)
+    return parser
+
+
+def _argument(option: RunOption) -> dict[str, Any]:
+    if option.is_flag:
+        return {"action": "store_true"}
+    arguments: dict[str, Any] = {"metavar": option.metavar, "type": _checked(option.parse)}
+    if option.optional_value is not None:
+        return arguments | {"nargs": "?"}
+    return arguments | {"action": "append" if option.repeatable else "store"}
+
+
+def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:
+    """Return a function that checks a value and hands it on as it was written."""
+
+    def check(text: str) -> str:
+        try:
+            parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+
+    return check
+
+
+def _help(option: RunOption) -> str:
+    default = "" if "(default" in option.help else f" (default: {'off' if option.is_flag else 'not set'})"
+    return f"{option.help}{default}".replace("--agentv-", "--").replace("%", "%%")
+
+
+def _misspelt(flags: Sequence[str]) -> Iterator[str]:
+    known = [f"--{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)]
+    for flag in flags:
+        hint = did_you_mean(flag, known) if flag.startswith("--") else None
+        if hint:
+            yield f"{flag} is no option of agentv and was handed on to pytest; {hint}"

@@ -1,0 +1,86 @@
+"""`agentv init`: a project that runs at once."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.cli.arguments import ArgumentParser
+from pytest_agentv.cli.console import say
+from pytest_agentv.cli.project import INI_SETTINGS, PROJECT_FILES, PYTEST_INI
+from pytest_agentv.cli.schema import schema_files
+from pytest_agentv.runtime.files import write_atomically
+
+_INI_FILES: Final = (
+    "pytest.ini",
+    ".pytest.ini",
+    "pytest.toml",
+    ".pytest.toml",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
+_INI_SECTION: Final = re.compile(r"^\[(?:tool[.:])?pytest", re.MULTILINE)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Write the files of a new project; what is there already is kept, unless its owner says otherwise."""
+    options = _create_parser().parse_args(arguments)
+    folder: Path = options.path
+    ini = _ini_file(folder)
+    files = {**PROJECT_FILES, **schema_files(), **({} if ini else {"pytest.ini": PYTEST_INI})}
+    present = [name for name in files if (folder / name).exists()]
+    overwrites = options.force or (bool(present) and _may_overwrite(present))
+    kept = () if overwrites else present
+    for name, text in files.items():
+        if name not in kept:
+            write_atomically(folder / name, text)
+    say("\n".join(_report(folder, files, kept, ini)))
+    return 0
+
+
+def _create_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="agentv init",
+        description="Write an example evaluation that runs without any key, its target, .env.example, a CI workflow\n"
+        "and settings. Files that are there already are kept, unless you say otherwise.",
+    )
+    parser.add_argument("--path", type=Path, default=Path(), metavar="DIR", help="The project's folder (default: .).")
+    parser.add_argument("--force", action="store_true", help="Overwrite files without asking (default: off).")
+    return parser
+
+
+def _ini_file(folder: Path) -> str | None:
+    """Return the file that holds pytest's settings; `pytest.ini` as we write it is none."""
+    for name in _INI_FILES:
+        try:
+            text = (folder / name).read_text("utf-8", errors="replace")
+        except OSError:
+            continue
+        if text != PYTEST_INI and (_INI_SECTION.search(text) or "pytest." in name):
+            return name
+    return None
+
+
+def _may_overwrite(present: Iterable[str]) -> bool:
+    """Ask; where there is nobody to be asked, or no answer, the answer is no."""
+    if not sys.stdin.isatty():
+        return False
+    say("\n".join(["These files are there already:", *(f"  {name}" for name in present)]))
+    try:
+        return input("Overwrite them? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _report(folder: Path, files: Iterable[str], kept: Sequence[str], ini: str | None) -> Iterator[str]:
+    yield from (f"  {'kept ' if name in kept else 'wrote'}  {folder / name}" for name in files)
+    if kept:
+        yield "Files that were there already have been kept; --force overwrites them."
+    if ini:
+        yield f"Settings that you may want to add to {folder / ini}:\n"
+        yield from (f"  {line}" for line in INI_SETTINGS.splitlines())
+        yield ""
+    evals = folder / "evals"
+    yield f"Run it: pytest {evals}"

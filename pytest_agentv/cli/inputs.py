@@ -1,0 +1,104 @@
+"""The files that paths and globs on the command line stand for.
+
+Source: eval-cli-2026-01, "Path expansion and validation".
+"""
+
+import fnmatch
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.cli.arguments import UsageError
+from pytest_agentv.loading.discovery import SUFFIXES, is_eval_file, is_of_another_kind
+from pytest_agentv.loading.shapes import looks_like_suite
+from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS
+
+_SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "build", "dist", "venv"})
+_MAGIC: Final = frozenset("*?[{")
+
+
+class UnmatchedError(UsageError):
+    """Patterns stand for no eval file; `patterns` are theirs."""
+
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        lines = (f"  {pattern}: {fault}" for pattern, fault in faults.items())
+        super().__init__("\n".join(["no eval files for:", *lines]))
+        self.patterns = frozenset(faults)
+
+
+def find_eval_files(patterns: Sequence[str]) -> tuple[Path, ...]:
+    """Return the eval files that files, folders and globs stand for: absolute, sorted, each once.
+
+    A file that is named, or matched by a glob, is an eval file whatever its name and shape, unless its name says that
+    it is something else; in folders, names and shapes decide. Raises `UnmatchedError` that names all patterns without
+    any.
+    """
+    files: set[Path] = set()
+    faults: dict[str, str] = {}
+    for pattern in patterns:
+        found, fault = _find(pattern)
+        files.update(Path(os.path.normpath(path.absolute())) for path in found)
+        if not found:
+            faults[pattern] = fault
+    if faults:
+        raise UnmatchedError(faults)
+    return tuple(sorted(files))
+
+
+def is_eval_by_itself(path: Path) -> bool:
+    """Whether pytest sees by its name or shape that a file is an eval file."""
+    return any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS) or looks_like_suite(path)
+
+
+def is_eval_in_folder(path: Path) -> bool:
+    """Whether a file found in a folder that was named is an eval file: as in a folder named `evals` (decisions 4)."""
+    return is_eval_file(path, root=path.parent, is_named=not is_of_another_kind(path), globs=DEFAULT_EVAL_GLOBS)
+
+
+def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """Yield the files below a folder, in order; of the hidden folders only those named, and none of dependencies."""
+    seen: set[str] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(root)
+        folders[:] = sorted(name for name in folders if real not in seen and _is_entered(Path(root, name), hidden))
+        if real not in seen:
+            yield from (Path(root, name) for name in sorted(names))
+        seen.add(real)
+
+
+def _find(pattern: str) -> tuple[Sequence[Path], str]:
+    """Return the eval files of a pattern, and what to say if there are none."""
+    path = Path(pattern)
+    if path.is_dir():
+        return [file for file in walk(path) if is_eval_in_folder(file)], "no eval files in this folder"
+    if path.is_file():
+        fault = _fault(path)
+        return [] if fault else [path], fault
+    if not _MAGIC & set(pattern):
+        return [], "there is no such file or folder"
+    return [file for file in _glob(pattern) if not _fault(file)], "no eval file matches"
+
+
+def _fault(path: Path) -> str:
+    if path.suffix not in SUFFIXES:
+        return f"is no eval file: expected one that ends in {', '.join(sorted(SUFFIXES))}"
+    if is_of_another_kind(path) and not looks_like_suite(path):
+        return "is no eval file: its name is that of another kind of file, and it holds no eval cases"
+    return ""
+
+
+def _glob(pattern: str) -> list[Path]:
+    from wcmatch import glob  # noqa: PLC0415 - most calls name files and folders
+
+    flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.DOTGLOB | glob.NODIR
+    try:
+        return sorted(map(Path, glob.glob(pattern, flags=flags, limit=0)))
+    except (ValueError, OSError):  # a glob that is none, or a name too long for any file
+        return []
+
+
+def _is_entered(folder: Path, hidden: frozenset[str]) -> bool:
+    if folder.name.startswith("."):
+        return folder.name in hidden
+    return folder.name not in _SKIPPED_FOLDERS and not (folder / "pyvenv.cfg").is_file()

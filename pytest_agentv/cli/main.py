@@ -1,0 +1,85 @@
+"""The `agentv` command: finds the subcommand, and imports nothing of the others."""
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pytest_agentv import __version__
+from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, UsageError
+from pytest_agentv.cli.console import escape_what_cannot_be_shown, note, say
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.problems import did_you_mean
+
+COMMANDS: Final[Mapping[str, str]] = {
+    "eval": "Run evaluations: eval files, folders or globs.",
+    "validate": "Check eval, dataset, targets and config files without running anything.",
+    "compare": "Compare the scores of two results files.",
+    "convert": "Convert a results file from JSONL to YAML, or back.",
+    "generate": "Let a model write the rubrics of an eval file.",
+    "init": "Start a project: an example that runs at once, settings, a CI workflow.",
+    "schema": "Print the JSON Schema of eval, targets or config files.",
+}
+"""Each is the function `run` of the module of that name, which takes the arguments and returns the exit code."""
+
+_INTERRUPTED: Final = 130
+_READER_GONE: Final = 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand and return its exit code; faults are told in one line, without a traceback."""
+    escape_what_cannot_be_shown()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        exit_code = _run(arguments)
+        sys.stdout.flush()
+    except SystemExit as exit_:  # of argparse, after `--help`
+        exit_code = exit_.code if isinstance(exit_.code, int) else 0
+    except KeyboardInterrupt:
+        exit_code = _INTERRUPTED
+    except BrokenPipeError:  # the recipe of Python's documentation, for `agentv … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        exit_code = _READER_GONE
+    return exit_code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    command, *rest = arguments or ["--help"]
+    if command in ("-h", "--help", "help"):
+        say(_help())
+        return 0
+    if command in ("-V", "--version"):
+        say(f"agentv {__version__} (pytest-agentv)")
+        return 0
+    if command not in COMMANDS:
+        hint = did_you_mean(command, COMMANDS) or f"known: {', '.join(COMMANDS)}"
+        note(f"agentv: unknown command {command!r}; {hint}")
+        return USAGE_EXIT_CODE
+    return _run_command(command, rest)
+
+
+def _run_command(command: str, arguments: Sequence[str]) -> int:
+    module = importlib.import_module(f"pytest_agentv.cli.{command}")
+    try:
+        exit_code: int = module.run(arguments)
+    except UsageError as error:
+        note(f"agentv {command}: {error}\nTry: agentv {command} --help")
+        return getattr(module, "USAGE_EXIT_CODE", USAGE_EXIT_CODE)
+    except BrokenPipeError:
+        raise
+    except (AgentvError, OSError) as error:
+        note(f"agentv {command}: {error}")
+        return USAGE_EXIT_CODE
+    return exit_code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {name:{width}}  {summary}" for name, summary in COMMANDS.items())
+    return (
+        f"usage: agentv COMMAND [arguments]\n\nEvaluations of models and agents, written as YAML.\n\n"
+        f"commands:\n{rows}\n\n"
+        f"options:\n  -h, --help     Show this help; `agentv COMMAND --help` shows that of a command.\n"
+        f"  -V, --version  Show the version."
+    )

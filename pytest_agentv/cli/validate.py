@@ -1,0 +1,119 @@
+"""`agentv validate`: finds what is wrong with files before a run does."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.cli.arguments import ArgumentParser
+from pytest_agentv.cli.checks import Checker, CheckSettings, kind_of
+from pytest_agentv.cli.console import count, say
+from pytest_agentv.cli.inputs import is_eval_in_folder, walk
+from pytest_agentv.errors import locate
+from pytest_agentv.loading.discovery import SUFFIXES
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import Json
+from pytest_agentv.reporting.escaping import visible
+
+_AGENTV_FOLDER: Final = ".agentv"
+_EPILOG: Final = """\
+exit codes:
+  0 nothing is wrong (there may be warnings), 1 there are errors (with --strict: or warnings), 2 wrong usage."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Check files, print what is wrong with them, and return 1 if that is more than warnings."""
+    options = _create_parser().parse_args(arguments)
+    files, problems = _expand(options.paths)
+    checker = Checker(CheckSettings(Path.cwd(), options.targets, frozenset(options.plugin_kind)))
+    for path in files:
+        checker.check(path)
+    problems = [*problems, *checker.problems]
+    say("\n".join(_text_lines(files, problems)) if options.format == "text" else _json(files, problems))
+    return int(any(options.strict or problem.level == "error" for problem in problems))
+
+
+def _create_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="agentv validate",
+        description="Check eval files, datasets, targets and config files: everything that collecting the cases and\n"
+        "starting a run would find, all at once. Nothing is run, no credentials are needed.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="A file, or a folder that is searched for all of them."
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="What is printed (default: text: path:line: message).",
+    )
+    parser.add_argument("--strict", action="store_true", help="Warnings count as errors (default: off).")
+    parser.add_argument(
+        "--targets",
+        type=Path,
+        metavar="PATH",
+        help="Targets file of the runs (default: searched from each eval file's folder upward).",
+    )
+    parser.add_argument(
+        "--plugin-kind",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="An evaluator type or provider that a plugin or a conftest.py adds; may be repeated (default: none).",
+    )
+    return parser
+
+
+def _expand(paths: Sequence[str]) -> tuple[list[Path], list[Problem]]:
+    """Return the files to check, absolute and each once, and the paths that stand for none."""
+    files: dict[Path, None] = {}
+    problems: list[Problem] = []
+    for name in paths:
+        path = Path(os.path.normpath(Path(name).absolute()))
+        found = list(_files_in(path)) if path.is_dir() else [path]
+        if path.is_dir() and not found:
+            problems.append(Problem(path, None, "", "no eval, targets or config files in this folder"))
+        elif not path.exists():
+            problems.append(Problem(path, None, "", "there is no such file or folder"))
+        else:
+            files.update(dict.fromkeys(found))
+    return list(files), problems
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    for path in walk(folder, hidden=frozenset({_AGENTV_FOLDER})):
+        if path.suffix in SUFFIXES and (kind_of(path) or (_is_visible(path) and is_eval_in_folder(path))):
+            yield path
+
+
+def _is_visible(path: Path) -> bool:
+    return path.parent.name != _AGENTV_FOLDER
+
+
+def _text_lines(files: Sequence[Path], problems: Sequence[Problem]) -> Iterator[str]:
+    for problem in problems:
+        where = locate(problem.path, problem.line)
+        text = str(problem).removeprefix(f"{where}: ")
+        yield visible(f"{where}: {problem.level}: {text}")
+    errors, warnings = _count(problems)
+    found = f"{count(errors, 'error')}, {count(warnings, 'warning')}" if problems else "nothing wrong"
+    yield f"{count(len(files), 'file')} checked: {found}"
+
+
+def _json(files: Sequence[Path], problems: Sequence[Problem]) -> str:
+    errors, warnings = _count(problems)
+    report: Json = {
+        "files": [locate(path, None) for path in files],
+        "errors": errors,
+        "warnings": warnings,
+        "problems": [problem.to_plain() | {"path": locate(problem.path, None)} for problem in problems],
+    }
+    return json.dumps(report, indent=2)
+
+
+def _count(problems: Sequence[Problem]) -> tuple[int, int]:
+    errors = sum(problem.level == "error" for problem in problems)
+    return errors, len(problems) - errors

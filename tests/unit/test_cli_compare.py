@@ -1,0 +1,121 @@
+"""`agentv compare`: what it prints where, and its exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = [sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())"]
+MEASURE = (
+    "import resource, sys; from pytest_agentv.cli.main import main; code = main();"
+    "sys.stderr.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)); raise SystemExit(code)"
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def results(name: str, **scores: float) -> str:
+    lines = (json.dumps({"eval_id": eval_id, "score": score}) for eval_id, score in scores.items())
+    Path(name).write_text("".join(f"{line}\n" for line in lines))
+    return name
+
+
+@pytest.mark.scenario("Basic comparison")
+def test_json_goes_to_standard_output_and_nothing_else(agentv):
+    run = agentv("compare", results("a.jsonl", x=0.8, y=1, z=1), results("b.jsonl", x=0.9, y=1))
+    assert (run.exit_code, run.err) == (0, "")
+    assert json.loads(run.out) == {
+        "matched": [
+            {"eval_id": "x", "score1": 0.8, "score2": 0.9, "delta": 0.1, "outcome": "win"},
+            {"eval_id": "y", "score1": 1, "score2": 1, "delta": 0, "outcome": "tie"},
+        ],
+        "unmatched": {"file1": 1, "file2": 0},
+        "summary": {"total": 3, "matched": 2, "wins": 1, "losses": 0, "ties": 1, "meanDelta": 0.05},
+    }
+
+
+@pytest.mark.scenario("Configurable threshold")
+@pytest.mark.parametrize("flag", ["--threshold", "-t"])
+def test_the_threshold_can_be_chosen(agentv, flag):
+    run = agentv("compare", results("a.jsonl", x=0.8), results("b.jsonl", x=0.9), flag, "0.2")
+    assert json.loads(run.out)["summary"]["ties"] == 1
+
+
+@pytest.mark.scenario("Exit code indicates comparison result")
+@pytest.mark.parametrize(("score", "exit_code"), [(0.6, 0), (0.5, 0), (0.4, 1)])
+def test_the_exit_code_tells_whether_the_candidate_is_worse(agentv, score, exit_code):
+    assert agentv("compare", results("a.jsonl", x=0.5), results("b.jsonl", x=score)).exit_code == exit_code
+
+
+def test_a_table_goes_to_standard_output_when_it_is_asked_for(agentv):
+    run = agentv("compare", "--format=table", results("a.jsonl", x=0.8), results("b.jsonl", x=0.7, y=1))
+    assert (run.exit_code, run.err) == (1, "")
+    assert run.out == (
+        "Comparing: a.jsonl → b.jsonl\n"
+        "\n"
+        "Eval ID  Baseline  Candidate   Delta  Result\n"
+        "x            0.80       0.70   -0.10  ✗ loss\n"
+        "\n"
+        "Unmatched: 0 in the baseline, 1 in the candidate\n"
+        "Summary: 0 wins, 1 loss, 0 ties | Mean delta: -0.100 | worse\n"
+    )
+
+
+def test_on_a_terminal_the_table_is_on_standard_error_and_json_stays_what_it_is(agentv, monkeypatch):
+    arguments = ("compare", results("a.jsonl", x=0.8), results("b.jsonl", x=0.9))
+    plain = agentv(*arguments)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    run = agentv(*arguments)
+    assert run.out == plain.out
+    assert run.err.splitlines()[-1] == "Summary: 1 win, 0 losses, 0 ties | Mean delta: +0.100 | better"
+
+
+def test_what_is_odd_about_the_files_is_told_on_standard_error(agentv, golden):
+    good = '{"eval_id": "a", "score": 1}\n'
+    Path("a.jsonl").write_text(good * 3 + '[1]\nno json\n{"eval_id": "b", "score": 0, "error": "timed out"}\n{"eval')
+    Path("b.jsonl").write_text(good + "{}\n" * 12)
+    run = agentv("compare", "a.jsonl", "b.jsonl")
+    assert run.exit_code == 0
+    assert run.err == golden("cli/compare_remarks.txt")
+
+
+def test_files_without_a_common_case_are_told_and_are_no_regression(agentv):
+    run = agentv("compare", results("a.jsonl", x=1), results("b.jsonl", y=0))
+    assert run.exit_code == 0
+    assert json.loads(run.out)["unmatched"] == {"file1": 1, "file2": 1}
+    assert run.err == "agentv compare: no eval_id is in both files, so there is nothing to compare\n"
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_a_file_without_results_cannot_be_compared(agentv, text):
+    Path("empty.jsonl").write_text(text)
+    run = agentv("compare", results("a.jsonl", x=1), "empty.jsonl")
+    assert (run.exit_code, run.out) == (2, "")
+    assert run.err == (
+        "agentv compare: empty.jsonl: holds no results: expected lines of JSON, or YAML documents, "
+        "with eval_id and score\n"
+    )
+
+
+@pytest.mark.parametrize(("name", "reason"), [("gone.jsonl", "No such file or directory"), (".", "Is a directory")])
+def test_a_file_that_cannot_be_read_is_told(agentv, name, reason):
+    run = agentv("compare", name, "gone.jsonl")
+    assert (run.exit_code, run.out) == (2, "")
+    assert run.err == f"agentv compare: {name}: cannot be read: {reason}\n"
+
+
+def test_two_large_files_are_compared_in_little_memory(folder):
+    for name in ("a.jsonl", "b.jsonl"):
+        with (folder / name).open("w") as file:
+            for number in range(100_000):
+                file.write(f'{{"eval_id": "case-{number:06}", "score": 0.5, "candidate_answer": "{"x" * 300}"}}\n')
+    command = [sys.executable, "-c", MEASURE, "compare", "a.jsonl", "b.jsonl"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout)["summary"]["ties"] == 100_000
+    assert int(run.stderr) / 1024 < 200

@@ -1,0 +1,166 @@
+"""`agentv eval`: the pytest call that its arguments stand for."""
+
+import re
+
+import pytest
+
+from pytest_agentv.cli.arguments import UsageError
+from pytest_agentv.cli.eval import PYTEST_FLAGS_WITH_VALUE, build_pytest_call
+from pytest_agentv.models.options import RUN_OPTIONS
+
+SUITE = "evalcases:\n  - id: a\n    expected_outcome: o\n    input_messages: [{role: user, content: q}]\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evals").mkdir()
+    for name in ("qa.eval.yaml", "evals/chat.yaml", "evals/deep.yml"):
+        (tmp_path / name).write_text(SUITE)
+    return tmp_path
+
+
+def call(*arguments):
+    return list(build_pytest_call(arguments).arguments)
+
+
+def test_paths_are_handed_on_and_run_flags_get_their_prefix():
+    assert call("qa.eval.yaml", "--target", "azure", "--threshold=0.5", "--dry-run") == [
+        "--agentv-target=azure",
+        "--agentv-dry-run",
+        "--agentv-threshold=0.5",
+        "qa.eval.yaml",
+    ]
+
+
+def test_a_repeatable_flag_keeps_all_its_values_and_an_alias_stands_for_its_option():
+    assert call("qa.eval.yaml", "--eval-id", "a", "--test-id=b", "--agent-timeout", "5") == [
+        "--agentv-eval-id=a",
+        "--agentv-eval-id=b",
+        "--agentv-timeout=5",
+        "qa.eval.yaml",
+    ]
+
+
+def test_a_flag_with_an_optional_value_does_not_swallow_the_path_after_it():
+    assert call("--dump-prompts", "qa.eval.yaml") == ["--agentv-dump-prompts=.agentv/prompts", "qa.eval.yaml"]
+    assert call("--dump-traces=there", "qa.eval.yaml") == ["--agentv-dump-traces=there", "qa.eval.yaml"]
+
+
+def test_flags_of_pytest_are_handed_on_wherever_they_stand():
+    assert call("-n", "4", "qa.eval.yaml", "-k", "a or b", "-x", "evals", "--junitxml", "out.xml", "--lf", "-vv") == [
+        "-n4",
+        "-ka or b",
+        "--junitxml=out.xml",
+        "-x",
+        "--lf",
+        "-vv",
+        "evals/chat.yaml",
+        "evals/deep.yml",
+        "qa.eval.yaml",
+    ]
+
+
+def test_flags_of_other_plugins_take_their_value_after_a_sign_or_after_two_dashes():
+    assert call("qa.eval.yaml", "--html=out.html", "--", "--css", "x.css") == [
+        "--html=out.html",
+        "--css",
+        "x.css",
+        "qa.eval.yaml",
+    ]
+
+
+@pytest.mark.scenario("Path expansion and validation")
+def test_files_folders_and_globs_become_eval_files_sorted_and_each_once():
+    expected = ["evals/chat.yaml", "evals/deep.yml", "qa.eval.yaml"]
+    assert call("qa.eval.yaml", "evals", "./qa.eval.yaml", "evals/*.y{a,}ml", "**/*.yml") == expected
+
+
+def test_files_outside_the_working_directory_are_absolute(folder, monkeypatch):
+    monkeypatch.chdir(folder / "evals")
+    assert call("..") == ["chat.yaml", "deep.yml", str(folder / "qa.eval.yaml")]
+
+
+def test_a_file_without_the_shape_of_an_eval_file_is_claimed_so_that_pytest_says_what_is_wrong(folder):
+    (folder / "my [broken] one.yaml").write_text("evalcase: [")
+    assert call("my [broken] one.yaml", "qa.eval.yaml") == [
+        "-o",
+        "agentv_files='*.eval.yaml' '*.eval.yml' '*.eval.jsonl' 'my [[]broken] one.yaml'",
+        "my [broken] one.yaml",
+        "qa.eval.yaml",
+    ]
+
+
+@pytest.mark.scenario("Path expansion and validation")
+def test_all_patterns_without_an_eval_file_are_named_at_once(folder, agentv, golden):
+    (folder / "empty").mkdir()
+    (folder / "targets.yaml").write_text("targets: []\n")
+    (folder / "notes.txt").write_text("x")
+    run = agentv("eval", "qa.eval.yaml", "nope.yaml", "empty", "x/**/*.yaml", "targets.yaml", "notes.txt")
+    assert (run.exit_code, run.out, run.err) == (4, "", golden("cli/eval_unmatched.txt"))
+
+
+def test_a_word_after_an_unknown_flag_may_have_been_its_value(agentv):
+    run = agentv("eval", "qa.eval.yaml", "--html", "out.html")
+    assert run.exit_code == 4
+    assert run.err == (
+        "agentv eval: no eval files for:\n"
+        "  out.html: there is no such file or folder\n"
+        "The value of a flag that agentv does not know goes after a `=`: --html=out.html\n"
+        "Try: agentv eval --help\n"
+    )
+
+
+def test_without_paths_nothing_is_run(agentv):
+    run = agentv("eval", "--dry-run")
+    assert run.exit_code == 4
+    assert run.err == (
+        "agentv eval: no eval paths given: expected eval files, folders or globs\nTry: agentv eval --help\n"
+    )
+
+
+@pytest.mark.scenario("Worker limits and validation")
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--workers=0", "argument --workers: 0 workers are out of range: expected 1 to 50 (the minimum is 1)"),
+        ("--workers=51", "argument --workers: 51 workers are out of range: expected 1 to 50 (the minimum is 1)"),
+        ("--workers=many", "argument --workers: 'many' is not a number of workers: expected 1 to 50"),
+        ("--output-format=xml", "argument --output-format: unknown output format 'xml': expected one of jsonl, yaml"),
+        ("--target", "argument --target: expected one argument"),
+    ],
+)
+def test_a_bad_value_is_refused_before_anything_runs(agentv, flag, message):
+    run = agentv("eval", "qa.eval.yaml", flag)
+    assert (run.exit_code, run.out) == (4, "")
+    assert run.err == f"agentv eval: {message}\nTry: agentv eval --help\n"
+
+
+def test_the_help_lists_every_option_with_its_effect_and_its_default(agentv):
+    text = agentv("eval", "--help").out
+    words = " ".join(text.split())
+    for option in RUN_OPTIONS:
+        entry = re.search(rf"--{option.name}\b(?! goes).*?\(default: .*?\)", words)
+        assert entry, option.name
+        assert option.help.split()[0] in entry[0]
+    assert "--agentv-" not in text
+    assert "All other flags are handed on to pytest" in text
+    assert "0 all cases passed, 1 some failed or could not be judged" in text
+
+
+def test_the_table_of_flags_with_a_value_is_that_of_pytest_and_xdist(pytestconfig):
+    groups = ("general", "terminal reporting", "pytest-warnings", "collect", "debugconfig", "logging", "xdist")
+    options = [option for group in pytestconfig._parser._groups if group.name in groups for option in group.options]
+    with_value = {
+        name
+        for option in options
+        if option.attrs().get("action", "store") in ("store", "append") and option.attrs().get("nargs") is None
+        for name in option.names()
+    }
+    assert {"-k", "--tb", "-n"} <= with_value
+    assert with_value - {"--runpytest"} <= set(PYTEST_FLAGS_WITH_VALUE)
+
+
+def test_an_unmatched_pattern_is_an_error_for_who_builds_the_call_too():
+    with pytest.raises(UsageError, match=r"nope\.yaml: there is no such file or folder"):
+        call("nope.yaml")

@@ -1,0 +1,96 @@
+"""The `agentv` command itself: which subcommand runs, and how faults are told."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pytest_agentv import __version__
+from pytest_agentv.cli.main import COMMANDS, main
+
+RUN = [sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])
+def test_without_a_command_the_help_is_shown(agentv, golden, arguments):
+    run = agentv(*arguments)
+    assert (run.exit_code, run.out, run.err) == (0, golden("cli/help.txt"), "")
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_the_version_is_that_of_the_package(agentv, flag):
+    assert agentv(flag).out == f"agentv {__version__} (pytest-agentv)\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("evl", "agentv: unknown command 'evl'; did you mean 'eval'?\n"),
+        ("frobnicate", f"agentv: unknown command 'frobnicate'; known: {', '.join(COMMANDS)}\n"),
+    ],
+)
+def test_an_unknown_command_is_told_with_what_may_have_been_meant(agentv, word, message):
+    run = agentv(word)
+    assert (run.exit_code, run.out, run.err) == (2, "", message)
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_each_command_has_a_help_of_its_own(agentv, command):
+    run = agentv(command, "--help")
+    assert run.exit_code == 0
+    assert run.out.startswith(f"usage: agentv {command} ")
+
+
+def test_a_command_is_imported_only_when_it_is_run():
+    code = (
+        "import sys; from pytest_agentv.cli.main import main; main(['--help']);"
+        "print([name for name in ('pytest', 'pydantic', 'yaml', 'pytest_agentv.engine') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-1] == "[]"
+
+
+def test_wrong_arguments_are_told_with_the_way_to_the_help(agentv):
+    run = agentv("compare", "--threshold=x", "a", "b")
+    assert run.exit_code == 2
+    assert run.err == (
+        "agentv compare: argument -t/--threshold: expected a number from 0 to 1, got 'x'\nTry: agentv compare --help\n"
+    )
+
+
+def test_a_name_that_the_system_refuses_is_told_without_a_traceback(agentv):
+    run = agentv("convert", "x" * 5000 + ".jsonl")
+    assert run.exit_code == 2
+    assert run.err.startswith("agentv convert: ")
+    assert len(run.err.splitlines()) == 1
+
+
+def test_an_interrupt_ends_a_command_quietly(agentv, monkeypatch):
+    def interrupted(_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_agentv.cli.schema.run", interrupted)
+    run = agentv("schema", "eval")
+    assert (run.exit_code, run.out, run.err) == (130, "", "")
+
+
+def test_a_reader_that_goes_away_is_no_traceback():
+    process = subprocess.Popen([*RUN, "schema", "eval"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait() == 1
+
+
+def test_a_terminal_that_lacks_characters_gets_escapes():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    run = subprocess.run([*RUN, "validate", "ä.yaml"], capture_output=True, env=environment, check=False)
+    assert run.returncode == 1
+    assert run.stdout.startswith(b"\\xe4.yaml: error: there is no such file or folder\n")
+
+
+def test_main_takes_the_arguments_of_the_process_when_it_is_given_none(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["agentv", "--version"])
+    assert main() == 0
+    assert capsys.readouterr().out.startswith("agentv ")

@@ -1,0 +1,235 @@
+"""JSON Schemas: what loads without a complaint is valid, what is plainly wrong is not."""
+
+import copy
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.cli.project import EVAL_FILE, TARGETS_FILE
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.cases import LoadContext, load_case
+from pytest_agentv.loading.json_schemas import SCHEMAS
+from pytest_agentv.loading.source import read_jsonl, read_yaml
+from pytest_agentv.loading.suites import read_suite
+from pytest_agentv.loading.targets import load_targets_file
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+VALIDATORS = {kind: jsonschema.Draft7Validator(create()) for kind, create in SCHEMAS.items()}
+CASE_VALIDATOR = jsonschema.Draft7Validator(
+    {"$ref": "#/definitions/case", "definitions": SCHEMAS["eval"]()["definitions"]}
+)
+
+SUITE = {
+    "description": "x",
+    "execution": {"target": "t", "threshold": 0.5},
+    "evalcases": [
+        {
+            "id": "a",
+            "expected_outcome": "o",
+            "input_messages": [{"role": "user", "content": ["x", {"type": "text", "value": "y"}]}],
+            "expected_messages": [{"role": "assistant", "tool_calls": [{"tool": "t", "input": {"x": 1}}]}],
+            "rubrics": ["short", {"id": "r", "description": "d", "weight": 2, "required": False}],
+            "evaluators": [
+                {"name": "n", "type": "latency", "threshold": 1, "weight": 0.5},
+                {"name": "n", "type": "cost", "budget": 0.1},
+                {"name": "n", "type": "token_usage", "maxTotal": 5},
+                {"name": "n", "type": "heuristic", "hits": "one", "misses": ["two"]},
+                {"name": "n", "type": "code_judge", "script": ["x"], "target": {"maxCalls": 3}, "mine": 1},
+                {"name": "n", "type": "code", "script": "x", "target": True},
+                {"name": "n", "type": "llm_judge", "rubrics": ["a"], "includeTrace": True},
+                {"name": "n", "type": "rubric", "rubrics": [{"description": "d"}]},
+                {"name": "n", "type": "tool_trajectory", "mode": "exact", "expected": [{"tool": "t", "args": "any"}]},
+                {"name": "n", "type": "tool_trajectory", "mode": "any_order", "minimums": {"t": 1}},
+                {"name": "n", "type": "field_accuracy", "fields": [{"path": "a.b", "match": "date", "formats": ["x"]}]},
+                {
+                    "name": "n",
+                    "type": "composite",
+                    "assert": [{"name": "m", "type": "latency", "threshold": 1}],
+                    "aggregator": {"type": "weighted_average", "weights": {"m": 1}},
+                },
+            ],
+        },
+        {"id": "b", "criteria": "o", "input": "q", "expected_output": {"x": [1]}, "execution": {"assert": []}},
+    ],
+}
+TARGETS = {
+    "$schema": "agentv-targets-v2.2",
+    "targets": [
+        {"name": "a", "provider": "azure", "endpoint": "${{ E }}", "apiKey": "k", "temperature": 0.1, "workers": 2},
+        {"name": "n", "provider": "anthropic", "model": "m", "retry_status_codes": [500, 503], "max_retries": "3"},
+        {"name": "c", "provider": "cli", "command_template": "{PROMPT}", "timeout_seconds": "${{T}}", "env": {"A": ""}},
+        {"name": "h", "provider": "cli", "commandTemplate": "x", "healthcheck": {"type": "http", "url": "http://x"}},
+        {"name": "x", "provider": "codex", "args": ["a"], "log_format": "json", "judge_target": "a"},
+        {"name": "m", "provider": "mock", "response": "r", "delayMs": 5, "trace": [{"type": "message"}]},
+        {"name": "p", "provider": "python", "callable": "a:b", "arguments": {"x": 1}},
+        {"name": "v", "provider": "vscode", "wait": "true", "provider_batching": True},
+    ],
+}  # fmt: skip
+ODD = st.sampled_from(
+    [None, True, 0, -1, 5, 0.5, "", "x", "5", "${{ X }}", [], ["x"], [{}], {}, {"x": 1}, {"type": "text"}]
+)
+
+
+def places(value, where=()):
+    """Yield the place of each value within a value."""
+    yield where
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(inner, (*where, key))
+
+
+def changed(value, where, new):
+    """Return a copy with the value at a place replaced, or dropped for `...`."""
+    copied = copy.deepcopy(value)
+    *above, last = where
+    inner = copied
+    for key in above:
+        inner = inner[key]
+    if new is ...:
+        del inner[last]
+    else:
+        inner[last] = new
+    return copied
+
+
+def loads(path):
+    """Tell whether an eval file loads without an error or a warning."""
+    context = LoadContext(path.parent, path.parent, strict=True)
+    try:
+        suite = read_suite(path)
+        for entry in suite.entries:
+            load_case(suite, entry, context)
+    except AgentvError:
+        return False
+    return all("no eval cases" in problem.message or "used twice" in problem.message for problem in suite.problems)
+
+
+def targets_load(path):
+    try:
+        return not load_targets_file(path, ()).warnings
+    except AgentvError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("schema") / "file.yaml"
+
+
+@pytest.mark.parametrize("kind", list(SCHEMAS))
+def test_a_schema_is_a_schema_and_is_what_the_command_prints(agentv, kind):
+    run = agentv("schema", kind)
+    assert (run.exit_code, run.err) == (0, "")
+    schema = json.loads(run.out)
+    jsonschema.Draft7Validator.check_schema(schema)
+    assert schema == SCHEMAS[kind]()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(EXAMPLES.rglob("*.y*ml")), ids=lambda path: path.relative_to(EXAMPLES).as_posix()
+)
+def test_each_yaml_file_of_the_examples_is_valid(path):
+    kind = "targets" if path.name == "targets.yaml" else "eval"
+    VALIDATORS[kind].validate(read_yaml(path).value)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.eval.jsonl")), ids=lambda path: path.name)
+def test_each_line_of_the_datasets_of_the_examples_is_valid(path):
+    for case in read_jsonl(path).value:
+        CASE_VALIDATOR.validate(case)
+
+
+def test_what_init_writes_is_valid(tmp_path):
+    for kind, text in (("eval", EVAL_FILE), ("targets", TARGETS_FILE)):
+        path = tmp_path / f"{kind}.yaml"
+        path.write_text(text)
+        VALIDATORS[kind].validate(read_yaml(path).value)
+
+
+def test_the_suites_that_are_changed_below_load(file):
+    file.write_text(json.dumps(SUITE))
+    assert loads(file)
+    file.write_text(json.dumps(TARGETS))
+    assert targets_load(file)
+
+
+@given(st.sampled_from([where for where in places(SUITE) if where]), st.just(...) | ODD)
+def test_an_eval_file_that_loads_without_a_complaint_is_valid(file, where, new):
+    suite = changed(SUITE, where, new)
+    file.write_text(json.dumps(suite))
+    if loads(file):
+        VALIDATORS["eval"].validate(suite)
+
+
+@given(st.sampled_from([where for where in places(TARGETS) if where]), st.just(...) | ODD)
+def test_a_targets_file_that_loads_without_a_complaint_is_valid(file, where, new):
+    targets = changed(TARGETS, where, new)
+    file.write_text(json.dumps(targets))
+    if targets_load(file):
+        VALIDATORS["targets"].validate(targets)
+
+
+@pytest.mark.parametrize(
+    ("where", "new"),
+    [
+        (("descriptoin",), "x"),
+        (("evalcases", 0, "id"), ...),
+        (("evalcases", 0, "id"), 5),
+        (("evalcases", 0, "input_messages"), ...),
+        (("evalcases", 0, "input_messages", 0, "role"), "usr"),
+        (("evalcases", 0, "evaluators", 0, "threshold"), ...),
+        (("evalcases", 0, "evaluators", 0, "threshold"), -1),
+        (("evalcases", 0, "evaluators", 0, "treshold"), 1),
+        (("evalcases", 0, "evaluators", 2, "maxTotal"), "5"),
+        (("evalcases", 0, "evaluators", 8, "mode"), "some"),
+        (("evalcases", 0, "evaluators", 10, "fields", 0, "match"), "fuzzy"),
+        (("evalcases", 0, "evaluators", 11, "assert", 0, "name"), ...),
+        (("evalcases", 0, "evaluators", 11, "aggregator", "type"), "mean"),
+        (("cases",), []),
+    ],
+)  # fmt: skip
+def test_a_fault_of_an_eval_file_is_invalid(where, new):
+    assert not VALIDATORS["eval"].is_valid(changed(SUITE, where, new))
+
+
+@pytest.mark.parametrize(
+    ("where", "new"),
+    [
+        (("targets",), ...),
+        (("targets", 0, "name"), ...),
+        (("targets", 0, "temprature"), 1),
+        (("targets", 1, "model"), ...),
+        (("targets", 2, "command_template"), ...),
+        (("targets", 3, "healthcheck", "type"), "ping"),
+        (("targets", 3, "healthcheck", "url"), ...),
+        (("targets", 6, "arguments"), [1]),
+    ],
+)
+def test_a_fault_of_a_targets_file_is_invalid(where, new):
+    assert not VALIDATORS["targets"].is_valid(changed(TARGETS, where, new))
+
+
+@pytest.mark.parametrize(
+    ("config", "is_valid"),
+    [
+        ({"$schema": "agentv-config-v2", "guideline_patterns": ["*.md"]}, True),
+        ({}, True),
+        ({"guideline_patterns": None}, True),
+        ({"$schema": "agentv-config-v1"}, False),
+        ({"guideline_patterns": "*.md"}, False),
+        ({"guideline_patterns": [" "]}, False),
+        ({"guidelines": []}, False),
+    ],
+)
+def test_config_files_have_a_schema_too(config, is_valid):
+    assert VALIDATORS["config"].is_valid(config) is is_valid
+
+
+def test_an_unknown_kind_of_file_is_told(agentv):
+    run = agentv("schema", "results")
+    assert run.exit_code == 2
+    assert run.err.startswith("agentv schema: argument kind: invalid choice: 'results' (choose from ")
+    assert run.err.endswith("\nTry: agentv schema --help\n")

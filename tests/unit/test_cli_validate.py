@@ -1,0 +1,224 @@
+"""`agentv validate`: what is wrong with files, all at once, without a run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+GOOD = """\
+evalcases:
+  - id: a
+    expected_outcome: o
+    input_messages: [{role: user, content: q}]
+    evaluators: [{name: fast, type: latency, threshold: 9}]
+"""
+TARGETS = "targets: [{name: default, provider: mock}]\n"
+
+WRONG = """\
+descriptoin: x
+evalcases:
+  - id: a
+    expected_outcome: o
+    input_messages: [{role: usr, content: q}]
+  - id: b
+    input_messages: [{role: user, content: [{type: file, value: gone.md}]}]
+    evaluators:
+      - {name: n, type: latency}
+      - {name: n, type: latencyy}
+  - id: a
+    expected_outcome: o
+    outcome: p
+    execution: {target: azur}
+    input_messages: [{role: user, content: q}]
+"""
+WRONG_TARGETS = """\
+targets:
+  - {name: azure, provider: azure, endpoint: "${{ NOT_SET }}", api_kye: "${{ NOT_SET }}"}
+  - {name: cli, provider: cli, command_template: "run {PROMPTT}", workers: 0}
+  - {provider: mock}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOT_SET", raising=False)
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def write(name: str, text: str) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(text, encoding="utf-8")
+
+
+def test_files_without_a_fault_are_counted(agentv):
+    write("evals/qa.yaml", GOOD)
+    write("evals/targets.yaml", TARGETS)
+    run = agentv("validate", "evals")
+    assert (run.exit_code, run.out, run.err) == (0, "2 files checked: nothing wrong\n", "")
+
+
+def test_all_faults_of_all_files_are_told_at_once_with_their_places(agentv, golden):
+    write("evals/wrong.yaml", WRONG)
+    write("evals/broken.eval.yaml", "evalcases:\n  - id: a\n   id: b\n")
+    write("evals/lines.eval.jsonl", '{"id": "a", "expected_outcome": "o", "input": "q"}\n{"id": \n')
+    write("evals/targets.yaml", TARGETS)
+    write("other/targets.yaml", WRONG_TARGETS)
+    write(".agentv/config.yaml", "guideline_pattern: ['*.md']\nguideline_patterns: '*.md'\n")
+    run = agentv("validate", ".", "gone.yaml")
+    assert (run.exit_code, run.err) == (1, "")
+    assert run.out == golden("cli/validate.txt")
+
+
+def test_json_says_the_same_by_field(agentv, folder):
+    write("evals/wrong.yaml", WRONG)
+    write("evals/targets.yaml", TARGETS)
+    text, run = agentv("validate", "evals"), agentv("validate", "--format=json", "evals")
+    report = json.loads(run.out)
+    assert run.exit_code == 1
+    assert report["files"] == ["evals/targets.yaml", "evals/wrong.yaml"]
+    assert (report["errors"], report["warnings"]) == (6, 3)
+    assert report["problems"][0] == {
+        "path": "evals/wrong.yaml",
+        "line": 1,
+        "key": "descriptoin",
+        "message": "unknown key",
+        "hint": "did you mean 'description'?",
+        "level": "warning",
+    }
+    assert len(report["problems"]) == len(text.out.splitlines()) - 1
+
+
+def test_warnings_alone_are_no_failure_unless_they_are_to_be(agentv):
+    write("targets.yaml", TARGETS)
+    write("qa.eval.yaml", f"descriptoin: x\n{GOOD}")
+    run, strict = agentv("validate", "."), agentv("validate", ".", "--strict")
+    assert (run.exit_code, strict.exit_code) == (0, 1)
+    assert run.out == strict.out
+    assert run.out == (
+        "qa.eval.yaml:1: warning: descriptoin: unknown key (did you mean 'description'?)\n"
+        "2 files checked: 0 errors, 1 warning\n"
+    )
+
+
+def test_without_a_targets_file_there_is_a_warning_because_a_run_may_name_one(agentv, folder):
+    write("qa.eval.yaml", GOOD)
+    run = agentv("validate", "qa.eval.yaml")
+    assert run.exit_code == 0
+    assert run.out == (
+        "targets.yaml: warning: no targets file found: tried targets.yaml, targets.yml, .agentv/targets.yaml, "
+        ".agentv/targets.yml in .; name one with --agentv-targets\n1 file checked: 0 errors, 1 warning\n"
+    )
+
+
+def test_a_targets_file_that_is_named_is_the_one_that_counts(agentv):
+    write("qa.eval.yaml", GOOD)
+    write("there/targets.yaml", "targets: [{name: defalt, provider: mock}]\n")
+    run = agentv("validate", "qa.eval.yaml", "--targets", "there")
+    assert run.exit_code == 1
+    assert run.out == (
+        "qa.eval.yaml:2: error: there/targets.yaml: no target 'default'; did you mean 'defalt'? available: defalt\n"
+        "1 file checked: 1 error, 0 warnings\n"
+    )
+    assert agentv("validate", "qa.eval.yaml", "--targets", "nowhere").out == (
+        "nowhere: error: there is no such targets file or folder\n1 file checked: 1 error, 0 warnings\n"
+    )
+
+
+def test_a_target_that_would_judge_itself_is_an_error_of_the_case_that_needs_a_judge(agentv):
+    write("targets.yaml", 'targets: [{name: default, provider: cli, command_template: "run {PROMPT}"}]\n')
+    write("qa.eval.yaml", GOOD + "  - {id: b, expected_outcome: o, input: q}\n")
+    run = agentv("validate", "qa.eval.yaml")
+    assert run.exit_code == 1
+    assert run.out == (
+        "qa.eval.yaml:6: error: target 'default' (targets.yaml:1) would have to judge its own answers: give it a model "
+        "as judge, `judge_target: <name of a target>`, or give the case evaluators that need no model\n"
+        "1 file checked: 1 error, 0 warnings\n"
+    )
+
+
+def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
+    write("targets.yaml", "targets: [{name: default, provider: ours}]\n")
+    write("qa.eval.yaml", GOOD.replace("type: latency", "type: mine"))
+    assert agentv("validate", ".").exit_code == 1
+    run = agentv("validate", ".", "--plugin-kind", "mine", "--plugin-kind=ours")
+    assert (run.exit_code, run.out) == (0, "2 files checked: nothing wrong\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        (
+            "any.yaml",
+            '$schema: agentv-targets-v2.2\ntargets: "x"\n',
+            "any.yaml:2: error: targets: expected a list of targets, got the text 'x'",
+        ),
+        (
+            "any.yaml",
+            "$schema: agentv-config-v2\nguideline_patterns: 5\n",
+            "any.yaml:2: error: guideline_patterns: expected a list of glob patterns, got the number 5; "
+            "this file is passed over",
+        ),
+        (
+            ".agentv.yaml",
+            "- x\n",
+            ".agentv.yaml:1: error: expected a mapping with the key guideline_patterns, got a list; "
+            "this file is passed over",
+        ),
+        (
+            ".agentv/targets.yaml",
+            "x",
+            ".agentv/targets.yaml:1: error: expected a mapping with the key targets, got the text 'x'",
+        ),
+        ("any.yaml", "x: 1\n", "any.yaml:1: error: no eval cases: expected a list under the key 'evalcases'"),
+        ("any.txt", "x", "any.txt: error: is no eval file: expected one that ends in .yaml, .yml or .jsonl"),
+        ("empty", None, "empty: error: no eval, targets or config files in this folder"),
+    ],
+)
+def test_the_kind_of_a_file_is_told_by_its_schema_or_its_name(agentv, folder, name, text, problem):
+    if text is None:
+        (folder / name).mkdir()
+    else:
+        write(name, text)
+    run = agentv("validate", name)
+    assert run.exit_code == 1
+    assert run.out.splitlines()[0] == problem
+
+
+def test_a_sidecar_is_checked_as_part_of_its_dataset(agentv):
+    write("targets.yaml", TARGETS)
+    write("lines.jsonl", '{"id": "a", "expected_outcome": "o", "input": "q"}\n')
+    write("lines.yaml", "descriptoin: x\n")
+    run = agentv("validate", "lines.yaml")
+    assert run.out == (
+        "lines.yaml:1: warning: descriptoin: unknown key (did you mean 'description'?)\n"
+        "1 file checked: 0 errors, 1 warning\n"
+    )
+
+
+def test_files_of_others_and_of_dependencies_are_passed_over_in_folders(agentv):
+    write("evals/qa.yaml", GOOD)
+    write("targets.yaml", TARGETS)
+    for name in ("compose.yaml", "node_modules/x/targets.yaml", ".venv/evals/x.eval.yaml", "evals/results.jsonl"):
+        write(name, '{"eval_id": "a", "score": 1}\n')
+    assert agentv("validate", ".").out == "2 files checked: nothing wrong\n"
+
+
+def test_a_folder_that_links_to_itself_ends(agentv, folder):
+    write("evals/qa.yaml", GOOD)
+    write("targets.yaml", TARGETS)
+    (folder / "evals" / "again").symlink_to(folder / "evals")
+    assert agentv("validate", ".").out == "2 files checked: nothing wrong\n"
+
+
+def test_nothing_that_a_file_holds_reaches_the_terminal_unescaped(agentv):
+    write("targets.yaml", TARGETS)
+    write("qa.eval.yaml", '"\\e[31mred": x\n' + GOOD)
+    assert agentv("validate", "qa.eval.yaml").out.startswith("qa.eval.yaml:1: warning: \\x1b[31mred: unknown key\n")
+
+
+def test_without_a_path_the_usage_is_told(agentv):
+    run = agentv("validate")
+    assert run.exit_code == 2
+    assert run.err == ("agentv validate: the following arguments are required: PATH\nTry: agentv validate --help\n")
