@@ -91,6 +91,17 @@ def test_a_referenced_guideline_is_found_beside_the_file_and_changes_the_answer(
     assert by_id["return-with-guideline"]["candidate_answer"] == with_guideline["candidate_answer"]
 
 
+@pytest.mark.scenario("SDK feature example")
+def test_a_judge_written_with_the_sdk_runs_as_it_is(all_examples):
+    (judgement,) = [
+        evaluator
+        for evaluator in all_examples.by_id["delivery-note"]["evaluator_results"]
+        if evaluator["name"] == "attachments"
+    ]
+    assert judgement["details"] == {"skus": ["AP-300", "TW-100", "XX-999"]}
+    assert (judgement["score"], len(judgement["hits"])) == (1, 3)
+
+
 @pytest.mark.scenario("Multi-turn conversation handling")
 def test_a_conversation_keeps_its_turns_and_the_last_answer_is_judged(all_examples):
     (result,) = [result for result in all_examples[2] if result["eval_id"] == "follow-up"]
