@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -76,6 +77,10 @@ async def die_once(mark: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+async def delete(folder: str) -> None:
+    shutil.rmtree(_folder() / folder)
+
+
 async def log(*words: str) -> None:
     logging.getLogger("agent").warning(" ".join(words))
 
@@ -86,7 +91,9 @@ async def variable(name: str) -> str:
 
 STEPS: Mapping[str, Callable[..., Any]] = {
     step.__name__: step
-    for step in (*(say, sleep, start_of, end_of, lines, in_flight, fail, fail_once, say_once, die_once, log, variable),)
+    for step in (
+        *(say, sleep, start_of, end_of, lines, in_flight, fail, fail_once, say_once, die_once, delete, log, variable),
+    )
 }
 
 

@@ -41,6 +41,11 @@ class Scheduler(Generic[T]):
         return sum(self._in_flight.values())
 
     @property
+    def unfinished(self) -> int:
+        """Jobs that run or wait."""
+        return self.in_flight + len(self._queue)
+
+    @property
     def is_held(self) -> bool:
         return self._held
 

@@ -10,9 +10,8 @@ from typing import Final
 from pytest_agentv.evaluators.base import EvaluationContext
 from pytest_agentv.evaluators.equality import json_equal
 from pytest_agentv.evaluators.field_dates import parse_date
-from pytest_agentv.models.base import ABSENT, Absent, Json
+from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
 from pytest_agentv.models.evaluator_configs import FieldAccuracyConfig, FieldCheck
-from pytest_agentv.models.messages import Message
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import format_fixed, format_number
 
@@ -43,7 +42,7 @@ class FieldAccuracyEvaluator:
         return score_fields(self.config, context.candidate_answer, context.case.expected_messages)
 
 
-def score_fields(config: FieldAccuracyConfig, answer: str, expected_messages: Sequence[Message]) -> Score:
+def score_fields(config: FieldAccuracyConfig, answer: str, expected_messages: Sequence[JsonObject]) -> Score:
     """Score an answer's fields; 0 when the answer holds no JSON or nothing is expected."""
     candidate = parse_answer(answer)
     if candidate is ABSENT:
@@ -72,11 +71,11 @@ def parse_answer(answer: str) -> Json | Absent:
     return _parse_json(text[start : end + 1]) if 0 <= start < end else ABSENT
 
 
-def expected_data(messages: Sequence[Message]) -> Json | Absent:
+def expected_data(messages: Sequence[JsonObject]) -> Json | Absent:
     """Return the mapping or list of the last assistant message that has content; `ABSENT` when it has none."""
     for message in reversed(messages):
-        content = message.content
-        if message.role != "assistant" or content is ABSENT or not (content or isinstance(content, Mapping | list)):
+        content = message.get("content", ABSENT)
+        if message["role"] != "assistant" or content is ABSENT or not (content or isinstance(content, Mapping | list)):
             continue
         data = _parse_json(content) if isinstance(content, str) else content
         return data if isinstance(data, Mapping | list | tuple) else ABSENT

@@ -1,12 +1,14 @@
 """Lenient reading of the dates that people and models write, as calendar dates.
 
-Read are ISO dates and times, `2025/01/15`, `Jan 15, 2025`, `15 January 2025`, `15-JAN-2025`, and `01/15/2025` or
-`15-01-2025`, where the listed formats, and failing them the numbers, decide which of the two is the day.
+Read are ISO dates and times, `2025/01/15`, `Jan 15, 2025`, `15 January 2025`, `15-JAN-2025`, dates of mails, and
+`01/15/2025`, `15-01-2025` or `1/15/25`, where the listed formats, and failing them the numbers, decide which of the
+two is the day. A weekday before a date is passed over; a month alone (`2025-01`, `January 2025`) is its first day.
 """
 
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 _MONTH_NAMES: Final = (
@@ -21,9 +23,16 @@ _MONTHS: Final = {
 
 _CLOCK: Final = r"(?:,?[ T]+\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[ap]m)?)?"
 _YEAR_FIRST: Final = re.compile(rf"(\d{{4}})[-/](\d{{1,2}})[-/](\d{{1,2}}){_CLOCK}", re.ASCII | re.IGNORECASE)
-_NUMERIC: Final = re.compile(rf"(\d{{1,2}})([-/])(\d{{1,2}})\2(\d{{4}}){_CLOCK}", re.ASCII | re.IGNORECASE)
+_NUMERIC: Final = re.compile(rf"(\d{{1,2}})([-/])(\d{{1,2}})\2(\d{{4}}|\d\d){_CLOCK}", re.ASCII | re.IGNORECASE)
 _MONTH_FIRST: Final = re.compile(rf"([a-z]{{3,9}})\.? (\d{{1,2}}),? (\d{{4}}){_CLOCK}", re.ASCII | re.IGNORECASE)
 _DAY_FIRST: Final = re.compile(rf"(\d{{1,2}})[- ]([a-z]{{3,9}})\.?,?[- ](\d{{4}}){_CLOCK}", re.ASCII | re.IGNORECASE)
+_YEAR_MONTH: Final = re.compile(r"(\d{4})-(\d{2})", re.ASCII)
+_MONTH_YEAR: Final = re.compile(r"([a-z]{3,9})\.?,? (\d{4})", re.ASCII | re.IGNORECASE)
+_WEEKDAY: Final = re.compile(r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? ", re.IGNORECASE)
+_MAIL: Final = re.compile(
+    r"\d{1,2} [a-z]{3} \d{4} \d{2}:\d{2}(?::\d{2})? (?:GMT|UTC|[+-]\d{4})", re.ASCII | re.IGNORECASE
+)
+"""As in mails and HTTP headers (RFC 5322), without the weekday."""
 _EUROPEAN: Final = re.compile(r"DD[-/]MM[-/]YYYY", re.IGNORECASE)
 _AMERICAN: Final = re.compile(r"MM[-/]DD[-/]YYYY", re.IGNORECASE)
 
@@ -37,7 +46,12 @@ def parse_date(text: str, formats: Sequence[str] = ()) -> date | None:
             how `01/02/2025` is read.
     """
     text = re.sub(r"\s+", " ", text.strip())
-    return _parse_iso(text) or _parse_year_first(text) or _parse_named(text) or _parse_numeric(text, formats)
+    if weekday := _WEEKDAY.match(text):
+        text = text[weekday.end() :]
+    for parse in (_parse_iso, _parse_year_first, _parse_mail, _parse_named, _parse_month):
+        if found := parse(text):
+            return found
+    return _parse_numeric(text, formats)
 
 
 def _parse_iso(text: str) -> date | None:
@@ -65,11 +79,29 @@ def _parse_named(text: str) -> date | None:
     return _date(year, _MONTHS.get(month.lower(), 0), day)
 
 
+def _parse_mail(text: str) -> date | None:
+    if not _MAIL.fullmatch(text):
+        return None
+    try:
+        return parsedate_to_datetime(text).astimezone(UTC).date()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _parse_month(text: str) -> date | None:
+    if found := _YEAR_MONTH.fullmatch(text):
+        return _date(found[1], found[2], 1)
+    found = _MONTH_YEAR.fullmatch(text)
+    return _date(found[2], _MONTHS.get(found[1].lower(), 0), 1) if found else None
+
+
 def _parse_numeric(text: str, formats: Sequence[str]) -> date | None:
     found = _NUMERIC.fullmatch(text)
     if not found:
         return None
     first, _, second, year = found.groups()
+    if len(year) == 2:
+        year = f"{'20' if year < '50' else '19'}{year}"
     american, european = _date(year, first, second), _date(year, second, first)
     return european or american if _only_european(formats) else american or european
 

@@ -21,7 +21,7 @@ def build_payload(context: EvaluationContext, config: JsonObject | None) -> dict
     payload = {
         "question": case.question,
         "expected_outcome": case.expected_outcome,
-        "expected_messages": [_message(message) for message in case.expected_messages],
+        "expected_messages": case.expected_messages,
         "reference_answer": case.reference_answer,
         "candidate_answer": context.candidate_answer,
         "output_messages": None if context.output_messages is None else list(map(_message, context.output_messages)),

@@ -95,7 +95,7 @@ def build_variables(context: EvaluationContext) -> Mapping[str, str]:
         "reference_answer": trim(case.reference_answer),
         "question": trim(question_of(context)),
         "input_messages": pretty_json(_input_segments(case.messages)),
-        "expected_messages": pretty_json([camel_case_message(message) for message in case.expected_messages]),
+        "expected_messages": pretty_json(list(case.expected_messages)),
         "output_messages": pretty_json([camel_case_message(message) for message in context.output_messages or ()]),
     }
 

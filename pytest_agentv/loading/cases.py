@@ -118,7 +118,7 @@ class _CaseLoader:
             messages=messages,
             input_messages=tuple(message.value for message in written),
             expected_messages=expected_messages,
-            reference_answer=reference_answer(expected_messages, expected),
+            reference_answer=reference_answer(expected_messages),
             guideline_paths=guidelines,
             file_paths=guidelines + files,
             guideline_patterns=self.references.guideline_patterns,

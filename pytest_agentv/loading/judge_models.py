@@ -3,6 +3,7 @@
 Imports pydantic: import this lazily.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
@@ -24,7 +25,7 @@ from pytest_agentv.models.evaluator_configs import (
 )
 
 _INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node", ".sh": "sh"}
-"""What runs a script that is named by its path alone."""
+"""What runs a script that is named by its path alone and does not name its interpreter itself."""
 
 
 class ProxyModel(EdgeModel):
@@ -83,10 +84,22 @@ def _command(script: str, cwd: Path, scope: Scope) -> tuple[str, ...]:
     if interpreter is not None:
         reference = scope.references.find(script.strip(), cwd)
         if reference.path is not None and reference.path.is_file():
-            return interpreter, str(reference.path)
+            path = str(reference.path)
+            return (path,) if _names_its_interpreter(reference.path) else (interpreter, path)
         if "/" in script and len(script.split()) == 1:
             scope.place.at("script").error(f"file {reference.describe_missing()}")
     return "sh", "-lc", script
+
+
+def _names_its_interpreter(script: Path) -> bool:
+    """Tell whether a file is executable and begins with `#!`, so that a shell would run it as it stands."""
+    if not os.access(script, os.X_OK):
+        return False
+    try:
+        with script.open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def _described(value: Json) -> Json:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_agentv.loading.places import Place, misspelling, number_at, text_at, warn_of_unknown_keys
+from pytest_agentv.loading.places import Place, misspelling, text_at
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.loading.references import ReferencedFile, References
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
@@ -12,16 +12,12 @@ from pytest_agentv.models.messages import (
     ContentPart,
     FilePart,
     InputMessage,
-    Message,
     ObjectPart,
     OtherPart,
     Role,
     TextPart,
-    ToolCall,
 )
 from pytest_agentv.models.text import pretty_json
-
-_TOOL_CALL_KEYS = frozenset(("tool", "input", "output", "id", "timestamp", "duration_ms"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +131,16 @@ def _file_part(file: ReferencedFile, references: References) -> FilePart:
     return FilePart(file.value, file.display_path, str(file.path), file.text, is_guideline)
 
 
-def load_expected_message(message: WrittenMessage, references: References) -> Message:
+def load_expected_message(message: WrittenMessage, references: References) -> JsonObject:
+    """Return an expected message as judges see it: as written, its files read (agentv-formats 1.7)."""
     name = text_at(message.value, "name", message.place)
-    return Message(message.role, _expected_content(message, references), _tool_calls(message), name)
+    parts = {
+        "role": message.role,
+        "name": ABSENT if name is None else name,
+        "content": _expected_content(message, references),
+        "tool_calls": _expected_calls(message),
+    }
+    return {key: part for key, part in parts.items() if part is not ABSENT}
 
 
 def _expected_content(message: WrittenMessage, references: References) -> Json:
@@ -166,29 +169,14 @@ def _expected_item(item: Json, place: Place, references: References) -> Json:
     }
 
 
-def _tool_calls(message: WrittenMessage) -> tuple[ToolCall, ...]:
-    value, place = message.value.get("tool_calls"), message.place.at("tool_calls")
-    if value is not None and not isinstance(value, list):
-        place.expected("a list of tool calls", value)
-        return ()
-    calls = (_tool_call(call, place.at(index)) for index, call in enumerate(value or ()))
-    return tuple(call for call in calls if call is not None)
-
-
-def _tool_call(value: Json, place: Place) -> ToolCall | None:
-    tool = value.get("tool") if isinstance(value, dict) else None
-    if not isinstance(tool, str) or not tool.strip():
-        place.error("expected a tool call: a mapping with the name of a tool under the key 'tool'")
-        return None
-    warn_of_unknown_keys(value, _TOOL_CALL_KEYS, place)
-    return ToolCall(
-        tool=tool,
-        input=value.get("input", ABSENT),
-        output=value.get("output", ABSENT),
-        id=text_at(value, "id", place),
-        timestamp=text_at(value, "timestamp", place),
-        duration_ms=number_at(value, "duration_ms", place),
-    )
+def _expected_calls(message: WrittenMessage) -> Json:
+    """Return the tool calls as written, whatever shape they have: AgentV hands them on to judges untouched."""
+    calls = message.value.get("tool_calls")
+    if calls is None:
+        return ABSENT
+    if not isinstance(calls, list):
+        message.place.at("tool_calls").expected("a list of tool calls", calls)
+    return calls or ABSENT
 
 
 def raw_question(messages: Iterable[InputMessage]) -> str:
@@ -210,11 +198,11 @@ def _question_text(part: ContentPart) -> str:
             return ""
 
 
-def reference_answer(expected: Sequence[Message], written: Sequence[WrittenMessage]) -> str:
+def reference_answer(expected: Sequence[JsonObject]) -> str:
     """Return what the last expected message says: its content, else its tool calls (agentv-formats 1.7)."""
     if not expected:
         return ""
-    content = expected[-1].content
+    content = expected[-1].get("content", ABSENT)
     if isinstance(content, str):
         return content
-    return pretty_json(written[-1].value["tool_calls"] if content is ABSENT else content)
+    return pretty_json(expected[-1].get("tool_calls", []) if content is ABSENT else content)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
-from pytest_agentv.models.messages import InputMessage, Message
+from pytest_agentv.models.messages import InputMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class EvalCase(Record):
     """The input, files read: what prompts are built from."""
     input_messages: tuple[JsonObject, ...]
     """The input as written."""
-    expected_messages: tuple[Message, ...] = ()
+    expected_messages: tuple[JsonObject, ...] = ()
+    """The ideal answer as written, files read: `role`, and where they are there `name`, `content`, `tool_calls`."""
     reference_answer: str = ""
     guideline_paths: tuple[str, ...] = ()
     """Absolute paths of the input files that match the guideline patterns."""

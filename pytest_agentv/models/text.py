@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
@@ -16,12 +17,26 @@ _WHITE_SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff
 
 def compact_json(value: Json) -> str:
     """JSON on one line without spaces, as in results files."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(_javascript_numbers(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def pretty_json(value: Json) -> str:
     """JSON indented by two spaces, as in prompts."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return json.dumps(_javascript_numbers(value), ensure_ascii=False, indent=2)
+
+
+def _javascript_numbers(value: Json) -> Json:
+    """Return data whose JSON has the numbers that JavaScript writes: `2` for 2.0, null for NaN and infinities."""
+    match value:
+        case float():
+            if not math.isfinite(value):
+                return None
+            return int(value) if value.is_integer() and abs(value) < 1e21 else value
+        case Mapping():
+            return {key: _javascript_numbers(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_javascript_numbers(item) for item in value]
+    return value
 
 
 def format_number(value: float) -> str:

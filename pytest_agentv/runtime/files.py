@@ -21,8 +21,9 @@ _LOCK_SECONDS: Final = 30.0
 class LockedAppender:
     """Appends whole records to a file to which other threads and processes append too.
 
-    The file, its folder and the lock beside it (`.<name>.lock`) are made by the first record, and made again when
-    somebody deletes them. The last line of a writer that died is closed, so that the next record has its own line.
+    The file, its folder and the lock beside it (`.<name>.lock`) are made by the first record, and made again, with
+    what they held, when somebody deletes them. The last line of a writer that died is closed, so that the next record
+    has its own line.
 
     Source: delta-parallel-2025-11, "Thread-Safe Output Writing".
     """
@@ -63,10 +64,10 @@ class LockedAppender:
 
     def _current_file(self) -> FileIO:
         """Return the open file; it is opened anew when the path leads nowhere or elsewhere by now."""
-        if self._file is not None and not _is_at(self._file, self._path):
-            self._close()
         if self._file is None:
             self._file = self._path.open("a+b", buffering=0)
+        elif not _is_at(self._file, self._path):
+            self._file = _replace_file(self._file, self._path)
         return self._file
 
 
@@ -98,6 +99,20 @@ def _append_whole(file: FileIO, data: bytes) -> None:
         with suppress(OSError):
             file.truncate(end)
         raise
+
+
+def _replace_file(old: FileIO, path: Path) -> FileIO:
+    """Open what is at a path now. When the old file was deleted, its records are still there to be written again."""
+    file = path.open("a+b", buffering=0)
+    try:
+        if file.seek(0, os.SEEK_END) == 0:
+            old.seek(0)
+            _append_whole(file, old.read())
+    except BaseException:
+        file.close()
+        raise
+    old.close()
+    return file
 
 
 def _is_torn(file: FileIO, end: int) -> bool:

@@ -1,6 +1,7 @@
 """What the controller of an xdist run sees of workers that die, and what the results would not tell."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,17 @@ class CrashWatch:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         self._collected.update(filter(is_eval_node_id, ids))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, error: object | None) -> None:
+        # xdist gives the items of a dead worker to those that live: they learn in time that some may be finished.
+        if error is not None:
+            with suppress(OSError):  # without a folder there are no results
+                self._identity.crash_mark.touch()
+
+    def pytest_sessionfinish(self) -> None:
+        with suppress(OSError):
+            self._identity.crash_mark.unlink()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not is_eval_node_id(report.nodeid):

@@ -26,10 +26,9 @@ from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import LoopThread, wait_for
 from pytest_agentv.session.identity import RunIdentity, run_identity
-from pytest_agentv.session.journal import Carried, Journal, read_journal
+from pytest_agentv.session.journal import Carried, FinishedCases
 from pytest_agentv.session.kinds import HookedKinds
-from pytest_agentv.session.last_run import JournalSource
-from pytest_agentv.session.limits import max_failures, process_share, shared_folder
+from pytest_agentv.session.limits import Parent, max_failures, process_share, shared_folder
 from pytest_agentv.session.logs import CaseLog, CaseLogHandler, current_log
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
@@ -65,6 +64,7 @@ class EvalSession:
         self.masker = Masker()
         cwd = config.invocation_params.dir
         self._share = process_share(config)
+        self._parent = Parent(config)
         places = Places(
             find_repo_root(cwd), cwd, shared_folder(self.identity.run_id) if self._share.count > 1 else None
         )
@@ -77,7 +77,7 @@ class EvalSession:
         self._pool = TargetPool(self.options, places, self.masker, providers)
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
         self._recorder = Recorder(sink)
-        self._journal = self._read_journal()
+        self._finished = FinishedCases(self.identity, with_errors=not self.options.retry_errors)
         self._paces: dict[tuple[Path, str], Pace] = {}
         self._shown: set[Problem] = set()
         self._failures = 0
@@ -104,27 +104,31 @@ class EvalSession:
         """Whether cases may be begun whose turn has not come: the run is not about to stop."""
         return self.stop_reason is None and not self._scheduler.is_held
 
+    @property
+    def unfinished(self) -> int:
+        """Cases that were begun and are not done."""
+        return self._scheduler.unfinished
+
     def is_selected(self, suite: SuiteSource, entry: CaseEntry) -> bool:
         """Whether the options let a case run: `--agentv-eval-id`, `--agentv-retry-errors`."""
         if self.options.eval_id and entry.eval_id not in self.options.eval_id:
             return False
-        if self.options.retry_errors and self.options.resume is None and self._journal is not None:
-            return (self.preparer.eval_file(suite), entry.eval_id) in self._journal.broken
-        return True
+        retried = self.identity.retried
+        return retried is None or (self.preparer.eval_file(suite), entry.eval_id) in retried
 
     @property
     def write_error(self) -> str | None:
         """Why results could not be written."""
         return self._recorder.error
 
-    def begin(self, prepared: PreparedCase, member: BatchMember | None = None) -> Begun:
+    def begin(self, prepared: PreparedCase, member: BatchMember | None = None, *, is_repeated: bool = False) -> Begun:
         """Hand a case to the engine, which runs it when there is room; members of a batch always have room."""
         job, log = prepared.job, CaseLog()
         if isinstance(job, EvalResult):
             broken = job
             future = self._scheduler.submit(lambda: self._record(broken), group=_NO_CALLS, limit=MAX_WORKERS)
             return Begun(future, 1, prepared.problems, log)
-        carried = self._journal.take(job) if self._journal else None
+        carried = None if is_repeated else self._finished.take(job)
         if carried is not None:
             known = carried
             future = self._scheduler.submit(lambda: self._carry_over(known, member), group=_NO_CALLS, limit=MAX_WORKERS)
@@ -153,12 +157,14 @@ class EvalSession:
 
     def urge(self, begun: Begun) -> None:
         """Run a case now, whatever the limit: its turn has come."""
+        self._end_without_parent()
         self._scheduler.urge(begun.future)
 
     def finish_case(self, begun: Begun, while_waiting: Callable[[], None]) -> EvalResult:
         """Wait for a case's result, and show what was odd about its files."""
 
         def wait() -> None:
+            self._end_without_parent()
             while_waiting()
             self.progress.show(self._scheduler.in_flight)
 
@@ -181,12 +187,11 @@ class EvalSession:
         self._recorder.close()
         self._log_handler.remove()
 
-    def _read_journal(self) -> Journal | None:
-        """Read what need not be run again: of the run to resume, or of the worker that this one replaces."""
-        source = self.identity.resumed
-        if self._share.is_replacement:
-            source = JournalSource(self.identity.results_path, self.identity.run_id)
-        return None if source is None else read_journal(source, with_errors=not self.options.retry_errors)
+    def _end_without_parent(self) -> None:
+        """End a worker whose controller was killed: nobody would learn of what it goes on paying for."""
+        if self._parent.is_gone():
+            self._scheduler.hold()
+            pytest.exit("the controller of this worker is gone")
 
     async def _run(self, job: CaseJob, log: CaseLog, member: BatchMember | None) -> EvalResult:
         current_log.set(log)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from pytest_agentv.engine.case import CaseJob
@@ -11,6 +12,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import iter_results
+from pytest_agentv.session.identity import RunIdentity
 from pytest_agentv.session.last_run import JournalSource
 
 _Key: TypeAlias = tuple[str, str, str, str]
@@ -30,17 +32,12 @@ class Journal:
     """The results of a run, to be taken once each."""
 
     def __init__(self, records: Iterable[JsonObject], *, with_errors: bool) -> None:
-        self.broken: set[tuple[str, str]] = set()
-        """Eval file and id of the cases that could not be judged."""
         self._results: dict[_Key, EvalResult] = {}
         for record in records:
             result = EvalResult.from_plain(record)
-            place = (result.eval_file or "", result.eval_id)
-            self.broken.discard(place)
-            if result.status == "error":
-                self.broken.add(place)
             if result.case_hash is not None:
-                self._note((*place, result.target, result.case_hash), result, with_errors=with_errors)
+                key = (result.eval_file or "", result.eval_id, result.target, result.case_hash)
+                self._note(key, result, with_errors=with_errors)
 
     def take(self, job: CaseJob) -> Carried | None:
         """Return the result of a job that need not run; its status follows the threshold of now."""
@@ -63,7 +60,42 @@ class Journal:
             self._results[key] = result
 
 
-def read_journal(source: JournalSource, *, with_errors: bool) -> Journal:
-    """Read the results of a run; lines that cannot be read are passed over. Raises `FileError`."""
-    entries = iter_results(source.path, source.run_id) if source.path.is_file() else iter(())
-    return Journal((entry for entry in entries if not isinstance(entry, Problem)), with_errors=with_errors)
+class FinishedCases:
+    """The cases that need not be run: of the run to resume, and of workers that died meanwhile.
+
+    Raises `FileError` when a results file cannot be read.
+    """
+
+    def __init__(self, identity: RunIdentity, *, with_errors: bool) -> None:
+        self._identity = identity
+        self._with_errors = with_errors
+        self._crashed_at: int | None = None
+        self._journal = self._read()
+
+    def take(self, job: CaseJob) -> Carried | None:
+        """Return the result of a job that need not run."""
+        crashed_at = _modified_at(self._identity.crash_mark)
+        if crashed_at != self._crashed_at:
+            self._crashed_at = crashed_at
+            self._journal = self._read()
+        return None if self._journal is None else self._journal.take(job)
+
+    def _read(self) -> Journal | None:
+        sources = [] if self._identity.resumed is None else [self._identity.resumed]
+        if self._crashed_at is not None:
+            sources.append(JournalSource(self._identity.results_path, self._identity.run_id))
+        entries = [
+            entry
+            for source in dict.fromkeys(sources)
+            if source.path.is_file()
+            for entry in iter_results(source.path, source.run_id)
+            if not isinstance(entry, Problem)
+        ]
+        return Journal(entries, with_errors=self._with_errors) if sources else None
+
+
+def _modified_at(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None

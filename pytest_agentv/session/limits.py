@@ -1,5 +1,6 @@
 """How many cases may be in flight in this process."""
 
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,6 @@ class ProcessShare(Record):
 
     index: int = 0
     count: int = 1
-    is_replacement: bool = False
-    """Whether it is a worker that xdist started for one that crashed."""
 
     def of(self, workers: int) -> int:
         """Return this process's share of a number of workers: all shares together make it up, each is at least 1."""
@@ -30,13 +29,22 @@ def process_share(config: pytest.Config) -> ProcessShare:
         return ProcessShare()
     count = int(worker["workercount"])
     # A worker that replaces a crashed one gets a number of its own and the share of the one it stands for.
-    number = int(str(worker["workerid"]).removeprefix("gw"))
-    return ProcessShare(number % count, count, is_replacement=number >= count)
+    return ProcessShare(int(str(worker["workerid"]).removeprefix("gw")) % count, count)
 
 
 def shared_folder(run_id: str) -> Path:
     """Return the folder, not made yet, in which the processes of a run tell each other what they found."""
     return Path(tempfile.gettempdir()) / f"agentv-{run_id}"
+
+
+class Parent:
+    """The process that started this one. An xdist worker whose controller was killed must call nothing more."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._pid = os.getppid() if hasattr(config, "workerinput") else None
+
+    def is_gone(self) -> bool:
+        return self._pid is not None and os.getppid() != self._pid
 
 
 def max_failures(config: pytest.Config) -> int:

@@ -9,9 +9,6 @@ import pytest
 from pytest_agentv.session.compat import is_free_to_run_ahead, queued_items
 from pytest_agentv.session.items import EvalItem
 
-_FOREIGN_ITEMS = 200
-"""Other people's tests that are passed over in search of eval items."""
-
 
 class Lookahead:
     """Knows the items that follow the current one: those this process was really given, under xdist."""
@@ -20,6 +17,8 @@ class Lookahead:
         self._config = config
         self._items: list[pytest.Item] = []
         self._positions: dict[pytest.Item, int] = {}
+        self._first_new = 0
+        """Position before which there is nothing that could be begun: not looked at again for each of 10,000 items."""
         self._next: pytest.Item | None = None
         worker: dict[str, Any] = getattr(config, "workerinput", {})
         self._is_worker = bool(worker)
@@ -31,6 +30,7 @@ class Lookahead:
         """Learn the items of the run, in their final order."""
         self._items = items
         self._positions = {item: position for position, item in enumerate(items)}
+        self._first_new = 0
 
     def begin(self, next_item: pytest.Item | None) -> None:
         """Learn which item comes after the one that begins now."""
@@ -39,24 +39,31 @@ class Lookahead:
     def after(
         self, item: pytest.Item, known: Container[EvalItem], *, reach: int | None = None, count: int | None = None
     ) -> Iterator[EvalItem]:
-        """Yield those of the items behind one that see nothing of another item's set-up.
+        """Yield those of the eval items behind one that see nothing of another item's set-up.
 
-        Among the next `reach` eval items, the first `count` that are not known are looked at; None: all.
+        Among the next `reach` items, the first `count` that are not known are looked at; None: all.
         """
         if self._is_off:
             return
-        nearby = islice(self._following(item), reach and reach + _FOREIGN_ITEMS)
-        following = islice((following for following in nearby if isinstance(following, EvalItem)), reach)
-        new = islice((following for following in following if following not in known), count)
-        yield from (following for following in new if _may_run_ahead(following))
+        following = self._queue(reach) if self._is_worker else self._behind(item, known, reach)
+        new = islice((item for item in following if isinstance(item, EvalItem) and item not in known), count)
+        yield from (item for item in new if _may_run_ahead(item))
 
-    def _following(self, item: pytest.Item) -> Iterator[pytest.Item]:
-        if self._is_worker:
-            queued = None if self._only_next else queued_items(self._config, self._items)
-            fallback = iter(() if self._next is None else (self._next,))
-            return fallback if queued is None else queued
-        start = self._positions.get(item, len(self._items)) + 1
-        return map(self._items.__getitem__, range(start, len(self._items)))
+    def _queue(self, reach: int | None) -> Iterator[pytest.Item]:
+        queued = None if self._only_next else queued_items(self._config, self._items)
+        if queued is None:
+            queued = iter(() if self._next is None else (self._next,))
+        return islice(queued, reach)
+
+    def _behind(self, item: pytest.Item, known: Container[EvalItem], reach: int | None) -> Iterator[pytest.Item]:
+        items = self._items
+        start = self._positions.get(item, len(items)) + 1
+        end = len(items) if reach is None else min(len(items), start + reach)
+        start = max(start, self._first_new)
+        while start < end and (not isinstance(new := items[start], EvalItem) or new in known):
+            start += 1
+        self._first_new = start
+        return map(items.__getitem__, range(start, end))
 
 
 def _may_run_ahead(item: EvalItem) -> bool:

@@ -16,7 +16,7 @@ from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.config import load_guideline_patterns
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.options import RunOptions
@@ -108,5 +108,14 @@ class CasePreparer:
 def _hash_case(suite: SuiteSource, entry: CaseEntry, case: EvalCase) -> str:
     """Return a hash of all that the case says: its own text, its file's, and the files it refers to."""
     texts = [part.text for message in case.messages for part in message.parts if isinstance(part, FilePart)]
-    content = json.dumps([entry.value, suite.header, texts], sort_keys=True)
+    content = json.dumps([_without_threshold(entry.value), _without_threshold(suite.header), texts], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _without_threshold(value: Json) -> Json:
+    """Leave out what a kept score can be held against anew without a call."""
+    if not isinstance(value, dict):
+        return value
+    rest = {key: item for key, item in value.items() if key != "threshold"}
+    execution = _without_threshold(rest.pop("execution", None))
+    return rest | {"execution": execution} if execution else rest

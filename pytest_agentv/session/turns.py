@@ -49,14 +49,14 @@ class Turns:
         if not isinstance(job, EvalResult) and self._session.pace(job).is_batched and item not in self._known:
             self._begin_batch({item: prepared} | self._followers(item, job.identity.target), self._session.limit(job))
         else:
-            self._note(item, self._session.begin(prepared))
+            self._note(item, self._session.begin(prepared, is_repeated=item in self._known))
 
     def _run_ahead(self, item: EvalItem, limit: int) -> None:
         """Begin what follows an item; called when its turn comes, and from time to time while it is waited for."""
         if limit == 1 or not self._session.runs_on:
             return
         reach = self._widest if self._session.max_failures else _FARTHEST
-        room = _AHEAD * self._widest - sum(not begun.future.done() for begun in self._begun.values())
+        room = _AHEAD * self._widest - self._session.unfinished
         for following in self._lookahead.after(item, self._known, reach=reach, count=max(0, room)):
             self._begin(following)
 

@@ -99,6 +99,18 @@ def victims(kind: str, process: "subprocess.Popen[bytes]") -> list[int]:
     return [pid for pid in children(process.pid) if word in command_of(pid)]
 
 
+def wait_for_the_end(pids: list[int]) -> list[str]:
+    """Wait until processes are gone; return the commands of those that are not."""
+    deadline = time.monotonic() + 20
+    commands = {pid: command_of(pid) for pid in pids}
+    while time.monotonic() < deadline:
+        left = [command for pid, command in commands.items() if command and command_of(pid) == command]
+        if not left:
+            return []
+        time.sleep(0.02)
+    return left
+
+
 def read(folder: Path) -> tuple[list[dict[str, Any]], int]:
     """Return the results that are whole, and how many lines are not."""
     path = folder / "out.jsonl"
@@ -125,11 +137,13 @@ def kill_once(folder: Path, kind: str, xdist: bool, delay: float) -> str | None:
     while not calls(folder) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     time.sleep(delay)
+    family = list(children(process.pid))
     for pid in victims(kind, process)[:1]:
         os.kill(pid, signal.SIGKILL)
-    if kind == "controller":
-        process.kill()
     process.wait(60)
+    survivors = wait_for_the_end(family)
+    if survivors:
+        return f"still running: {survivors}"
     finished, torn = read(folder)
     if torn > 1:
         return f"{torn} lines are torn"

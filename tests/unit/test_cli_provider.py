@@ -109,6 +109,7 @@ def test_the_duration_falls_back_to_the_wall_clock() -> None:
 
     assert response.duration_ms is not None
     assert 90 < response.duration_ms < 10_000
+    assert isinstance(response.duration_ms, int)
 
 
 def test_a_trace_file_is_relative_to_the_folder_of_the_command() -> None:

@@ -66,7 +66,7 @@ def script_of(tmp_path: Path) -> str:
 @pytest.mark.scenario("Preserve legacy payload shape")
 def test_the_payload_has_agentvs_keys_in_agentvs_order_then_ours():
     case = case_of(
-        expected_messages=(Message("assistant", "ideal"),),
+        expected_messages=({"role": "assistant", "content": "ideal"},),
         reference_answer="ideal",
         guideline_paths=("/g.md",),
         file_paths=("/g.md", "/a.py", "/a.py"),
@@ -94,7 +94,9 @@ def test_keys_are_snake_case_at_every_depth_and_values_stay():
     content = {"invoiceNumber": 1, "Items": [{"unitPrice": 2}]}
     call = ToolCall("knowledgeSearch", {"docId": "x", "Query": 1}, duration_ms=5.0)
     context = context_of(
-        case=case_of(expected_messages=(Message("assistant", content),), reference_answer='{"invoiceNumber":1}'),
+        case=case_of(
+            expected_messages=({"role": "assistant", "content": content},), reference_answer='{"invoiceNumber":1}'
+        ),
         output_messages=(Message("assistant", {"finalAnswer": 42}, (call,)),),
         trace_summary=TraceSummary(1, ("knowledgeSearch",), {"knowledgeSearch": 1}, 0),
         trace=(TraceEvent("tool_call", name="knowledgeSearch", input={"docId": "x"}),),

@@ -78,6 +78,24 @@ def test_a_script_that_is_the_path_of_a_file_is_run_by_its_interpreter(
     assert in_cwd == CodeJudgeConfig((interpreter, str(script)), str(folder / "judges"))
 
 
+@pytest.mark.parametrize("name", ["x.py", "x.js", "x.sh"])
+def test_an_executable_that_names_its_interpreter_is_run_as_it_stands(folder: Path, name: str) -> None:
+    script = folder / "judges" / name
+    script.parent.mkdir()
+    script.write_text("#!/usr/bin/env -S uv run --script\n")
+    script.chmod(0o755)
+    assert config_of(f"type: code_judge, script: ./judges/{name}") == CodeJudgeConfig((str(script),), str(folder))
+
+
+@pytest.mark.parametrize(("mode", "text"), [(0o644, "#!/bin/bash\n"), (0o755, "echo")])
+def test_a_file_that_cannot_be_run_as_it_stands_needs_an_interpreter(folder: Path, mode: int, text: str) -> None:
+    script = folder / "judges" / "x.sh"
+    script.parent.mkdir()
+    script.write_text(text)
+    script.chmod(mode)
+    assert config_of("type: code_judge, script: ./judges/x.sh") == CodeJudgeConfig(("sh", str(script)), str(folder))
+
+
 def test_other_keys_of_a_code_judge_are_its_config(folder: Path) -> None:
     config = config_of("type: code_judge, script: [x], weight: 2, camelKey: {innerKey: 1}, config: null, name2: x")
     expected = {"camelKey": {"innerKey": 1}, "config": None, "name2": "x"}

@@ -19,7 +19,6 @@ from pytest_agentv.evaluators.field_dates import parse_date
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import FieldAccuracyConfig, FieldCheck
-from pytest_agentv.models.messages import Message
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.prompts.prompt import Prompt
@@ -28,7 +27,7 @@ from pytest_agentv.prompts.prompt import Prompt
 def score_of(checks, candidate, expected, aggregation="weighted_average") -> Score:
     answer = candidate if isinstance(candidate, str) else compact_json(candidate)
     config = FieldAccuracyConfig(tuple(checks), aggregation)
-    return score_fields(config, answer, (Message("assistant", expected),))
+    return score_fields(config, answer, ({"role": "assistant", "content": expected},))
 
 
 def exact(path, **fields) -> FieldCheck:
@@ -153,10 +152,10 @@ def test_an_answer_may_be_a_list():
     "messages",
     [
         (),
-        (Message("assistant"),),
-        (Message("assistant", None),),
-        (Message("assistant", "plain text"),),
-        (Message("user", {"a": 1}),),
+        ({"role": "assistant"},),
+        ({"role": "assistant", "content": None},),
+        ({"role": "assistant", "content": "plain text"},),
+        ({"role": "user", "content": {"a": 1}},),
     ],
 )
 def test_without_expected_data_the_score_is_0(messages):
@@ -165,7 +164,11 @@ def test_without_expected_data_the_score_is_0(messages):
 
 
 def test_the_last_assistant_message_with_content_is_expected():
-    messages = (Message("assistant", {"a": 1}), Message("assistant", '{"a": 2}'), Message("assistant", ""))
+    messages = (
+        {"role": "assistant", "content": {"a": 1}},
+        {"role": "assistant", "content": '{"a": 2}'},
+        {"role": "assistant", "content": ""},
+    )
     assert expected_data(messages) == {"a": 2}
 
 
@@ -240,10 +243,26 @@ def test_what_is_no_date_is_a_miss(candidate, expected, miss):
         "01/05/2025",
         "1-5-2025",
         "01/05/2025 11:30:00 AM",
+        "1/5/25",
+        "01-05-25",
+        "Sunday, January 5, 2025",
+        "Sun Jan 5 2025",
+        "Sun, 05 Jan 2025 10:00:00 GMT",
+        "6 Jan 2025 01:00 +0200",
     ],
 )
 def test_dates_are_read_in_many_spellings(text):
     assert parse_date(text) == date(2025, 1, 5)
+
+
+@pytest.mark.parametrize(("text", "year"), [("1/15/49", 2049), ("1/15/50", 1950)])
+def test_years_of_two_digits_are_those_around_2000(text, year):
+    assert parse_date(text) == date(year, 1, 15)
+
+
+@pytest.mark.parametrize("text", ["2025-02", "February 2025", "Feb. 2025", "feb, 2025"])
+def test_a_month_alone_is_its_first_day(text):
+    assert parse_date(text) == date(2025, 2, 1)
 
 
 @pytest.mark.parametrize("name", ["sep", "sept", "september", "SEP."])
@@ -256,6 +275,7 @@ def test_september_has_many_names(name):
     [
         *("", "5", "2025", "2025-13-01", "2025-02-30", "31/31/2025", "01/02-2025", "Foo 5, 2025", "5 may"),
         *("32 January 2025", "0001-01-01T00:00:00+05:00", "2025-01-15 and more", "٠١/٠٢/٢٠٢٥"),
+        *("2025-13", "Foo 2025", "Sunday", "Sunday 2025", "32 Jan 2025 10:00:00 GMT", "1/2/205"),
     ],
 )
 def test_other_texts_are_no_dates(text):
@@ -299,7 +319,9 @@ def test_any_answer_can_be_scored(answer):
 
 
 def test_the_evaluator_scores_the_cases_answer():
-    case = EvalCase("c", "d", "/e", 1, "o", "q", (), (), expected_messages=(Message("assistant", {"a": 1}),))
+    case = EvalCase(
+        "c", "d", "/e", 1, "o", "q", (), (), expected_messages=({"role": "assistant", "content": {"a": 1}},)
+    )
     context = EvaluationContext(case, Prompt("q"), '{"a":1}')
     score = asyncio.run(FieldAccuracyEvaluator(FieldAccuracyConfig((exact("a"),))).evaluate(context))
     assert score == Score(1.0, hits=("a",), reasoning="1/1 fields matched")

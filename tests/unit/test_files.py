@@ -82,24 +82,24 @@ def test_a_line_torn_by_another_process_in_the_meantime_is_closed_too(tmp_path: 
     assert path.read_bytes() == b"1\ntor\n2\n"
 
 
-def test_a_deleted_file_is_made_again(tmp_path: Path) -> None:
+def test_a_deleted_file_is_made_again_with_what_it_held(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     appender = LockedAppender(path)
     appender.append(b"1\n")
     path.unlink()
     appender.append(b"2\n")
     appender.close()
-    assert path.read_bytes() == b"2\n"
+    assert path.read_bytes() == b"1\n2\n"
 
 
-def test_a_deleted_folder_is_made_again(tmp_path: Path) -> None:
+def test_a_deleted_folder_is_made_again_with_what_the_file_held(tmp_path: Path) -> None:
     path = tmp_path / "results" / "run.jsonl"
     appender = LockedAppender(path)
     appender.append(b"1\n")
     shutil.rmtree(path.parent)
     appender.append(b"2\n")
     appender.close()
-    assert path.read_bytes() == b"2\n"
+    assert path.read_bytes() == b"1\n2\n"
 
 
 def test_a_file_that_was_replaced_gets_the_next_records(tmp_path: Path) -> None:

@@ -132,7 +132,9 @@ def test_input_messages_are_the_segments_of_all_messages_without_guidelines() ->
 def test_output_and_expected_messages_have_agentv_keys_and_untouched_user_data() -> None:
     call = ToolCall("lookup_order", input={"order_id": 7}, output=None, duration_ms=12.0)
     messages = (Message("assistant", tool_calls=(call,)), Message("assistant", content="Päris", name="n"))
-    context = make_context(make_case(expected_messages=messages[1:]), output_messages=messages)
+    context = make_context(
+        make_case(expected_messages=({"role": "assistant", "content": "Päris", "name": "n"},)), output_messages=messages
+    )
     variables = build_variables(context)
     assert json.loads(variables["output_messages"]) == [
         {

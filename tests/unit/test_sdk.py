@@ -201,7 +201,7 @@ def test_the_case_that_a_run_writes_is_read_whole():
     case = EvalCase(
         *("c", "d", "/e.yaml", 1, "outcome", "question", ()),
         input_messages=({"role": "user", "content": [{"type": "text", "value": "v"}]},),
-        expected_messages=(messages.Message("assistant", {"a": 1}),),
+        expected_messages=({"role": "assistant", "content": {"a": 1}},),
         reference_answer="ideal",
         guideline_paths=("/g.md",),
         file_paths=("/g.md", "/a.py"),

@@ -1,0 +1,218 @@
+"""Answers that are kept for later runs, and one call for all cases of a target."""
+
+import json
+import re
+
+import pytest
+from scripted_agent import numbered, read_calls, write_agent, write_cases
+
+
+@pytest.fixture
+def project(project):
+    write_agent(project)
+    return project
+
+
+def called(project):
+    """Return the ids that were called since they were last asked for."""
+    started = read_calls(project.path).started
+    (project.path / "calls.jsonl").unlink(missing_ok=True)
+    return sorted(started)
+
+
+def entries(project):
+    return sorted(path for path in (project.path / ".agentv/cache").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    ("flags", "ini"), [(["--agentv-cache"], ""), ([], "agentv_cache = true"), (["--agentv-cache", "-n2"], "")]
+)
+def test_an_answer_is_paid_for_once_and_marked_when_it_comes_from_the_cache(project, flags, ini):
+    project.write("pytest.ini", f"[pytest]\n{ini}\n")
+    write_cases(project, {**numbered(4), "bad": "say nothing"})
+    first, second = project.run(*flags), project.run(*flags)
+    assert called(project) == ["bad", *(f"case-{number}" for number in range(4))]
+    assert first.outcomes == second.outcomes == {"passed": 4, "failed": 1}
+    assert [result.get("cached") for result in first.results] == [None] * 5
+    assert [result.get("cached") for result in second.results] == [True] * 5
+    assert len(entries(project)) == 5
+
+
+def test_without_the_flag_nothing_is_kept_and_nothing_taken(project):
+    write_cases(project, numbered(2))
+    project.run("--agentv-cache")
+    called(project)
+    run = project.run()
+    assert called(project) == ["case-0", "case-1"]
+    assert [result.get("cached") for result in run.results] == [None, None]
+
+
+def test_failed_calls_are_made_again_and_another_prompt_is_asked_anew(project):
+    write_cases(project, {"breaks": "fail no tokens", "edited": "say hello"})
+    project.run("--agentv-cache")
+    write_cases(project, {"breaks": "fail no tokens", "edited": "say hello again"})
+    called(project)
+    run = project.run("--agentv-cache")
+    assert called(project) == ["breaks", "edited"]
+    assert run.statuses == {"breaks": "error", "edited": "pass"}
+    assert len(entries(project)) == 2
+
+
+def test_a_dry_run_neither_fills_nor_uses_the_cache(project):
+    write_cases(project, numbered(2))
+    assert [result.get("cached") for result in project.run("--agentv-cache", "--agentv-dry-run").results] == [None] * 2
+    assert entries(project) == []
+    project.run("--agentv-cache")
+    dry = project.run("--agentv-cache", "--agentv-dry-run")
+    assert {result["candidate_answer"] for result in dry.results} == {'{"answer":"Mock dry-run response"}'}
+    assert [result.get("cached") for result in dry.results] == [None] * 2
+
+
+BATCH = """
+targets:
+  - name: default
+    provider: cli
+    workers: 2
+    provider_batching: true
+    command_template: {python} batch.py {{EVAL_ID}} {{OUTPUT_FILE}}
+  - {{name: alone, provider: cli, command_template: "echo alone >> calls.txt; echo hello"}}
+  - {{name: cannot, provider: mock, response: hello, provider_batching: true}}
+"""
+
+BATCH_PROGRAM = """
+import json, re, sys
+from pathlib import Path
+
+eval_id, output = sys.argv[1:]
+with open("calls.txt", "a") as calls:
+    calls.write(eval_id + "\\n")
+asked = re.findall(r'"id": "(case-.*?)"', Path("a.eval.yaml").read_text())
+with open(output, "w") as file:
+    if eval_id == "batch":
+        for name in reversed(asked):
+            if name != "case-missing":
+                file.write(json.dumps({"id": name, "text": f"hello {name}"}) + "\\n")
+        BROKEN
+    else:
+        file.write(json.dumps({"text": f"hello {eval_id}, alone"}))
+"""
+
+
+@pytest.fixture
+def batched(project, python):
+    """Write a target that answers all cases of a file in one call, unless it is told to break."""
+
+    def write(prompts, broken="", **keys):
+        project.write("targets.yaml", BATCH.format(python=python))
+        project.write("batch.py", BATCH_PROGRAM.replace("BROKEN", broken))
+        write_cases(project, prompts, **keys)
+
+    return write
+
+
+def program_calls(project, folder="."):
+    path = project.path / folder / "calls.txt"
+    lines = path.read_text().split() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return lines
+
+
+def answers(run):
+    return {name: result["candidate_answer"] for name, result in run.by_id.items()}
+
+
+@pytest.mark.scenario("Enabled for batching-capable provider")
+@pytest.mark.parametrize(
+    "flags", [[], ["--agentv-workers=1"], ["-x", "--agentv-workers=3"], ["--agentv-cache"]], ids=str
+)
+def test_all_cases_of_a_target_go_out_in_one_call_and_get_their_own_answers(project, batched, flags):
+    batched({**numbered(5), "other": "say hello"}, other={"target": "alone"})
+    run = project.run(*flags)
+    assert sorted(program_calls(project)) == ["alone", "batch"]
+    assert answers(run) == {**{f"case-{number}": f"hello case-{number}" for number in range(5)}, "other": "hello"}
+    assert run.outcomes == {"passed": 6}
+
+
+def test_only_selected_cases_are_waited_for(project, batched):
+    batched(numbered(5))
+    assert project.run("-k", "case-1 or case-3").outcomes == {"passed": 2, "deselected": 3}
+    assert program_calls(project) == ["batch"]
+
+
+def test_a_case_that_cannot_be_loaded_does_not_keep_the_batch_waiting(project, batched):
+    batched(numbered(4), **{"case-0": {"input": 5}, "case-2": {"input": 5}})
+    run = project.run()
+    assert program_calls(project) == ["batch"]
+    assert run.outcomes == {"passed": 2, "errors": 2}
+
+
+def test_an_id_that_the_batch_left_out_is_the_error_of_its_own_case(project, batched):
+    batched({"case-0": "say hello", "case-missing": "say hello", "case-2": "say hello"})
+    run = project.run()
+    assert program_calls(project) == ["batch"]
+    assert run.statuses == {"case-0": "pass", "case-missing": "error", "case-2": "pass"}
+    assert run.by_id["case-missing"]["error"] == "Batch output missing id 'case-missing'"
+
+
+@pytest.mark.scenario("Enabled for batching-capable provider")
+@pytest.mark.scenario("Fallback when provider cannot batch")
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("sys.exit('no session')", "no session (exit code 1)"),
+        ("file.write('nonsense')", "CLI batch output, line 5: not JSON: Expecting value: line 1 column 1 (char 0)"),
+    ],
+    ids=["exit code", "nonsense"],
+)
+def test_when_the_batch_fails_each_case_is_called_by_itself_and_the_verbose_log_says_why(
+    project, batched, broken, reason
+):
+    batched(numbered(4), broken)
+    run = project.run("--agentv-verbose")
+    assert program_calls(project) == ["batch", "case-0", "case-1", "case-2", "case-3"]
+    assert answers(run) == {f"case-{number}": f"hello case-{number}, alone" for number in range(4)}
+    said = f"batching was asked for and did not work, each case is sent by itself: {reason}"
+    assert len(re.findall(re.escape(said), run.text)) == 1
+    assert "batching was asked for" not in project.run().text
+
+
+@pytest.mark.scenario("Fallback when provider cannot batch")
+def test_a_provider_that_cannot_batch_is_asked_case_by_case_and_the_verbose_log_says_so(project, batched):
+    batched(numbered(3))
+    run = project.run("--agentv-verbose", "--agentv-target=cannot")
+    assert run.outcomes == {"passed": 3}
+    said = "batching was asked for and did not work, each case is sent by itself: this kind of provider cannot batch"
+    assert run.text.count(said) == 1
+
+
+def test_each_folder_and_each_process_has_a_batch_of_its_own(project, batched, python):
+    batched(numbered(4))
+    for name in ("targets.yaml", "batch.py", "a.eval.yaml"):
+        project.write(f"deep/{name}", (project.path / name).read_text())
+    run = project.run("--agentv-workers=3")
+    assert run.outcomes == {"passed": 8}
+    assert (program_calls(project), program_calls(project, "deep")) == (["batch"], ["batch"])
+    run = project.run("-n2", "--dist=loadfile")
+    assert run.outcomes == {"passed": 8}
+    assert (program_calls(project), program_calls(project, "deep")) == (["batch"], ["batch"])
+
+
+def test_a_rerun_is_a_call_of_its_own_and_a_failure_keeps_no_later_batch_from_its_cases(project, batched):
+    batched(numbered(3), **{"case-1": {"evaluators": [{"name": "w", "type": "heuristic", "hits": ["alone"]}]}})
+    for name in ("targets.yaml", "batch.py", "a.eval.yaml"):
+        project.write(f"deep/{name}", (project.path / name).read_text())
+    run = project.run("-x", "--reruns=1")
+    assert run.outcomes == {"passed": 6, "rerun": 2}
+    assert program_calls(project) == program_calls(project, "deep") == ["batch", "case-1"]
+
+
+def test_a_resumed_run_batches_what_is_left(project, batched):
+    batched(numbered(5))
+    out = "--agentv-out=own.jsonl"
+    project.run(out, "-k", "case-0 or case-3")
+    program_calls(project)
+    run = project.run(out, "--agentv-resume=own.jsonl")
+    assert run.outcomes == {"passed": 5}
+    assert program_calls(project) == ["batch"]
+    lines = (project.path / "own.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["eval_id"] for line in lines) == [f"case-{number}" for number in range(5)]

@@ -1,0 +1,83 @@
+"""Many cases in flight in each of xdist's workers: the share of each, and what is left when one dies."""
+
+from collections import Counter
+
+import pytest
+from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases
+
+
+@pytest.fixture
+def project(project):
+    write_agent(project)
+    return project
+
+
+def write_two_files(project, prompt, count=8):
+    """Write cases of two files; `loadfile` gives each of two workers one."""
+    for word in ("one", "two"):
+        write_cases(project, numbered(count, prompt, word), f"{word}.eval.yaml")
+
+
+@pytest.mark.scenario("Workers flag specification")
+@pytest.mark.scenario("Workers from target configuration")
+@pytest.mark.parametrize(
+    ("flags", "targets", "shares"),
+    [
+        (["--agentv-workers=5"], TARGETS, [2, 3]),
+        ([], TARGETS.replace("workers: 1", "workers: 4"), [2, 2]),
+        (["--agentv-workers=1"], TARGETS, [1, 1]),
+    ],
+    ids=["flag", "target", "one"],
+)
+def test_the_workers_of_a_run_are_shared_out_among_its_processes(project, flags, targets, shares):
+    write_agent(project, targets)
+    write_two_files(project, f"in_flight {sum(shares)}; say hello")
+    run = project.run("-n2", "--dist=loadfile", *flags)
+    assert run.outcomes == {"passed": 16}
+    noted = read_calls(project.path)
+    assert noted.most == sum(shares)
+    assert sorted(calls.most for calls in noted.by_process) == shares
+
+
+@pytest.mark.parametrize("dist", ["load", "loadfile", "loadscope", "worksteal"])
+def test_when_a_worker_dies_nothing_is_lost_and_nothing_that_was_finished_is_called_again(project, dist):
+    prompts = {**numbered(7, word="one"), "one-5": "lines 13 out-1.jsonl; die_once mark; say hello"}
+    write_cases(project, prompts, "one.eval.yaml")
+    write_cases(project, numbered(7, word="two"), "two.eval.yaml")
+    run = project.run("-n2", f"--dist={dist}", "--agentv-workers=6")
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    assert sorted(run.by_id) == [f"{word}-{number}" for word in ("one", "two") for number in range(7)]
+    counts = Counter(read_calls(project.path).started)
+    assert max(counts[eval_id] for eval_id in run.by_id if eval_id != "one-5") == 1
+    # `load` and `worksteal` leave the item at that, the others give it to the next worker.
+    crashed = run.by_id["one-5"]
+    assert counts["one-5"] == (1 if crashed["status"] == "error" else 2)
+    if crashed["status"] == "error":
+        assert crashed["error"].endswith("crashed while running 'one.eval.yaml::one-5'")
+        assert crashed["error_detail"] == {"stage": "setup", "kind": "crash"}
+    assert f"Total eval cases: 14 ({13 + counts['one-5'] - 1} passed, 0 failed, {2 - counts['one-5']} error" in run.text
+    assert not list(project.path.glob(".*.crashed"))
+
+
+def test_cases_that_xdist_lost_with_a_worker_are_named(project):
+    prompts = {"one-0": "say hello", "one-1": "end_of one-0; die_once mark", **numbered(8, word="two")}
+    write_cases(project, prompts)
+    run = project.run("-n1", "--max-worker-restart=0")
+    assert run.statuses == {"one-0": "pass", "one-1": "error"}
+    assert run.by_id["one-1"]["error"] == "worker 'gw0' crashed while running 'a.eval.yaml::one-1'"
+    start = run.lines.index("8 cases were given to a worker that crashed, and not run again:")
+    assert run.lines[start + 1 : start + 10] == [
+        *(f"  a.eval.yaml::two-{number}" for number in range(8)),
+        "Run them with --agentv-resume.",
+    ]
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_failure_stops_all_workers_and_what_they_began_ahead(project):
+    prompts = numbered(80, "sleep 0.05; say hello")
+    prompts["case-3"] = "sleep 0.1; say nothing"
+    write_cases(project, prompts)
+    run = project.run("-n2", "-x", "--agentv-workers=8")
+    assert run.outcomes["failed"] == 1
+    started = read_calls(project.path).started
+    assert len(started) == len(set(started)) <= sum(run.outcomes.values()) + 8 + 2

@@ -1,0 +1,119 @@
+"""Which results of earlier runs, and of workers that died, are carried over."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.session.identity import RunIdentity
+from pytest_agentv.session.journal import FinishedCases, Journal
+from pytest_agentv.session.last_run import JournalSource, broken_cases
+
+RESULT = EvalResult(
+    "t", "a", "d", 0.5, (), (), "hello", "default", status="fail", threshold=1.0, threshold_source="default",
+    node_id="x.eval.yaml::a", run_id="run", eval_file="x.eval.yaml", line=2, case_hash="h1",
+)  # fmt: skip
+IDENTITY = CaseIdentity(
+    eval_id="a", dataset="d", target="default", eval_file="x.eval.yaml", line=2, node_id="x.eval.yaml::a",
+    run_id="run", case_hash="h1",
+)  # fmt: skip
+CASE = EvalCase("a", "d", "/e/x.eval.yaml", 2, "outcome", "q", (), ())
+
+
+def job(options: RunOptions | None = None, **identity: Any) -> CaseJob:
+    return CaseJob(IDENTITY.replace(**identity), CASE, options or RunOptions())
+
+
+def journal(*results: EvalResult, with_errors: bool = True) -> Journal:
+    return Journal([result.to_plain() for result in results], with_errors=with_errors)
+
+
+def test_a_result_is_carried_over_once() -> None:
+    finished = journal(RESULT)
+    carried = finished.take(job())
+    assert carried is not None
+    assert (carried.result, carried.is_changed) == (RESULT, False)
+    assert finished.take(job()) is None
+
+
+@pytest.mark.parametrize(
+    "other", [{"eval_file": "y.eval.yaml"}, {"eval_id": "b"}, {"target": "other"}, {"case_hash": "h2"}]
+)
+def test_another_file_id_target_or_text_is_another_case(other: dict[str, Any]) -> None:
+    assert journal(RESULT).take(job(**other)) is None
+
+
+def test_the_last_word_on_a_case_counts() -> None:
+    carried = journal(RESULT.replace(status="error"), RESULT.replace(score=0.7)).take(job())
+    assert carried is not None
+    assert carried.result.score == 0.7
+    assert journal(RESULT, RESULT.replace(status="error"), with_errors=False).take(job()) is None
+
+
+def test_a_case_that_broke_is_finished_unless_errors_are_retried() -> None:
+    broken = RESULT.replace(status="error", error="no tokens")
+    carried = journal(broken).take(job(RunOptions(threshold=0.0)))
+    assert carried is not None
+    assert carried.result.status == "error"
+    assert journal(broken, with_errors=False).take(job()) is None
+
+
+def test_the_status_follows_the_threshold_of_now() -> None:
+    carried = journal(RESULT).take(job(RunOptions(threshold=0.5)))
+    assert carried is not None
+    assert carried.is_changed
+    assert (carried.result.status, carried.result.threshold, carried.result.threshold_source) == (
+        *("pass", 0.5, "command line"),
+    )
+
+
+def test_a_case_that_moved_keeps_its_result_and_gets_its_new_place() -> None:
+    carried = journal(RESULT).take(job(line=9, node_id="x.eval.yaml::a-2"))
+    assert carried is not None
+    assert (carried.result.line, carried.result.node_id, carried.is_changed) == (9, "x.eval.yaml::a-2", True)
+
+
+def test_a_case_that_could_not_be_loaded_is_never_carried_over() -> None:
+    assert journal(RESULT.replace(status="error", case_hash=None)).take(job(case_hash=None)) is None
+
+
+def written(path: Path, *results: EvalResult) -> Path:
+    sink = ResultSink(path, "jsonl", Masker())
+    sink.write(*results)
+    sink.close()
+    return path
+
+
+def test_what_a_dead_worker_finished_is_known_as_soon_as_its_death_is(tmp_path: Path) -> None:
+    run = RunIdentity("run", tmp_path / "new.jsonl", JournalSource(tmp_path / "old.jsonl", "before"))
+    written(tmp_path / "old.jsonl", RESULT.replace(run_id="before"))
+    finished = FinishedCases(run, with_errors=True)
+    assert finished.take(job()) is not None
+    written(run.results_path, *(RESULT.replace(eval_id=name) for name in "bc"))
+    assert finished.take(job(eval_id="b")) is None
+    run.crash_mark.touch()
+    assert finished.take(job(eval_id="b")) is not None
+    written(run.results_path, RESULT.replace(eval_id="d"))
+    assert finished.take(job(eval_id="d")) is None
+    os.utime(run.crash_mark, ns=(1, 1))  # another worker died
+    assert finished.take(job(eval_id="d")) is not None
+    assert finished.take(job(eval_id="a")) is not None, "what is to be resumed is still known"
+
+
+def test_the_cases_to_retry_are_those_that_broke_in_the_end(tmp_path: Path) -> None:
+    broken = RESULT.replace(status="error")
+    path = written(
+        tmp_path / "r.jsonl",
+        *(broken, RESULT),
+        *(RESULT.replace(eval_id="b"), broken.replace(eval_id="b")),
+        broken.replace(eval_id="c", run_id="another"),
+    )
+    assert broken_cases(JournalSource(path, "run")) == (("x.eval.yaml", "b"),)

@@ -1,0 +1,114 @@
+"""Which items may be begun before their turn."""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_agentv.session.compat import queued_items
+from pytest_agentv.session.lookahead import Lookahead
+
+CASES = "evalcases:\n" + "".join(
+    f"  - {{id: {name}, expected_outcome: o, input: q, evaluators: [{{name: l, type: latency, threshold: 9}}]}}\n"
+    for name in "abcdef"
+)
+
+
+@pytest.fixture
+def items(pytester: pytest.Pytester) -> list[pytest.Item]:
+    """Six cases with a Python test behind the third."""
+    pytester.path.joinpath("1.eval.yaml").write_text(CASES)
+    pytester.makepyfile("def test_python(): ...")
+    collected, _ = pytester.inline_genitems("-p", "no:hypothesispytest")
+    found = {item.name: item for item in collected}
+    return [found[name] for name in ("a", "b", "c", "test_python", "d", "e", "f")]
+
+
+def lookahead(items: list[pytest.Item], **options: Any) -> Lookahead:
+    def getoption(name: str, *, default: object) -> object:
+        return options.get(name, default)
+
+    config: Any = SimpleNamespace(
+        getoption=getoption,
+        pluginmanager=SimpleNamespace(get_plugins=lambda: options.get("plugins", ())),
+        **options.get("worker", {}),
+    )
+    ahead = Lookahead(config)
+    ahead.remember(items)
+    return ahead
+
+
+def names(found: Iterator[pytest.Item]) -> list[str]:
+    return [item.name for item in found]
+
+
+def test_the_eval_items_behind_one_are_seen_in_order_and_others_passed_over(items: list[pytest.Item]) -> None:
+    ahead = lookahead(items)
+    assert names(ahead.after(items[0], set())) == ["b", "c", "d", "e", "f"]
+    assert names(ahead.after(items[3], set())) == ["d", "e", "f"]
+    assert names(ahead.after(items[-1], set())) == []
+
+
+def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> None:
+    ahead = lookahead(items)
+    begun: Any = {items[1], items[2]}
+    assert names(ahead.after(items[0], begun, count=2)) == ["d", "e"]
+    assert names(ahead.after(items[0], begun, reach=4)) == ["d"]
+    assert names(ahead.after(items[0], begun, reach=5)) == ["d", "e"]
+    assert names(ahead.after(items[0], begun, count=0)) == []
+
+
+@pytest.mark.parametrize("mark", ["skip", "skipif", "xfail"])
+def test_items_under_a_condition_wait_for_their_turn(items: list[pytest.Item], mark: str) -> None:
+    items[1].add_marker(mark)
+    assert names(lookahead(items).after(items[0], set(), count=2)) == ["c"]
+
+
+def test_nothing_runs_ahead_under_the_debugger(items: list[pytest.Item]) -> None:
+    assert names(lookahead(items, usepdb=True).after(items[0], set())) == []
+
+
+class WorkerInteractor:
+    """xdist's worker, as far as it is looked into."""
+
+    def __init__(self, next_index: object, *queued: object) -> None:
+        self.nextitem_index = next_index
+        self.torun = SimpleNamespace(lock=self._lock)
+        self._queued = deque(queued)
+
+    @contextmanager
+    def _lock(self) -> Iterator[deque[object]]:
+        yield self._queued
+
+
+def worker(dist: str) -> dict[str, Any]:
+    return {"workerinput": {"agentv_dist": dist}}
+
+
+def test_a_worker_sees_only_what_it_was_given(items: list[pytest.Item]) -> None:
+    plugins = [object(), WorkerInteractor(4, 5, 1, object())]
+    ahead = lookahead(items, worker=worker("load"), plugins=plugins)
+    ahead.begin(items[1])
+    assert names(ahead.after(items[0], set())) == ["d", "e", "b"]
+
+
+@pytest.mark.parametrize("dist", ["load", "worksteal"])
+def test_where_the_queue_is_unknown_or_not_to_be_relied_on_only_the_next_item_is_seen(
+    items: list[pytest.Item], dist: str
+) -> None:
+    plugins = [WorkerInteractor(1, 2, 4)] if dist == "worksteal" else []
+    ahead = lookahead(items, worker=worker(dist), plugins=plugins)
+    assert names(ahead.after(items[0], set())) == []
+    ahead.begin(items[1])
+    assert names(ahead.after(items[0], set())) == ["b"]
+
+
+@pytest.mark.parametrize("broken", [SimpleNamespace(), SimpleNamespace(lock=None)])
+def test_another_xdist_is_no_error(items: list[pytest.Item], broken: object) -> None:
+    interactor = WorkerInteractor(1)
+    interactor.torun = broken  # type: ignore[assignment]
+    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugins=lambda: [interactor]))
+    assert queued_items(config, items) is None

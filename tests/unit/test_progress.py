@@ -1,0 +1,105 @@
+"""The live line of a run on a terminal."""
+
+import io
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.session.progress import Progress
+
+PASSED = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
+PAID = PASSED.replace(execution_metrics=ExecutionMetrics(cost_usd=0.25))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Config:
+    """What the line wants to know of a pytest run."""
+
+    def __init__(self, width: int = 120, verbosity: int = 0, file: io.StringIO | None = None) -> None:
+        self.file = file or Terminal()
+        self.pluginmanager = SimpleNamespace(has_plugin=lambda _: True, get_plugin=lambda _: None)
+        self._writer = SimpleNamespace(fullwidth=width, width_of_current_line=10, _file=self.file)
+        self._verbosity = verbosity
+
+    def get_terminal_writer(self) -> Any:
+        return self._writer
+
+    def get_verbosity(self) -> int:
+        return self._verbosity
+
+
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
+
+
+def progress(total: int, *results: EvalResult, config: Any = None) -> Progress:
+    shown = Progress(cast("pytest.Config", config or Config()))
+    shown.total = total
+    for result in results:
+        shown.count(result)
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("results", "text"),
+    [
+        ([], "0/4 done, 3 in flight, 10.0 s"),
+        ([PASSED], "1/4 done, 3 in flight, 10.0 s, about 30.0 s left"),
+        (
+            [PASSED, PASSED.replace(status="error")],
+            "2/4 done, 3 in flight, 1 error, 10.0 s, about 10.0 s left",
+        ),
+        ([PASSED.replace(status="error")] * 4, "4/4 done, 3 in flight, 4 errors, 10.0 s"),
+        ([PAID, PAID], "2/4 done, 3 in flight, 10.0 s, about 10.0 s left, $0.5000"),
+        ([PAID, PAID.replace(cached=True)], "2/4 done, 3 in flight, 10.0 s, about 10.0 s left, $0.2500"),
+    ],
+)
+def test_the_line_counts_what_is_done_in_flight_broken_and_paid_and_estimates_the_rest(
+    results: list[EvalResult], text: str
+) -> None:
+    assert progress(4, *results).text(3, 10.0) == text
+
+
+def test_the_line_leaves_the_cursor_where_it_is_and_is_taken_away_before_pytest_writes() -> None:
+    config = Config()
+    line = progress(4, PASSED, config=config)
+    line.show(2)
+    assert config.file.getvalue().startswith("\x1b7  1/4 done, 2 in flight, ")
+    assert config.file.getvalue().endswith(" left\x1b[K\x1b8")
+    line.clear()
+    assert config.file.getvalue().endswith("\x1b8\x1b[K")
+    written = config.file.getvalue()
+    line.clear()
+    assert config.file.getvalue() == written
+
+
+def test_on_a_narrow_terminal_the_line_is_shortened_from_its_end() -> None:
+    config = Config(width=10 + 12 + 16)
+    progress(4, config=config).show(2)
+    assert config.file.getvalue() == "\x1b7  0/4 done\x1b[K\x1b8"
+
+
+@pytest.mark.parametrize("case", ["file", "quiet", "ci", "dumb", "worker", "no terminal plugin"])
+def test_nothing_is_drawn_where_nobody_watches(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    config: Any = Config(verbosity=-1 if case == "quiet" else 0, file=io.StringIO() if case == "file" else None)
+    if case == "ci":
+        monkeypatch.setenv("CI", "true")
+    elif case == "dumb":
+        monkeypatch.setenv("TERM", "dumb")
+    elif case == "worker":
+        config.workerinput = {}
+    elif case == "no terminal plugin":
+        config.pluginmanager.has_plugin = lambda _: False
+    line = progress(4, PASSED, config=config)
+    line.show(2)
+    line.clear()
+    assert config.file.getvalue() == ""

@@ -1,0 +1,107 @@
+"""Results are handed to a thread that writes them, the ones that wait together."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from pytest_agentv.errors import FileError
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.recording import RECORDER_THREAD, Recorder
+
+RESULT = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
+
+
+class Sink:
+    """Notes what is written together; the first write waits for `go`."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.written: list[list[str]] = []
+        self.is_closed = False
+        self.begun = threading.Event()
+        self.go = threading.Event()
+        self._errors = list(errors)
+
+    def write(self, *results: EvalResult) -> None:
+        self.begun.set()
+        assert self.go.wait(5)
+        if self._errors:
+            raise self._errors.pop(0)
+        self.written.append([result.eval_id for result in results])
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def results(names: str) -> list[EvalResult]:
+    return [RESULT.replace(eval_id=name) for name in names]
+
+
+async def record_behind_the_first(recorder: Recorder, sink: Any, names: str) -> list[asyncio.Task[None]]:
+    """Record the first result, and the others while that one is being written."""
+    first, *others = results(names)
+    tasks = [asyncio.create_task(recorder.record(first))]
+    await asyncio.to_thread(sink.begun.wait, 5)
+    tasks += [asyncio.create_task(recorder.record(result)) for result in others]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def test_results_that_come_while_one_is_written_go_out_together() -> None:
+    sink: Any = Sink()
+    recorder = Recorder(sink)
+
+    async def run() -> None:
+        tasks = await record_behind_the_first(recorder, sink, "abcd")
+        sink.go.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(run())
+    assert sink.written == [["a"], ["b", "c", "d"]]
+    recorder.close()
+    assert sink.is_closed
+
+
+@pytest.mark.scenario("Mutex error handling")
+def test_an_error_lets_those_who_wait_go_on_and_the_first_reason_is_kept(tmp_path: Any) -> None:
+    sink: Any = Sink(FileError(tmp_path / "r.jsonl", "cannot be written: full"), ValueError("odd"))
+    sink.go.set()
+    recorder = Recorder(sink)
+
+    async def run() -> None:
+        for result in results("abc"):
+            await recorder.record(result)
+
+    asyncio.run(run())
+    recorder.close()
+    assert sink.written == [["c"]]
+    assert recorder.error == f"{tmp_path}/r.jsonl: cannot be written: full"
+
+
+def test_the_line_of_a_case_that_is_cancelled_while_it_is_written_is_written() -> None:
+    sink: Any = Sink()
+    recorder = Recorder(sink)
+
+    async def run() -> None:
+        tasks = await record_behind_the_first(recorder, sink, "ab")
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        sink.go.set()
+
+    asyncio.run(run())
+    recorder.close()
+    assert sink.written == [["a"], ["b"]]
+
+
+def test_no_thread_runs_before_the_first_result_nor_after_the_end() -> None:
+    sink: Any = Sink()
+    sink.go.set()
+    recorder = Recorder(sink)
+    names = {thread.name for thread in threading.enumerate()}
+    assert RECORDER_THREAD not in names
+    asyncio.run(recorder.record(RESULT))
+    recorder.close()
+    recorder.close()
+    assert RECORDER_THREAD not in {thread.name for thread in threading.enumerate()}

@@ -1,0 +1,37 @@
+"""How values are written as text: the way AgentV writes them."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.models.text import compact_json, pretty_json
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2.0, "2"),
+        (1e3, "1000"),
+        (-0.0, "0"),
+        (0.25, "0.25"),
+        (1e21, "1e+21"),
+        (math.nan, "null"),
+        (-math.inf, "null"),
+        (True, "true"),
+        ({"total": 2.0, "lines": [1.0, (3.0,)]}, '{"total":2,"lines":[1,[3]]}'),
+    ],
+)
+def test_json_has_the_numbers_that_javascript_writes(value: object, text: str) -> None:
+    assert compact_json(value) == text
+
+
+def test_indented_json_has_them_too() -> None:
+    assert pretty_json({"größe": [1.0, 2.5]}) == '{\n  "größe": [\n    1,\n    2.5\n  ]\n}'
+
+
+@given(st.recursive(st.floats(allow_nan=False, allow_infinity=False) | st.text(), st.lists))
+def test_no_value_is_changed_by_it(value: object) -> None:
+    assert json.loads(compact_json(value)) == value
