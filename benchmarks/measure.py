@@ -18,6 +18,8 @@ RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 WITHOUT_PLUGIN = ("-p", "no:agentv")
 
+PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
+
 
 @dataclass(frozen=True, slots=True)
 class Contender:
@@ -26,9 +28,10 @@ class Contender:
     name: str
     folder: Path
     arguments: tuple[str, ...]
-    """For `python -m pytest`."""
+    """For the program."""
     expected: str = ""
     """A regular expression that the output must match: a run that did not do the work must not win."""
+    program: tuple[str, ...] = PYTEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Run:
     seconds: float
     cpu_seconds: float
     peak_mb: float
+    output: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Comparison:
 
 def run(contender: Contender) -> Run:
     """Run a contender once. Ends the benchmark with the end of the output when it did not do the work."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *contender.arguments]
+    command = [*contender.program, *contender.arguments]
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen(command, cwd=contender.folder, stdout=output, stderr=subprocess.STDOUT)
@@ -66,10 +70,15 @@ def run(contender: Contender) -> Run:
         text = output.read().decode(errors="replace")
     if not re.search(contender.expected, text):
         raise SystemExit(f"{contender.name}: no {contender.expected!r} in the output, which ends with\n{text[-1500:]}")
-    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * RSS_UNIT / MEGABYTE)
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * RSS_UNIT / MEGABYTE, text)
 
 
 def compare(contenders: Sequence[Contender], rounds: int) -> list[Comparison]:
+    """Run all contenders in turns and compare them with the first."""
+    return _comparisons(take_turns(contenders, rounds))
+
+
+def take_turns(contenders: Sequence[Contender], rounds: int) -> dict[str, list[Run]]:
     """Run all contenders in turns, `rounds` times, after one round that only warms up the file caches."""
     for contender in contenders:
         run(contender)
@@ -78,7 +87,12 @@ def compare(contenders: Sequence[Contender], rounds: int) -> list[Comparison]:
         in_turn = contenders if number % 2 == 0 else contenders[::-1]
         for contender in in_turn:
             runs[contender.name].append(run(contender))
-    return _comparisons(runs)
+    return runs
+
+
+def difference(runs: Sequence[Run], base: Sequence[Run]) -> float:
+    """Return the median seconds by which runs are longer than those of the base in the same round."""
+    return statistics.median(run.seconds - other.seconds for run, other in zip(runs, base, strict=True))
 
 
 def _comparisons(runs: Mapping[str, list[Run]]) -> list[Comparison]:

@@ -1,6 +1,7 @@
 """Writes the folders that the benchmarks run in: no-op functions, and the same number of eval cases."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,12 @@ EVALUATOR = {"name": "h", "type": "heuristic", "hits": ["hello"]}
 TARGETS = """\
 targets:
   - {name: default, provider: mock, response: "hello"}
+"""
+
+JUDGE = """\
+import json, sys
+
+print(json.dumps({"score": float("hello" in json.load(sys.stdin)["candidate_answer"])}))
 """
 
 YAML_HEADER = """\
@@ -53,14 +60,26 @@ def write_yaml(folder: Path, cases: int, files: int = 1) -> Path:
     return folder
 
 
-def write_jsonl(folder: Path, cases: int) -> Path:
-    """The same cases as one JSONL file; what holds for all is in its sidecar."""
+def write_jsonl(folder: Path, cases: int, delay_ms: int = 0) -> Path:
+    """The same cases as one JSONL file; what holds for all is in its sidecar. Answers may take their time."""
     _create(folder)
-    (folder / "targets.yaml").write_text(TARGETS)
+    (folder / "targets.yaml").write_text(TARGETS.replace("}", f", delay_ms: {delay_ms}}}"))
     lines = "".join(json.dumps(_json_case(number)) + "\n" for number in range(cases))
     (folder / "suite.eval.jsonl").write_text(lines)
-    (folder / "suite.eval.yaml").write_text(json.dumps({"execution": {"evaluators": [EVALUATOR]}}))
+    write_evaluator(folder, EVALUATOR)
     return folder
+
+
+def write_judged(folder: Path, cases: int) -> Path:
+    """Cases that a Python script judges, each in a process of its own."""
+    write_jsonl(folder, cases)
+    (folder / "judge.py").write_text(JUDGE)
+    write_evaluator(folder, {"name": "j", "type": "code_judge", "script": [sys.executable, "judge.py"]})
+    return folder
+
+
+def write_evaluator(folder: Path, evaluator: dict[str, Any]) -> None:
+    (folder / "suite.eval.yaml").write_text(json.dumps({"execution": {"evaluators": [evaluator]}}))
 
 
 def write_nothing(folder: Path) -> Path:

@@ -65,7 +65,8 @@ def _closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonO
 
 _NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
 _RUBRIC: Final = _any_of(_FILLED_TEXT, _ref("RubricModel"))
-_TOOL_CALL: Final = {**_MAPPING, "required": ["tool"], "properties": {"tool": _FILLED_TEXT}}
+_TOOL_CALL: Final = _MAPPING
+"""AgentV hands tool calls on as they are written, those in the shape of a model's API as well."""
 _CONTENT_ITEM: Final = _any_of(
     _TEXT,
     {

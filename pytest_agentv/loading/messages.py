@@ -174,8 +174,13 @@ def _expected_calls(message: WrittenMessage) -> Json:
     calls = message.value.get("tool_calls")
     if calls is None:
         return ABSENT
+    place = message.place.at("tool_calls")
     if not isinstance(calls, list):
-        message.place.at("tool_calls").expected("a list of tool calls", calls)
+        place.expected("a list of tool calls", calls)
+        return ABSENT
+    for index, call in enumerate(calls):
+        if not isinstance(call, dict):
+            place.at(index).expected("a tool call: a mapping with the name of a tool under the key 'tool'", call)
     return calls or ABSENT
 
 

@@ -5,10 +5,12 @@ Nothing is forced to the disk: what was written survives the death of the proces
 
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.errors import FileError, locate
 
@@ -32,6 +34,7 @@ class LockedAppender:
         self._path = path
         self._lock_path = path.with_name(f".{path.name}.lock")
         self._thread_lock = threading.Lock()
+        self._lock: Any = None
         self._file: FileIO | None = None
 
     def append(self, data: bytes) -> None:
@@ -39,13 +42,11 @@ class LockedAppender:
 
         Raises `FileError` with path and reason; the file then holds nothing of `data`, and the lock is free.
         """
-        from filelock import FileLock, Timeout  # noqa: PLC0415 - 60 ms that a run without results must not pay
+        from filelock import Timeout  # noqa: PLC0415 - 60 ms that a run without results must not pay
 
         try:
-            with self._thread_lock:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                with FileLock(self._lock_path).acquire(_LOCK_SECONDS, poll_interval=_POLL_SECONDS):
-                    _append_whole(self._current_file(), data)
+            with self._thread_lock, self._acquired():
+                _append_whole(self._current_file(), data)
         except Timeout as error:
             reason = f"its lock {locate(self._lock_path, None)} could not be had within {_LOCK_SECONDS:g} s"
             raise FileError(self._path, f"cannot be written: {reason}") from error
@@ -56,6 +57,18 @@ class LockedAppender:
         """Close the file; a later `append` opens it again."""
         with self._thread_lock:
             self._close()
+
+    def _acquired(self) -> AbstractContextManager[object]:
+        from filelock import FileLock  # noqa: PLC0415 - as above
+
+        lock = self._lock = self._lock or FileLock(self._lock_path)  # making one takes as long as writing a record
+        acquire: Callable[[], AbstractContextManager[object]]
+        acquire = partial(lock.acquire, _LOCK_SECONDS, poll_interval=_POLL_SECONDS)
+        try:
+            return acquire()
+        except FileNotFoundError:  # there is no folder, or no longer
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return acquire()
 
     def _close(self) -> None:
         if self._file is not None:

@@ -169,7 +169,8 @@ def test_when_the_batch_fails_each_case_is_called_by_itself_and_the_verbose_log_
 ):
     batched(numbered(4), broken)
     run = project.run("--agentv-verbose")
-    assert program_calls(project) == ["batch", "case-0", "case-1", "case-2", "case-3"]
+    together, *alone = program_calls(project)
+    assert (together, sorted(alone)) == ("batch", ["case-0", "case-1", "case-2", "case-3"])
     assert answers(run) == {f"case-{number}": f"hello case-{number}, alone" for number in range(4)}
     said = f"batching was asked for and did not work, each case is sent by itself: {reason}"
     assert len(re.findall(re.escape(said), run.text)) == 1

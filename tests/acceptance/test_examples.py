@@ -93,11 +93,9 @@ def test_a_referenced_guideline_is_found_beside_the_file_and_changes_the_answer(
 
 @pytest.mark.scenario("SDK feature example")
 def test_a_judge_written_with_the_sdk_runs_as_it_is(all_examples):
-    (judgement,) = [
-        evaluator
-        for evaluator in all_examples.by_id["delivery-note"]["evaluator_results"]
-        if evaluator["name"] == "attachments"
-    ]
+    _, _, results = all_examples
+    (case,) = [result for result in results if result["eval_id"] == "delivery-note"]
+    (judgement,) = [found for found in case["evaluator_results"] if found["name"] == "attachments"]
     assert judgement["details"] == {"skus": ["AP-300", "TW-100", "XX-999"]}
     assert (judgement["score"], len(judgement["hits"])) == (1, 3)
 

@@ -229,9 +229,18 @@ def test_the_tool_calls_of_an_expected_message_are_handed_on_in_whatever_shape_t
     )
 
 
-def test_tool_calls_that_are_no_list_are_an_error() -> None:
+@pytest.mark.parametrize(
+    ("calls", "fault"),
+    [
+        ("x", ".tool_calls: expected a list of tool calls, got the text 'x'"),
+        (
+            "[x]",
+            ".tool_calls[0]: expected a tool call: a mapping with the name of a tool under the key 'tool', "
+            "got the text 'x'",
+        ),
+    ],
+)
+def test_broken_tool_calls_say_what_is_wrong(calls: str, fault: str) -> None:
     with pytest.raises(CaseError) as caught:
-        expecting("expected_messages: [{role: assistant, content: x, tool_calls: x}]")
-    assert str(caught.value) == (
-        "evals/qa.yaml:2: evalcases[0].expected_messages[0].tool_calls: expected a list of tool calls, got the text 'x'"
-    )
+        expecting(f"expected_messages: [{{role: assistant, content: x, tool_calls: {calls}}}]")
+    assert str(caught.value) == f"evals/qa.yaml:2: evalcases[0].expected_messages[0]{fault}"

@@ -1,0 +1,69 @@
+"""500 cases of 200 ms at 50 workers in one process, compared with the ideal and with other evaluation tools."""
+
+import statistics
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from measure import Contender, Run, create_parser, difference, exit_code, take_turns
+from peers import Load, install_peers
+from suites import write_jsonl
+
+CASES = 500
+WORKERS = 50
+DELAY_MS = 200
+IDEAL_SECONDS = CASES / WORKERS * DELAY_MS / 1000
+MIN_SHARE_OF_IDEAL = 0.85
+
+
+def main() -> int:
+    parser = create_parser(__doc__, rounds=5)
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="compare with pydantic-evals, inspect_ai, deepeval and promptfoo too; they are installed into a "
+        "temporary folder, which takes minutes",
+    )
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        pairs = [_ours(folder)]
+        if options.peers:
+            pairs += install_peers(folder / "peers", Load(CASES, WORKERS, DELAY_MS))
+        runs = take_turns([contender for pair in pairs for contender in pair], options.rounds)
+    print(f"\n{CASES} cases of {DELAY_MS} ms, {WORKERS} at a time: ideally {IDEAL_SECONDS:.2f} s")
+    print(f"{'':<20}{'whole run':>10}{'start-up':>10}{'cases':>10}{'of ideal':>10}{'CPU s':>8}{'peak MB':>9}")
+    seconds = {all_of_it.name: _print(runs[all_of_it.name], runs[one.name], all_of_it.name) for all_of_it, one in pairs}
+    return exit_code(options.check, _exceeded(seconds))
+
+
+def _ours(folder: Path) -> tuple[Contender, Contender]:
+    """The whole run, and one that does the same for one case that takes no time: its start-up."""
+    arguments = ("-q", f"--agentv-workers={WORKERS}")
+    whole = write_jsonl(folder / "whole", CASES, DELAY_MS)
+    contender = Contender("pytest-agentv", whole, arguments, rf"\b{CASES} passed")
+    one = write_jsonl(folder / "one", 1)
+    return contender, replace(contender, name="start-up", folder=one, expected=r"\b1 passed")
+
+
+def _print(whole: list[Run], one: list[Run], name: str) -> float:
+    """Print a line and return the seconds that the cases took."""
+    seconds = difference(whole, one)
+    median = statistics.median
+    total, start_up = median(run.seconds for run in whole), median(run.seconds for run in one)
+    cpu, peak = median(run.cpu_seconds for run in whole), median(run.peak_mb for run in whole)
+    share = IDEAL_SECONDS / seconds
+    print(f"{name:<20}{total:>10.2f}{start_up:>10.2f}{seconds:>10.2f}{share:>10.0%}{cpu:>8.2f}{peak:>9.0f}")
+    return seconds
+
+
+def _exceeded(seconds: dict[str, float]) -> list[str]:
+    ours, *peers = seconds.items()
+    share = IDEAL_SECONDS / ours[1]
+    exceeded = [f"{share:.0%} of the ideal < {MIN_SHARE_OF_IDEAL:.0%}"] if share < MIN_SHARE_OF_IDEAL else []
+    return exceeded + [f"{name} is faster: {own:.2f} s < {ours[1]:.2f} s" for name, own in peers if own < ours[1]]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""Other evaluation tools, doing the same: so many cases, each of which only waits, so many at a time."""
+
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from measure import Contender
+
+Pair = tuple[Contender, Contender]
+"""The whole run, and one of a single case that takes no time: its start-up."""
+
+PYDANTIC_EVALS = """\
+import asyncio, sys
+from pydantic_evals import Case, Dataset
+from pydantic_evals.evaluators import Contains
+
+cases, workers, seconds = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) / 1000
+
+
+async def answer(prompt):
+    await asyncio.sleep(seconds)
+    return "hello"
+
+
+dataset = Dataset(
+    name="benchmark",
+    cases=[Case(name=f"case-{number}", inputs=f"Say hello to customer {number}") for number in range(cases)],
+    evaluators=[Contains("hello")],
+)
+report = dataset.evaluate_sync(answer, max_concurrency=workers, progress=False)
+print(sum(all(value.value for value in case.assertions.values()) for case in report.cases), "passed")
+"""
+
+INSPECT_AI = """\
+import asyncio, sys
+from inspect_ai import Task, eval as run
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ModelOutput
+from inspect_ai.scorer import includes
+from inspect_ai.solver import solver
+
+cases, workers, seconds = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) / 1000
+
+
+@solver
+def answer():
+    async def solve(state, generate):
+        await asyncio.sleep(seconds)
+        state.output = ModelOutput.from_content("mock", "hello")
+        return state
+
+    return solve
+
+
+samples = [Sample(id=f"case-{n}", input=f"Say hello to customer {n}", target="hello") for n in range(cases)]
+task = Task(dataset=MemoryDataset(samples), solver=answer(), scorer=includes())
+(log,) = run(task, model="mockllm/model", max_samples=workers, display="none", log_dir="logs")
+print(sum(sample.scores["includes"].value == "C" for sample in log.samples), "passed")
+"""
+
+DEEPEVAL = """\
+import asyncio, os, sys
+os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "YES"
+from deepeval import evaluate
+from deepeval.evaluate import AsyncConfig, CacheConfig, DisplayConfig
+from deepeval.metrics import BaseMetric
+from deepeval.test_case import LLMTestCase
+
+cases, workers, seconds = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) / 1000
+
+
+class Contains(BaseMetric):
+    # deepeval judges answers that are there already: here the metric does the waiting
+    threshold = 0.5
+    async_mode = True
+
+    def measure(self, test_case):
+        raise NotImplementedError
+
+    async def a_measure(self, test_case, *args, **kwargs):
+        await asyncio.sleep(seconds)
+        self.score = float("hello" in test_case.actual_output)
+        self.success = self.score >= self.threshold
+        self.reason = ""
+        return self.score
+
+    def is_successful(self):
+        return self.success
+
+    @property
+    def __name__(self):
+        return "contains"
+
+
+result = evaluate(
+    [LLMTestCase(input=f"Say hello to customer {n}", actual_output="hello") for n in range(cases)],
+    [Contains()],
+    async_config=AsyncConfig(max_concurrent=workers, throttle_value=0),
+    display_config=DisplayConfig(show_indicator=False, print_results=False),
+    cache_config=CacheConfig(write_cache=False, use_cache=False),
+)
+print(sum(case.success for case in result.test_results), "passed")
+"""
+
+PROMPTFOO_PROVIDER = """\
+const seconds = Number(process.env.BENCHMARK_DELAY_MS);
+module.exports = class {
+  id() { return 'waiting'; }
+  async callApi() {
+    await new Promise((resolve) => setTimeout(resolve, seconds));
+    return { output: 'hello' };
+  }
+};
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What each tool has to do."""
+
+    cases: int
+    workers: int
+    delay_ms: int
+
+
+def install_peers(folder: Path, load: Load) -> list[Pair]:
+    """Install the peers that can be had and return how each is run; what cannot be installed is passed over."""
+    scripts = {"pydantic-evals": PYDANTIC_EVALS, "inspect_ai": INSPECT_AI, "deepeval": DEEPEVAL}
+    install: dict[str, Callable[[Path, Load], Pair]] = {
+        **{package: partial(_python_peer, package, script) for package, script in scripts.items()},
+        "promptfoo": _promptfoo,
+    }
+    pairs = []
+    for name, installed in install.items():
+        try:
+            pairs.append(installed(folder / name, load))
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"{name} cannot be installed here: {error}")
+    return pairs
+
+
+def _python_peer(package: str, script: str, folder: Path, load: Load) -> Pair:
+    venv.create(folder / "venv", with_pip=True)
+    python = str(folder / "venv/bin/python")
+    _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", package)
+    (folder / "run.py").write_text(script)
+
+    def contender(name: str, load: Load) -> Contender:
+        arguments = (str(load.cases), str(load.workers), str(load.delay_ms))
+        return Contender(name, folder, arguments, rf"\b{load.cases} passed", (python, "run.py"))
+
+    return contender(package, load), contender(f"{package} start-up", Load(1, load.workers, 0))
+
+
+def _promptfoo(folder: Path, load: Load) -> Pair:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise FileNotFoundError("there is no npm")
+    folder.mkdir(parents=True)
+    _run(npm, "install", "--no-audit", "--no-fund", "--loglevel=error", "promptfoo", cwd=folder)
+    (folder / "provider.js").write_text(PROMPTFOO_PROVIDER)
+    return _promptfoo_run("promptfoo", folder, load), _promptfoo_run("promptfoo start-up", folder, Load(1, 1, 0))
+
+
+def _promptfoo_run(name: str, folder: Path, load: Load) -> Contender:
+    tests = "".join(f"  - vars: {{customer: {number}}}\n" for number in range(load.cases))
+    config = folder / f"config{load.cases}.yaml"
+    config.write_text(
+        "prompts: ['Say hello to customer {{customer}}']\nproviders: ['file://provider.js']\n"
+        f"defaultTest: {{assert: [{{type: contains, value: hello}}]}}\ntests:\n{tests}"
+    )
+    quiet = ("PROMPTFOO_DISABLE_TELEMETRY=1", "PROMPTFOO_DISABLE_UPDATE=1", f"PROMPTFOO_CONFIG_DIR={folder}/home")
+    program = ("env", *quiet, f"BENCHMARK_DELAY_MS={load.delay_ms}", str(folder / "node_modules/.bin/promptfoo"))
+    flags = ("--no-cache", "--no-progress-bar", "--no-table", "--no-write", f"--max-concurrency={load.workers}")
+    return Contender(name, folder, ("eval", "-c", config.name, *flags), rf"\b{load.cases} passed", program)
+
+
+def _run(*command: str, cwd: Path | None = None) -> None:
+    print("running", " ".join(command[:1] + command[-3:]), file=sys.stderr)
+    subprocess.run(command, cwd=cwd, check=True, timeout=600)
