@@ -400,7 +400,7 @@ class TestOthers:
         template = str(resolve.project / "a.code-workspace")
         assert resolve(body).settings == VscodeSettings("code-insiders", template, wait=False, dry_run=True)
         body = "vscode\n    command: /usr/bin/code\n    subagent_root: ${{ R }}\n    workspace_template: ${{ NONE }}"
-        assert resolve(body, R="/root/x").settings == VscodeSettings("/usr/bin/code", subagent_root="/root/x")
+        assert resolve(body, R="/agents/x").settings == VscodeSettings("/usr/bin/code", subagent_root="/agents/x")
         assert resolve("vscode").settings == VscodeSettings("code")
 
     @pytest.mark.scenario("Mock provider for dry-run")

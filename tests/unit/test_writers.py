@@ -282,6 +282,6 @@ def test_a_sink_that_writes_nothing_leaves_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("output_format", ["jsonl", "yaml"])
 def test_the_default_path_is_named_after_the_start_in_utc(output_format: OutputFormat) -> None:
     started = datetime(2026, 11, 20, 14, 12, 38, 332_999, tzinfo=timezone(timedelta(hours=1)))
-    expected = Path(f"/work/.agentv/results/eval_2026-11-20T13-12-38-332Z.{output_format}")
-    assert default_results_path(Path("/work"), started, output_format) == expected
-    assert default_results_path(Path("/work"), started.astimezone(UTC), output_format) == expected
+    expected = Path(f"/project/.agentv/results/eval_2026-11-20T13-12-38-332Z.{output_format}")
+    assert default_results_path(Path("/project"), started, output_format) == expected
+    assert default_results_path(Path("/project"), started.astimezone(UTC), output_format) == expected
