@@ -87,6 +87,12 @@ class HeuristicModel(PlainModel):
     hits: Keywords = Field(default_factory=list)
     misses: Keywords = Field(default_factory=list)
 
+    @model_validator(mode="after")
+    def _needs_keywords(self) -> Self:
+        if not self.hits and not self.misses:
+            raise ValueError("heuristic needs keywords, or every answer would pass: hits, misses or both")
+        return self
+
     def record(self) -> HeuristicConfig:
         return HeuristicConfig(tuple(self.hits), tuple(self.misses))
 

@@ -5,17 +5,14 @@ Nothing is forced to the disk: what was written survives the death of the proces
 
 import os
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from functools import partial
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_agentv.errors import FileError, locate
+from pytest_agentv.runtime.locks import ProcessLock, is_at
 
-_POLL_SECONDS: Final = 0.01
-"""How often a lock held by another process is asked for; an append takes far less."""
 _LOCK_SECONDS: Final = 30.0
 """Whoever holds the lock for longer hangs; the run must not hang with it."""
 
@@ -34,7 +31,7 @@ class LockedAppender:
         self._path = path
         self._lock_path = path.with_name(f".{path.name}.lock")
         self._thread_lock = threading.Lock()
-        self._lock: Any = None
+        self._process_lock = ProcessLock(self._lock_path)
         self._file: FileIO | None = None
 
     def append(self, data: bytes) -> None:
@@ -42,12 +39,10 @@ class LockedAppender:
 
         Raises `FileError` with path and reason; the file then holds nothing of `data`, and the lock is free.
         """
-        from filelock import Timeout  # noqa: PLC0415 - 60 ms that a run without results must not pay
-
         try:
-            with self._thread_lock, self._acquired():
+            with self._thread_lock, self._process_lock.hold(_LOCK_SECONDS):
                 _append_whole(self._current_file(), data)
-        except Timeout as error:
+        except TimeoutError as error:
             reason = f"its lock {locate(self._lock_path, None)} could not be had within {_LOCK_SECONDS:g} s"
             raise FileError(self._path, f"cannot be written: {reason}") from error
         except OSError as error:
@@ -56,30 +51,16 @@ class LockedAppender:
     def close(self) -> None:
         """Close the file; a later `append` opens it again."""
         with self._thread_lock:
-            self._close()
-
-    def _acquired(self) -> AbstractContextManager[object]:
-        from filelock import FileLock  # noqa: PLC0415 - as above
-
-        lock = self._lock = self._lock or FileLock(self._lock_path)  # making one takes as long as writing a record
-        acquire: Callable[[], AbstractContextManager[object]]
-        acquire = partial(lock.acquire, _LOCK_SECONDS, poll_interval=_POLL_SECONDS)
-        try:
-            return acquire()
-        except FileNotFoundError:  # there is no folder, or no longer
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            return acquire()
-
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+            self._process_lock.close()
+            if self._file is not None:
+                self._file.close()
+                self._file = None
 
     def _current_file(self) -> FileIO:
         """Return the open file; it is opened anew when the path leads nowhere or elsewhere by now."""
         if self._file is None:
             self._file = self._path.open("a+b", buffering=0)
-        elif not _is_at(self._file, self._path):
+        elif not is_at(self._file, self._path):
             self._file = _replace_file(self._file, self._path)
         return self._file
 
@@ -133,13 +114,6 @@ def _is_torn(file: FileIO, end: int) -> bool:
         return False
     file.seek(end - 1)
     return file.read(1) != b"\n"
-
-
-def _is_at(file: FileIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _write_error(path: Path, error: OSError) -> FileError:

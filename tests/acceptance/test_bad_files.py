@@ -83,7 +83,7 @@ ITEM_BROKEN = [
         "evalcases[0].evaluators[0]: expected an evaluator: a mapping with name and type, got the number 5",
     ),
     (
-        "- {id: bad, expected_outcome: o, input: q, evaluators: [{type: heuristic}]}",
+        "- {id: bad, expected_outcome: o, input: q, evaluators: [{type: heuristic, hits: [x]}]}",
         "evalcases[0].evaluators[0].name: is missing",
     ),
     (
@@ -288,7 +288,12 @@ def test_cases_with_the_same_id_both_run_and_the_warning_names_both_lines(projec
 
 
 JSONL_CASE = json.dumps(
-    {"id": "good", "expected_outcome": "o", "input": "q", "evaluators": [{"name": "w", "type": "heuristic"}]}
+    {
+        "id": "good",
+        "expected_outcome": "o",
+        "input": "q",
+        "evaluators": [{"name": "w", "type": "heuristic", "hits": ["hello"]}],
+    }
 )
 
 

@@ -191,7 +191,7 @@ def test_a_loaded_case_is_plain_data() -> None:
 
 
 def test_values_nested_too_deeply_are_an_error() -> None:
-    evaluator = "{name: h, type: heuristic}"
+    evaluator = "{name: h, type: heuristic, hits: [x]}"
     for _ in range(80):
         evaluator = f"{{name: c, type: composite, aggregator: {{type: weighted_average}}, evaluators: [{evaluator}]}}"
     limit = sys.getrecursionlimit()

@@ -72,24 +72,25 @@ def test_the_threshold_of_a_case_comes_before_that_of_its_file(
     assert (loaded.threshold, loaded.threshold_source) == (threshold, source)
 
 
-EXECUTION_OF_FILE = "execution:\n  evaluators: [{name: f, type: heuristic}]\n"
+EXECUTION_OF_FILE = "execution:\n  evaluators: [{name: f, type: heuristic, hits: [x]}]\n"
 
 
 @pytest.mark.parametrize(
     ("case", "header", "names"),
     [
         (
-            "execution: {evaluators: [{name: e, type: heuristic}]}\nevaluators: [{name: c, type: heuristic}]",
+            "execution: {evaluators: [{name: e, type: heuristic, hits: [x]}]}\n"
+            "evaluators: [{name: c, type: heuristic, hits: [x]}]",
             EXECUTION_OF_FILE,
             ["e"],
         ),
-        ("execution: {target: x}\nevaluators: [{name: c, type: heuristic}]", EXECUTION_OF_FILE, ["c"]),
-        ("assertions: [{name: c, type: heuristic}]", EXECUTION_OF_FILE, ["c"]),
-        ("execution: {assert: [{name: e, type: heuristic}]}", EXECUTION_OF_FILE, ["e"]),
+        ("execution: {target: x}\nevaluators: [{name: c, type: heuristic, hits: [x]}]", EXECUTION_OF_FILE, ["c"]),
+        ("assertions: [{name: c, type: heuristic, hits: [x]}]", EXECUTION_OF_FILE, ["c"]),
+        ("execution: {assert: [{name: e, type: heuristic, hits: [x]}]}", EXECUTION_OF_FILE, ["e"]),
         ("execution: {target: x}", EXECUTION_OF_FILE, ["f"]),
         ("evaluators: null", EXECUTION_OF_FILE, ["f"]),
-        ("note: x", "evaluators: [{name: g, type: heuristic}]\n", ["g"]),
-        ("note: x", EXECUTION_OF_FILE + "assert: [{name: g, type: heuristic}]\n", ["f"]),
+        ("note: x", "evaluators: [{name: g, type: heuristic, hits: [x]}]\n", ["g"]),
+        ("note: x", EXECUTION_OF_FILE + "assert: [{name: g, type: heuristic, hits: [x]}]\n", ["f"]),
         ("evaluators: []", EXECUTION_OF_FILE, None),
         ("note: x", "", None),
         ("rubrics: [one]", EXECUTION_OF_FILE, ["rubric", "f"]),
@@ -119,11 +120,11 @@ def test_rubrics_of_a_case_are_a_judge_before_the_others() -> None:
     rubrics = (
         "rubrics:\n- Is polite\n- {id: x, description: Is short, weight: 2, required: false}\n- {description: Is true}"
     )
-    case = case_of(f"{BASE}{rubrics}\nevaluators: [{{name: h, type: heuristic}}]")
+    case = case_of(f"{BASE}{rubrics}\nevaluators: [{{name: h, type: heuristic, hits: [x]}}]")
     expected = (Rubric("rubric-1", "Is polite"), Rubric("x", "Is short", 2, False), Rubric("rubric-3", "Is true"))
     assert case.evaluators == (
         EvaluatorSpec("rubric", "llm_judge", LlmJudgeConfig(rubrics=expected), line=2),
-        EvaluatorSpec("h", "heuristic", HeuristicConfig(), line=2),
+        EvaluatorSpec("h", "heuristic", HeuristicConfig(("x",)), line=2),
     )
 
 

@@ -60,7 +60,6 @@ def config_of(settings: str) -> EvaluatorConfig:
         ("type: token_usage, max_total: 1, max_input: 2, max_output: 3", TokenUsageConfig(1, 2, 3)),
         ("type: token_usage, maxTotal: 1, maxInput: 2, maxOutput: 3", TokenUsageConfig(1, 2, 3)),
         ("type: token_usage, max_output: 3, max_total: null", TokenUsageConfig(max_output=3)),
-        ("type: heuristic", HeuristicConfig()),
         ("type: heuristic, hits: [a, b], misses: c", HeuristicConfig(("a", "b"), ("c",))),
         ("type: tool_trajectory, mode: any_order, minimums: {}", ToolTrajectoryConfig("any_order", {})),
         (
@@ -133,6 +132,7 @@ KINDS = (
         ("type: token_usage, maxTotal: -5", ".maxTotal: expected a number of 0 or more, got the number -5"),
         ("type: heuristic, hits: [a, ' ']", ".hits[1]: expected a non-empty text, got the text ' '"),
         ("type: heuristic, hits: 5", ".hits: expected a list, got the number 5"),
+        ("type: heuristic", ": heuristic needs keywords, or every answer would pass: hits, misses or both"),
         (
             "type: tool_trajectory, mode: any",
             ".mode: expected one of any_order, in_order, exact, got the text 'any'",
@@ -182,7 +182,7 @@ def test_a_broken_evaluator_says_what_is_wrong(settings: str, error: str) -> Non
     [
         ("  - x", "2: evaluators[0]: expected an evaluator: a mapping with name and type, got the text 'x'"),
         ("  name: x", "1: evaluators: expected a list of evaluators, got a mapping (put `- ` before its first key)"),
-        ("  - {type: heuristic}", "2: evaluators[0].name: is missing"),
+        ("  - {type: heuristic, hits: [x]}", "2: evaluators[0].name: is missing"),
         ("  - {type: heuristic, name: 5}", "2: evaluators[0].name: expected a non-empty text, got the number 5"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_list_that_is_none_and_a_missing_name_are_errors(text: str, error: str
     ("settings", "warning"),
     [
         ("type: latency, threshold: 1, wieght: 2", ".wieght: unknown key (did you mean 'weight'?)"),
-        ("type: heuristic, zzz: 2", ".zzz: unknown key"),
+        ("type: heuristic, hits: x, zzz: 2", ".zzz: unknown key"),
         (
             "type: token_usage, max_total: 1, maxTotals: 2",
             ".maxTotals: unknown key (did you mean 'maxTotal'?)",

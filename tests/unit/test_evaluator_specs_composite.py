@@ -120,7 +120,7 @@ def test_a_broken_composite_says_what_is_wrong(settings: str, errors: list[str])
     [("safty: 1", "did you mean 'safety'?"), ("zzz: 1", "members: safety")],
 )
 def test_a_weight_for_nobody_is_a_warning(weights: str, hint: str) -> None:
-    member = "{name: safety, type: heuristic}"
+    member = "{name: safety, type: heuristic, hits: [x]}"
     loaded = load(
         f"type: composite, evaluators: [{member}], aggregator: {{type: weighted_average, weights: {{{weights}}}}}"
     )

@@ -1,0 +1,66 @@
+"""A lock that processes share, cheap enough to be taken for every record."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+_POLL_SECONDS: Final = 0.01
+"""How often a lock held by another process is asked for; an append takes far less."""
+
+
+class ProcessLock:
+    """A file that one process at a time has locked; made by the first of them, and anew when somebody deletes it.
+
+    The same lock as that of the package `filelock`, which takes ten times as long as it takes to write a record.
+    Threads of one process need a lock of their own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: FileIO | None = None
+
+    @contextmanager
+    def hold(self, seconds: float) -> Iterator[None]:
+        """Wait for the lock. Raises `TimeoutError` after so many seconds, or `OSError` when there can be no file."""
+        deadline = time.monotonic() + seconds
+        while (file := self._locked()) is None:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{self._path} is locked")
+            time.sleep(_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close the file; a later `hold` opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _locked(self) -> FileIO | None:
+        """Return the locked file, None when another has it. A file that was deleted meanwhile locks nobody out."""
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("ab", buffering=0)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        if is_at(self._file, self._path):
+            return self._file
+        self.close()
+        return self._locked()
+
+
+def is_at(file: FileIO, path: Path) -> bool:
+    """Whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
