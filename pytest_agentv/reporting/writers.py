@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.options import OutputFormat
+from pytest_agentv.models.option_values import OutputFormat
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.text import compact_json

@@ -18,7 +18,7 @@ from pytest_agentv.evaluators.base import EvaluatorFactory
 from pytest_agentv.loading.environment import find_repo_root
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
-from pytest_agentv.models.options import MAX_WORKERS
+from pytest_agentv.models.option_values import MAX_WORKERS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.providers.base import ProviderFactory

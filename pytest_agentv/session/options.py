@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.models.option_values import parse_bool
 from pytest_agentv.models.options import (
     DEFAULT_EVAL_GLOBS,
     DEFAULT_EXPLORATION_TOOLS,
     RUN_OPTIONS,
     RunOption,
     RunOptions,
-    parse_bool,
 )
 
 PREFIX = "agentv"

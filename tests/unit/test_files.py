@@ -131,8 +131,10 @@ def test_a_full_disk_is_one_error_that_leaves_whole_lines_and_a_free_lock(tmp_pa
 def test_a_path_that_is_a_folder_is_an_error_with_its_reason(tmp_path: Path) -> None:
     path = tmp_path / "results"
     path.mkdir()
+    appender = LockedAppender(path)
     with pytest.raises(FileError) as caught:
-        LockedAppender(path).append(b"1\n")
+        appender.append(b"1\n")
+    appender.close()
     assert str(caught.value) == f"{path}: cannot be written: Is a directory"
 
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.options import (
-    RUN_OPTIONS,
-    RunOptions,
+from pytest_agentv.models.option_values import (
     parse_bool,
     parse_milliseconds,
     parse_output_format,
@@ -18,6 +16,10 @@ from pytest_agentv.models.options import (
     parse_seconds,
     parse_threshold,
     parse_workers,
+)
+from pytest_agentv.models.options import (
+    RUN_OPTIONS,
+    RunOptions,
 )
 from pytest_agentv.session.options import run_options
 

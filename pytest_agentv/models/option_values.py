@@ -1,0 +1,76 @@
+"""Reads the values of run options; each reader raises `ValueError` with a message that names what is valid."""
+
+from typing import Final, Literal
+
+MAX_WORKERS: Final = 50
+
+OutputFormat = Literal["jsonl", "yaml"]
+OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
+
+
+def parse_output_format(text: str) -> OutputFormat:
+    for known in OUTPUT_FORMATS:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown output format {text!r}: expected one of {', '.join(OUTPUT_FORMATS)}")
+
+
+def parse_threshold(text: str) -> float:
+    value = _number(text, "a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise ValueError(f"threshold {text} is out of range: expected a number from 0 to 1")
+    return value
+
+
+def parse_workers(text: str) -> int:
+    """Source: eval-cli-2026-01, "Worker limits and validation"."""
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of workers: expected 1 to {MAX_WORKERS}") from None
+    if not 1 <= count <= MAX_WORKERS:
+        raise ValueError(f"{count} workers are out of range: expected 1 to {MAX_WORKERS} (the minimum is 1)")
+    return count
+
+
+def parse_seconds(text: str) -> float:
+    return _at_least_zero(text, "seconds (0 switches the timeout off)")
+
+
+def parse_milliseconds(text: str) -> float:
+    return _at_least_zero(text, "milliseconds")
+
+
+def parse_retries(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of retries: expected 0 or more") from None
+    if count < 0:
+        raise ValueError(f"{count} retries make no sense: expected 0 or more")
+    return count
+
+
+def parse_bool(text: str) -> bool:
+    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    try:
+        return known[text.strip().lower()]
+    except KeyError:
+        raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+def _at_least_zero(text: str, what: str) -> float:
+    value = _number(text, f"0 or more {what}")
+    if value < 0:
+        raise ValueError(f"{text} is out of range: expected 0 or more {what}")
+    return value
+
+
+def _number(text: str, expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number: expected {expected}") from None
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is the one value unequal to itself
+        raise ValueError(f"{text} is not a finite number: expected {expected}")
+    return value
