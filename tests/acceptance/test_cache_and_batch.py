@@ -24,6 +24,7 @@ def entries(project):
     return sorted(path for path in (project.path / ".agentv/cache").rglob("*") if path.is_file())
 
 
+@pytest.mark.scenario("Caching control")
 @pytest.mark.parametrize(
     ("flags", "ini"), [(["--agentv-cache"], ""), ([], "agentv_cache = true"), (["--agentv-cache", "-n2"], "")]
 )
