@@ -5,14 +5,14 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from measure import Contender
 
 Pair = tuple[Contender, Contender]
-"""The whole run, and one of a single case that takes no time: its start-up."""
+"""The whole run, and one of a single case."""
 
 PYDANTIC_EVALS = """\
 import asyncio, sys
@@ -154,7 +154,7 @@ def _python_peer(package: str, script: str, folder: Path, load: Load) -> Pair:
         arguments = (str(load.cases), str(load.workers), str(load.delay_ms))
         return Contender(name, folder, arguments, rf"\b{load.cases} passed", (python, "run.py"))
 
-    return contender(package, load), contender(f"{package} start-up", Load(1, load.workers, 0))
+    return contender(package, load), contender(f"{package}, one", replace(load, cases=1))
 
 
 def _promptfoo(folder: Path, load: Load) -> Pair:
@@ -164,7 +164,7 @@ def _promptfoo(folder: Path, load: Load) -> Pair:
     folder.mkdir(parents=True)
     _run(npm, "install", "--no-audit", "--no-fund", "--loglevel=error", "promptfoo", cwd=folder)
     (folder / "provider.js").write_text(PROMPTFOO_PROVIDER)
-    return _promptfoo_run("promptfoo", folder, load), _promptfoo_run("promptfoo start-up", folder, Load(1, 1, 0))
+    return _promptfoo_run("promptfoo", folder, load), _promptfoo_run("promptfoo, one", folder, replace(load, cases=1))
 
 
 def _promptfoo_run(name: str, folder: Path, load: Load) -> Contender:
