@@ -50,8 +50,12 @@ class Masker:
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
-        """Learn more secrets, also as JSON texts hold them; blank and very short ones are passed over."""
-        plain = {value.strip() for value in values if len(value.strip()) >= SHORTEST_SECRET}
+        """Learn more secrets, also as JSON texts hold them, and line by line, as logs do.
+
+        Blank and very short ones are passed over.
+        """
+        parts = (part.strip() for value in values for part in (value, *value.splitlines()))
+        plain = {part for part in parts if len(part) >= SHORTEST_SECRET}
         new = plain | {
             json.dumps(value, ensure_ascii=ascii_only)[1:-1] for value in plain for ascii_only in (True, False)
         }

@@ -6,7 +6,7 @@ from typing import Final
 
 from pytest_agentv.errors import TargetError, locate
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.targets import CliSettings, LlmSettings, MockSettings, PythonSettings, Target
+from pytest_agentv.models.targets import CliSettings, LlmSettings, MockSettings, PythonSettings, Target, VscodeSettings
 from pytest_agentv.providers.base import Provider, ProviderFactory
 
 
@@ -50,6 +50,27 @@ def _create_mock(target: Target, _environment: Mapping[str, str]) -> Provider:
     return MockProvider(target.name, target.settings)
 
 
+def _create_claude_code(target: Target, environment: Mapping[str, str]) -> Provider:
+    from pytest_agentv.providers.agent import AgentProvider  # noqa: PLC0415 - as above
+    from pytest_agentv.providers.claude_code import ClaudeCode  # noqa: PLC0415 - as above
+
+    return AgentProvider(target, environment, ClaudeCode())
+
+
+def _create_codex(target: Target, environment: Mapping[str, str]) -> Provider:
+    from pytest_agentv.providers.agent import AgentProvider  # noqa: PLC0415 - as above
+    from pytest_agentv.providers.codex import Codex  # noqa: PLC0415 - as above
+
+    return AgentProvider(target, environment, Codex())
+
+
+def _create_pi(target: Target, environment: Mapping[str, str]) -> Provider:
+    from pytest_agentv.providers.agent import AgentProvider  # noqa: PLC0415 - as above
+    from pytest_agentv.providers.pi import Pi  # noqa: PLC0415 - as above
+
+    return AgentProvider(target, environment, Pi())
+
+
 def _create_python(target: Target, _environment: Mapping[str, str]) -> Provider:
     from pytest_agentv.providers.python import PythonProvider  # noqa: PLC0415 - as above
 
@@ -57,26 +78,32 @@ def _create_python(target: Target, _environment: Mapping[str, str]) -> Provider:
     return PythonProvider(target.name, target.settings)
 
 
+def _create_vscode(target: Target, environment: Mapping[str, str]) -> Provider:
+    from pytest_agentv.providers.vscode.provider import VscodeProvider  # noqa: PLC0415 - as above
+
+    assert isinstance(target.settings, VscodeSettings)
+    return VscodeProvider(target, target.settings, environment)
+
+
 _FACTORIES: Final[Mapping[str, ProviderFactory]] = {
     "anthropic": _create_llm,
     "azure": _create_llm,
+    "claude-code": _create_claude_code,
     "cli": _create_cli,
+    "codex": _create_codex,
     "gemini": _create_llm,
     "litellm": _create_llm,
     "mock": _create_mock,
     "openai": _create_llm,
+    "pi-coding-agent": _create_pi,
     "python": _create_python,
+    "vscode": _create_vscode,
+    "vscode-insiders": _create_vscode,
 }
-
-_LATER: Final = frozenset({"codex", "claude-code", "pi-coding-agent", "vscode", "vscode-insiders"})
-"""Kinds of AgentV, and of our plans, that are not in the table."""
 
 
 def _explain_unknown(target: Target, kinds: list[str]) -> str:
     where = f"{locate(Path(target.path), target.line)}: " if target.path else ""
     head = f"{where}target '{target.name}': "
-    if target.kind in _LATER:
-        reason = f"provider '{target.kind}' is not part of this version of pytest-agentv"
-        return f"{head}{reason}; it has {', '.join(kinds)}"
     hint = did_you_mean(target.kind, kinds)
     return f"{head}unknown provider '{target.kind}'{f', {hint}' if hint else ';'} known are {', '.join(kinds)}"

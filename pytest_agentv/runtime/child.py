@@ -6,10 +6,11 @@ import signal
 import subprocess
 import threading
 from asyncio import Future
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Literal, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.runtime.process_tree import send_group
@@ -22,15 +23,20 @@ class ProcessStartError(AgentvError):
     """A program cannot be started."""
 
 
-class Output(asyncio.Protocol):
-    """Collects one stream of a program, up to a limit."""
+OutputListener: TypeAlias = Callable[[Literal["stdout", "stderr"], bytes], None]
+"""Is told of what a program writes, as it comes: in pieces that may end anywhere. Called on the event loop."""
 
-    def __init__(self, limit: int, settled: "Future[None]") -> None:
+
+class Output(asyncio.Protocol):
+    """Collects one stream of a program, up to a limit, or hands it on to a listener."""
+
+    def __init__(self, limit: int, settled: "Future[None]", listener: Callable[[bytes], None] | None = None) -> None:
         self.overflowed = False
         self.ended: Future[None] = asyncio.get_running_loop().create_future()
         self._data = bytearray()
         self._limit = limit
         self._settled = settled
+        self._listener = listener
 
     @property
     def text(self) -> str:
@@ -38,6 +44,9 @@ class Output(asyncio.Protocol):
         return self._data.decode("utf-8", "replace").replace("\r\n", "\n")
 
     def data_received(self, data: bytes) -> None:
+        if self._listener is not None:
+            self._listener(data)
+            return
         self._data += data
         if len(self._data) > self._limit:
             del self._data[self._limit :]
@@ -55,15 +64,17 @@ class Child:
     in several versions of Python its end is not told while a daemon holds its pipes open.
     """
 
-    def __init__(self, popen: "subprocess.Popen[bytes]", output_limit: int) -> None:
+    def __init__(
+        self, popen: "subprocess.Popen[bytes]", output_limit: int, listener: OutputListener | None = None
+    ) -> None:
         self._popen = popen
         self._loop = asyncio.get_running_loop()
         self.pid = popen.pid
         self.settled: Future[None] = self._loop.create_future()
         """It exited, or wrote too much."""
         self.exited: Future[None] = self._loop.create_future()
-        self.stdout = Output(output_limit, self.settled)
-        self.stderr = Output(output_limit, self.settled)
+        self.stdout = Output(output_limit, self.settled, listener and partial(listener, "stdout"))
+        self.stderr = Output(output_limit, self.settled, listener and partial(listener, "stderr"))
         self._readers: dict[Output, asyncio.ReadTransport] = {}
         self._writer: asyncio.WriteTransport | None = None
         threading.Thread(target=self._wait, name="agentv-wait", daemon=True).start()
@@ -119,7 +130,15 @@ class Child:
         _settle(self.exited)
 
 
-def start_child(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], has_stdin: bool, output_limit: int) -> Child:
+def start_child(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    has_stdin: bool,
+    output_limit: int,
+    listener: OutputListener | None = None,
+) -> Child:
     """Start a program. Raises `ProcessStartError`."""
     try:
         popen = subprocess.Popen(  # noqa: S603 - running what the user configured is what this is for
@@ -134,7 +153,7 @@ def start_child(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], has_st
         )
     except (OSError, ValueError) as error:
         raise ProcessStartError(_explain(error, argv, cwd)) from error
-    return Child(popen, output_limit)
+    return Child(popen, output_limit, listener)
 
 
 def _settle(future: "Future[None]") -> None:

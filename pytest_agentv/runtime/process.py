@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.runtime.child import Child, ProcessStartError, start_child
+from pytest_agentv.runtime.child import Child, OutputListener, ProcessStartError, start_child
 from pytest_agentv.runtime.process_tree import ProcessTree
 from pytest_agentv.runtime.reaper import start_watcher, watched_group
 
@@ -19,7 +19,7 @@ OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 
 _TERM_SECONDS: Final = 5.0
 """What a program gets to end by itself after a time-out, as the specification has it."""
-_CANCEL_SECONDS: Final = 1.0
+_CANCEL_SECONDS: Final = 0.5
 """The same when the run is being stopped: Ctrl-C must end it within two seconds."""
 _KILL_SECONDS: Final = 2.0
 """Processes of another user (sudo) cannot be killed; waiting for them has an end."""
@@ -48,18 +48,22 @@ async def run_process(
     stdin: bytes | None = None,
     timeout_seconds: float | None,
     output_limit: int = OUTPUT_LIMIT,
+    listener: OutputListener | None = None,
 ) -> ProcessResult:
     """Run a program in a session of its own.
 
     After a time-out its process group, and every descendant that moved to another one, gets SIGTERM and five seconds
-    later SIGKILL; when the caller is cancelled, one second later. A program that ends and leaves children in its group
-    has them killed. Without `stdin` the program reads from /dev/null.
+    later SIGKILL; when the caller is cancelled, half a second later. A program that ends and leaves children in its
+    group has them killed. Without `stdin` the program reads from /dev/null. What it writes goes to the listener, if
+    there is one, without a limit, and is not kept.
 
     Raises `ProcessStartError`.
     """
     start_watcher()
     started = time.perf_counter()
-    child = start_child(argv, cwd=cwd, env=env, has_stdin=stdin is not None, output_limit=output_limit)
+    child = start_child(
+        argv, cwd=cwd, env=env, has_stdin=stdin is not None, output_limit=output_limit, listener=listener
+    )
     with watched_group(child.pid):
         try:
             await child.connect(stdin)
@@ -95,7 +99,6 @@ async def _stop(child: Child, grace_seconds: float) -> None:
 
 
 async def _wait_for_end(tree: ProcessTree, seconds: float) -> None:
-    for _ in range(round(seconds / _POLL_SECONDS)):
-        if not tree.is_running():
-            return
+    deadline = time.monotonic() + seconds  # not so many rounds: on a busy machine each takes its time
+    while tree.is_running() and time.monotonic() < deadline:  # noqa: ASYNC110 - not all of them are our children
         await asyncio.sleep(_POLL_SECONDS)

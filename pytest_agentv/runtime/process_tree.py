@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _POLL_SECONDS: Final = 0.02
+_ROUNDS: Final = 5
 
 
 class ProcessInfo(NamedTuple):
@@ -75,6 +76,20 @@ def end_trees(leaders: Iterable[int], grace_seconds: float) -> None:
         tree.send(signal.SIGKILL)
 
 
+def kill_marked(variable: str) -> None:
+    """Kill the processes that have a variable, `NAME=value`, in their environment, wherever they have moved to.
+
+    A process that leaves its session and whose parent is gone is found in no other way. Without /proc none is found.
+    """
+    for _ in range(_ROUNDS):  # one may start another one meanwhile
+        marked = [info.pid for info in read_processes() if info.state != "Z" and _has_variable(info.pid, variable)]
+        for pid in marked:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not marked:
+            return
+
+
 def send_group(group: int, signal_number: int) -> None:
     """Signal a process group; one that is gone, or is another user's, is passed over."""
     with suppress(ProcessLookupError, PermissionError):
@@ -99,6 +114,14 @@ def read_processes() -> Iterator[ProcessInfo]:
     for name in names:
         if name.isdecimal() and (info := _read_process(int(name))):
             yield info
+
+
+def _has_variable(pid: int, variable: str) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it is gone, or another user's
+        return False
+    return os.fsencode(variable) in environment.split(b"\0")
 
 
 def _read_process(pid: int) -> ProcessInfo | None:

@@ -1,8 +1,9 @@
 """What is left behind when this process is killed with SIGKILL: nothing.
 
 A small watcher process, started at first use, holds the other end of a pipe. It is told of every running process group
-and temporary folder (`+GROUP 123`, `-GROUP 123`, `+DIR /tmp/x`). When the pipe closes, because this process is gone,
-it ends those groups and removes those folders.
+and temporary folder, and of the marks that processes carry in their environment (`+GROUP 123`, `-GROUP 123`,
+`+DIR /tmp/x`, `+MARK NAME=value`). When the pipe closes, because this process is gone, it ends those groups, kills the
+marked processes and removes those folders.
 """
 
 import atexit
@@ -13,15 +14,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.runtime.process_tree import end_trees
+from pytest_agentv.runtime.process_tree import end_trees, kill_marked
 
 _GRACE_SECONDS: Final = 2.0
 """Nobody waits for the watcher, but a run that is started again may need the port or lock of the old processes."""
+
+_MARK: Final = "AGENTV_CALL_ID"
 
 _PACKAGE_ROOT: Final = Path(__file__).parents[2]
 _PROGRAM: Final = (
@@ -83,6 +87,19 @@ def watched_group(group: int) -> Iterator[None]:
 
 
 @contextmanager
+def marked_processes() -> Iterator[dict[str, str]]:
+    """Yield a variable for the environment of a program; all that has inherited it is killed in the end."""
+    value = uuid.uuid4().hex
+    mark = f"{_MARK}={value}"
+    _WATCHER.tell(f"+MARK {mark}")
+    try:
+        yield {_MARK: value}
+    finally:
+        kill_marked(mark)
+        _WATCHER.tell(f"-MARK {mark}")
+
+
+@contextmanager
 def temporary_folder(prefix: str, *, keep: bool = False) -> Iterator[Path]:
     """Create a folder that only this user can read; it is removed afterwards, also when this process is killed."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
@@ -93,7 +110,7 @@ def temporary_folder(prefix: str, *, keep: bool = False) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         _WATCHER.tell(f"-DIR {folder}")
 
 
@@ -112,8 +129,24 @@ def watch(lines: Iterable[bytes]) -> None:
         change(line[1:].rstrip(b"\n"))
     end_trees((int(entry[6:]) for entry in entries if entry.startswith(b"GROUP ")), _GRACE_SECONDS)
     for entry in entries:
+        if entry.startswith(b"MARK "):
+            kill_marked(os.fsdecode(entry[5:]))
+    for entry in entries:
         if entry.startswith(b"DIR "):
-            shutil.rmtree(os.fsdecode(entry[4:]), ignore_errors=True)
+            _remove(Path(os.fsdecode(entry[4:])))
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        return
+    # Programs leave folders that they protect from being written to, such as caches of packages.
+    for parent, names, _ in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                if not (path := Path(parent, name)).is_symlink():
+                    path.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _start_watcher() -> "subprocess.Popen[bytes]":

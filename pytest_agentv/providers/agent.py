@@ -1,0 +1,149 @@
+"""What all coding agents share: their program is started, watched and read, and nothing of it is left behind."""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import ProviderError, locate
+from pytest_agentv.models.secrets import Secret, masked
+from pytest_agentv.models.targets import AgentSettings, Target
+from pytest_agentv.prompts.preread import build_preread
+from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.providers.agent_failure import raise_for_failure
+from pytest_agentv.providers.agent_log import stream_logs
+from pytest_agentv.providers.agent_output import AgentOutput
+from pytest_agentv.providers.agent_program import AgentCommand, AgentProgram
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.runtime.process import ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.reaper import marked_processes, temporary_folder
+
+DEFAULT_SYSTEM_PROMPT: Final = (
+    "Do not create, change or delete files. Put your whole answer into your reply, changes to code included: for each "
+    "file its path and a unified diff, as `git diff` writes it. Only the reply is judged."
+)
+
+
+class AgentProvider:
+    """Runs the program of a coding agent once per case, in the target's folder or in a new one."""
+
+    mode: PromptMode = "agent"
+
+    def __init__(self, target: Target, environment: Mapping[str, str], program: AgentProgram) -> None:
+        assert isinstance(target.settings, AgentSettings)
+        place = f" ({locate(Path(target.path), target.line)})" if target.path else ""
+        self._where = f"target {target.name!r}{place}"
+        self._kind = target.kind
+        self._settings = target.settings
+        self._environment = environment
+        self._program = program
+        self._argv: tuple[str, ...] = ()
+        """The program's absolute path and the words that follow it in `executable`; empty: not looked for yet."""
+        self._logs = stream_logs(program.title, target, self._settings, environment, program.summarize)
+
+    async def check(self) -> None:
+        self._locate()
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        argv = self._locate()
+        command = self._program.command(self._settings, request)
+        limit = _shortest(self._settings.timeout_seconds, request.timeout_seconds)
+        output = AgentOutput(log := self._logs.open(request.eval_id, request.attempt), self._program.skipped_types)
+        try:
+            result = await self._run(argv, command, limit, output)
+        finally:
+            output.end()
+        raw: dict[str, object] = {
+            "executable": argv[0],
+            "args": [masked(reveal(argument)) for argument in command.arguments],
+            "exit_code": result.exit_code,
+            "stderr": output.stderr,
+        }
+        if log.path is not None:
+            raw["log_file"] = str(log.path)
+        answer = self._program.read(output.events)
+        raise_for_failure(self._program.title, result, output, answer, limit=limit, raw=raw)
+        return ProviderResponse(
+            output_messages=answer.messages,
+            token_usage=answer.token_usage,
+            cost_usd=answer.cost_usd,
+            duration_ms=round(result.duration_ms) if answer.duration_ms is None else answer.duration_ms,
+            raw=raw,
+        )
+
+    async def _run(
+        self, argv: Sequence[str], command: AgentCommand, limit: float | None, output: AgentOutput
+    ) -> ProcessResult:
+        try:
+            with self._folders(command.stdin) as (workspace, temporary), marked_processes() as mark:
+                return await run_process(
+                    [*argv, *map(reveal, command.arguments)],
+                    cwd=str(workspace),
+                    env=self._variables(command, temporary) | mark,
+                    stdin=command.stdin.encode("utf-8", "replace"),
+                    timeout_seconds=limit,
+                    listener=output.listen,
+                )
+        except ProcessStartError as error:
+            raise ProviderError(f"{self._where}: {self._program.title}: {error}", "config") from error
+
+    def _locate(self) -> tuple[str, ...]:
+        """Find the program. Raises `ProviderError`."""
+        if not self._argv:
+            command = self._settings.executable
+            words = [command] if Path(command).is_file() else command.split()
+            found = shutil.which(words[0], path=self._environment.get("PATH"))
+            if found is None:
+                what = "is no program that can be run" if "/" in words[0] else "was not found on PATH"
+                raise ProviderError(
+                    f"{self._where}: {self._program.title}: executable {words[0]!r} {what}; install it, or write its "
+                    "path as `executable`",
+                    "config",
+                )
+            # Absolute: it is started in another folder.
+            self._argv = (str(Path(found).absolute()), *words[1:])
+        return self._argv
+
+    @contextmanager
+    def _folders(self, prompt: str) -> Iterator[tuple[Path, Path]]:
+        """Create what a call needs: its working directory, if the target has none, and a place for temporary files."""
+        with temporary_folder(f"agentv-{self._kind}-") as folder:
+            temporary = folder / "tmp"
+            temporary.mkdir()
+            workspace = folder / "workspace"
+            if self._settings.cwd is not None:
+                workspace = Path(self._settings.cwd)
+            else:
+                workspace.mkdir()
+                (workspace / "prompt.md").write_text(prompt, "utf-8", errors="replace")
+            yield workspace, temporary
+
+    def _variables(self, command: AgentCommand, temporary: Path) -> dict[str, str]:
+        changes = {"TMPDIR": str(temporary), **command.environment}
+        kept = {name: value for name, value in self._environment.items() if name not in changes}
+        return {**command.defaults, **kept} | {
+            name: reveal(value) for name, value in changes.items() if value is not None
+        }
+
+
+def agent_prompt(settings: AgentSettings, request: ProviderRequest, *, with_system_prompt: bool = True) -> str:
+    """Return the text for an agent: how it is to answer, the files it must read first, and the question."""
+    document = build_preread(request.prompt.question, request.guideline_paths, request.input_paths)
+    return f"{system_prompt(settings, request)}\n\n{document}" if with_system_prompt else document
+
+
+def system_prompt(settings: AgentSettings, request: ProviderRequest) -> str:
+    """Return how the agent is to answer: as the judge that asks it says, or the target, or by default."""
+    return request.system_prompt or settings.system_prompt or DEFAULT_SYSTEM_PROMPT
+
+
+def reveal(value: str | Secret) -> str:
+    return value.reveal() if isinstance(value, Secret) else value
+
+
+def _shortest(*limits: float | None) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)

@@ -1,0 +1,240 @@
+"""Claude Code: its command line, and what its events say."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.secrets import Secret
+from pytest_agentv.models.targets import AgentSettings
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.agent import DEFAULT_SYSTEM_PROMPT
+from pytest_agentv.providers.agent_program import AgentAnswer
+from pytest_agentv.providers.base import ProviderRequest, candidate_answer
+from pytest_agentv.providers.claude_code import ClaudeCode
+
+FIXED = ("-p", "--output-format", "stream-json", "--verbose")
+SUCCESS = {"type": "result", "subtype": "success", "is_error": False, "result": "4"}
+
+
+def request(question: str = "What is 2 + 2?", **fields: Any) -> ProviderRequest:
+    return ProviderRequest(Prompt(question), "case").replace(**fields)
+
+
+def said(*blocks: Any, message_id: str | None = "m1", **event: Any) -> dict[str, Any]:
+    message = {"id": message_id, "role": "assistant", "model": "claude-x", "content": list(blocks)}
+    return {"type": "assistant", "message": message, **event}
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"type": "text", "text": value}
+
+
+def call(call_id: str, name: str = "Bash", **given: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": given}
+
+
+def gave(call_id: str, content: Any) -> dict[str, Any]:
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+    return {"type": "user", "message": {"role": "user", "content": [block]}}
+
+
+def read(*events: dict[str, Any]) -> AgentAnswer:
+    return ClaudeCode().read(events)
+
+
+def events_of(golden: Callable[[str], str], name: str) -> Sequence[dict[str, Any]]:
+    return [json.loads(line) for line in golden(f"agents/claude-{name}.jsonl").split("\n") if line]
+
+
+@pytest.mark.scenario("Claude Code provider invocation")
+@pytest.mark.scenario("Claude Code system prompt configuration")
+def test_by_default_our_words_are_added_to_the_programs_own_system_prompt() -> None:
+    command = ClaudeCode().command(AgentSettings("claude"), request())
+    assert command.arguments == (*FIXED, "--append-system-prompt", DEFAULT_SYSTEM_PROMPT)
+    assert command.stdin == "[[ ## user_query ## ]]\n\nWhat is 2 + 2?"
+
+
+@pytest.mark.scenario("Claude Code model configuration")
+@pytest.mark.scenario("Claude Code system prompt configuration")
+@pytest.mark.scenario("Claude Code custom arguments")
+@pytest.mark.parametrize("model", ["sonnet", "claude-sonnet-4-5-20250929"])
+def test_model_system_prompt_and_arguments_of_the_target_are_passed_on(model: str) -> None:
+    arguments = ("--allowedTools", "Bash", Secret("sk-secret"))
+    settings = AgentSettings("claude", args=arguments, model=model, system_prompt="Be brief.")
+    command = ClaudeCode().command(settings, request())
+    assert command.arguments == (*FIXED, "--model", model, "--system-prompt", "Be brief.", *arguments)
+
+
+def test_the_system_prompt_of_a_judge_comes_before_that_of_the_target() -> None:
+    settings = AgentSettings("claude", system_prompt="Be brief.")
+    assert "You are a judge." in ClaudeCode().command(settings, request(system_prompt="You are a judge.")).arguments
+
+
+@pytest.mark.scenario("Claude Code input files")
+def test_the_folders_of_files_are_opened_to_the_program_each_once() -> None:
+    asked = request(guideline_paths=("/a/x.md", "/a/y.md"), input_paths=("/b c/z.md",))
+    command = ClaudeCode().command(AgentSettings("claude"), asked)
+    assert command.arguments[-4:] == ("--add-dir", "/a", "--add-dir", "/b c")
+    assert "* [z.md](file:///b c/z.md)." in command.stdin
+
+
+def test_the_program_does_not_know_that_it_runs_inside_another_one_of_its_kind() -> None:
+    command = ClaudeCode().command(AgentSettings("claude"), request())
+    assert command.environment == {"CLAUDECODE": None, "CLAUDE_CODE_ENTRYPOINT": None}
+    assert command.defaults.keys() == {"CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"}
+
+
+@pytest.mark.scenario("Claude Code JSONL output parsing")
+def test_a_recorded_run_with_three_tools(golden: Callable[[str], str]) -> None:
+    work = "/home/user/work"
+    answer = ClaudeCode().read(events_of(golden, "tools"))
+    assert answer == AgentAnswer(
+        messages=(
+            Message(
+                "assistant",
+                tool_calls=(ToolCall("Read", {"file_path": f"{work}/note.txt"}, "1\t2 + 2\n2\t", "call_1"),),
+            ),
+            Message(
+                "assistant",
+                tool_calls=(
+                    ToolCall(
+                        "Write",
+                        {"file_path": f"{work}/out.txt", "content": "4\n"},
+                        f"File created successfully at: {work}/out.txt (file state is current in your context — no "
+                        "need to Read it back)",
+                        "call_2",
+                    ),
+                ),
+            ),
+            Message(
+                "assistant",
+                tool_calls=(
+                    ToolCall(
+                        "Bash",
+                        {"command": "ls nowhere", "description": "List"},
+                        "Exit code 2\nls: cannot access 'nowhere': No such file or directory",
+                        "call_3",
+                    ),
+                ),
+            ),
+            Message("assistant", "All done."),
+        ),
+        token_usage=TokenUsage(120, 20),
+        cost_usd=0.0011,
+        duration_ms=309,
+        is_complete=True,
+    )
+
+
+def test_a_recorded_run_with_tools_called_at_once(golden: Callable[[str], str]) -> None:
+    first, last = ClaudeCode().read(events_of(golden, "parallel")).messages
+    assert [(call.tool, call.output) for call in first.tool_calls] == [
+        ("Read", "1\t2 + 2\n2\t"),
+        ("Bash", "Exit code 2\nls: cannot access 'nowhere': No such file or directory"),
+    ]
+    assert last.content == "All done."
+
+
+@pytest.mark.scenario("Claude Code error handling")
+def test_a_recorded_run_with_a_wrong_key_failed_and_what_the_program_made_up_is_no_message(
+    golden: Callable[[str], str],
+) -> None:
+    answer = ClaudeCode().read(events_of(golden, "401"))
+    assert answer.failure == "Failed to authenticate. API Error: 401 Incorrect API key provided to the key sk-fake"
+    assert (answer.failure_kind, answer.messages) == ("auth", ())
+
+
+def test_a_recorded_run_that_was_killed_is_not_complete(golden: Callable[[str], str]) -> None:
+    answer = ClaudeCode().read(events_of(golden, "tool-then-hang"))
+    assert not answer.is_complete
+    assert [call.tool for message in answer.messages for call in message.tool_calls] == ["Bash"]
+
+
+def test_the_blocks_of_a_reply_come_one_by_one_and_are_one_message() -> None:
+    events = [said({"type": "thinking", "thinking": "hm"}), said(text("a")), said(text("b")), said(call("c", q=1))]
+    answer = read(*events, gave("c", [text("x"), text("y")]), said(text("4")), SUCCESS)
+    assert answer.messages == (
+        Message("assistant", "a\nb", (ToolCall("Bash", {"q": 1}, "x\ny", "c"),)),
+        Message("assistant", "4"),  # the same id, but after a result
+    )
+
+
+def test_replies_without_an_id_are_not_joined() -> None:
+    answer = read(said(text("a"), message_id=None), said(text("4"), message_id=None), SUCCESS)
+    assert [message.content for message in answer.messages] == ["a", "4"]
+
+
+def test_a_result_that_is_no_message_yet_is_the_answer() -> None:
+    answer = read(said(text("I will.")), said(call("c"), message_id="m2"), gave("c", "x"), SUCCESS)
+    assert candidate_answer(answer.messages) == "4"
+    assert candidate_answer(read(said(call("c")), SUCCESS | {"result": ""}).messages) == ""
+
+
+def test_a_tool_whose_result_never_came_has_no_output() -> None:
+    (message,) = read(said(call("c"))).messages
+    assert message.tool_calls[0].output is ABSENT
+
+
+def test_an_image_among_the_results_of_a_tool_is_kept_as_it_is() -> None:
+    image = {"type": "image", "source": {"type": "base64", "data": "AAAA"}}
+    (message, _) = read(said(call("c")), gave("c", [text("x"), image]), SUCCESS).messages
+    assert message.tool_calls[0].output == [text("x"), image]
+
+
+def test_messages_of_an_agent_within_the_agent_say_whose_they_are() -> None:
+    answer = read(said(call("t", "Task")), said(text("sub"), message_id="m2", parent_tool_use_id="t"), SUCCESS)
+    assert [message.metadata for message in answer.messages] == [None, {"parent_tool_use_id": "t"}, None]
+
+
+def test_tokens_written_to_the_cache_are_input_and_those_read_from_it_are_told_apart() -> None:
+    usage = {"input_tokens": 3, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100, "output_tokens": 7}
+    assert read(SUCCESS | {"usage": usage}).token_usage == TokenUsage(23, 7, 100)
+    assert read(SUCCESS).token_usage is None
+
+
+@pytest.mark.parametrize(
+    ("result", "failure"),
+    [
+        ({"subtype": "error_max_turns", "errors": ["Reached 1 turn"]}, "error_max_turns: Reached 1 turn"),
+        ({"subtype": "error_max_budget_usd", "errors": [None, {}]}, "error_max_budget_usd"),
+        ({"subtype": "success", "is_error": True, "result": "API Error"}, "API Error"),
+        ({"subtype": "success", "is_error": True, "result": ""}, "success"),
+        ({}, "it said that it failed"),
+    ],
+)
+def test_a_result_that_is_no_success_says_why(result: dict[str, Any], failure: str) -> None:
+    answer = read(said(text("half an answer")), {"type": "result", **result})
+    assert (answer.failure, answer.is_complete) == (failure, True)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, "auth"), (403, "auth"), (429, "rate_limit"), (529, "network")])
+def test_the_status_of_the_api_tells_the_kind_of_failure(status: int, kind: str) -> None:
+    assert read(SUCCESS | {"is_error": True, "api_error_status": status}).failure_kind == kind
+    assert read(SUCCESS | {"is_error": True, "api_error_status": None}).failure_kind is None
+
+
+@pytest.mark.scenario("Claude Code stream logging")
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"subtype": "init", "type": "system"}, "system: init"),
+        (said(text("word " * 20)), "assistant: " + ("word " * 20)[:50] + "..."),
+        (said(call("c", "Read")), "assistant: tool_use (Read)"),
+        (said(text("a"), call("c")), "assistant: a; tool_use (Bash)"),
+        (gave("c", "x"), "user: tool_result (c)"),
+        ({"type": "user", "message": {"role": "user", "content": "go on"}}, "user: go on"),
+        (SUCCESS | {"total_cost_usd": 0.01234, "duration_ms": 1500}, "result: success, $0.0123, 1500ms"),
+        (
+            SUCCESS | {"permission_denials": [{"tool_name": "Bash"}, {"tool_name": "Write"}]},
+            "result: success, $0.0000, 0ms, refused for lack of permission: Bash, Write",
+        ),
+        ({"type": "rate_limit_event"}, "rate_limit_event"),
+    ],
+)
+def test_events_have_a_line_in_the_log(event: dict[str, Any], line: str) -> None:
+    assert ClaudeCode().summarize(event) == line

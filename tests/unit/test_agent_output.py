@@ -1,0 +1,203 @@
+"""The output of a coding agent: cut into lines, read, logged and told of."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.secrets import Masker, masking
+from pytest_agentv.models.targets import AgentSettings, Target
+from pytest_agentv.providers.agent_log import StreamLog, stream_logs
+from pytest_agentv.providers.agent_output import AgentOutput, LineSplitter, parse_event
+
+SECRET = "sk-0123456789abcdef"
+
+
+def summarize(event: JsonObject) -> str | None:
+    return None if event.get("type") == "quiet" else f"{event.get('type')}:  {event.get('text')}"
+
+
+def log_to(path: Path | None, is_summary: bool = True) -> StreamLog:
+    return StreamLog(path, "# head\n\n", summarize if is_summary else None)
+
+
+def text_of(path: Path) -> str:
+    """Return a log as if no time had passed."""
+    return re.sub(r"\[\+\d\d:\d\d\]", "[+00:00]", path.read_text("utf-8"))
+
+
+def listen(data: bytes, output: AgentOutput | None = None, pieces: int = 7) -> AgentOutput:
+    output = output or AgentOutput(log_to(None))
+    for start in range(0, len(data), pieces):
+        output.listen("stdout", data[start : start + pieces])
+    output.end()
+    return output
+
+
+@given(st.lists(st.binary(max_size=5)))
+def test_a_stream_is_cut_at_newlines_wherever_its_pieces_end(pieces: list[bytes]) -> None:
+    splitter = LineSplitter()
+    lines = [line for piece in pieces for line in splitter.feed(piece)] + list(splitter.rest())
+    assert lines == [line for line in b"".join(pieces).split(b"\n") if line]
+
+
+def test_a_line_that_is_too_long_is_passed_over_and_the_next_one_read() -> None:
+    splitter = LineSplitter(longest=10)
+    lines = [*splitter.feed(b"12345"), *splitter.feed(b"678901"), *splitter.feed(b"2\n1234567890\n"), *splitter.rest()]
+    assert lines == [b"(a line that is too long)", b"1234567890"]
+
+
+def test_a_line_of_many_megabytes_is_read_in_no_more_time_than_it_takes() -> None:
+    event = json.dumps({"text": "x" * 20_000_000}).encode() + b"\n"
+    started = time.monotonic()
+    output = listen(event, pieces=10_000)
+    assert time.monotonic() - started < 5  # quadratic work takes minutes
+    assert len(output.events) == 1
+
+
+def test_events_hold_line_separators_of_unicode_and_bytes_that_are_no_text() -> None:
+    raw = '{"text": "a\u2028b\u2029c\u0085d"}\n'.encode() + b'{"text": "\xff"}\r\n'
+    assert listen(raw).events == [{"text": "a\u2028b\u2029c\u0085d"}, {"text": "\ufffd"}]
+
+
+@pytest.mark.parametrize(
+    "line", [b"[1]", b"3", b"null", b'{"a": ', b"rubbish", b"[" * 100_000, b"\xff\xfe", b"1" * 5000]
+)
+def test_what_is_no_event_is_kept_to_be_told(line: bytes) -> None:
+    assert parse_event(line) is None
+    output = listen(line + b"\n")
+    assert output.events == []
+    assert output.noise.startswith(line[:1].decode("utf-8", "replace"))
+
+
+def test_events_to_be_skipped_are_neither_read_nor_logged(tmp_path: Path) -> None:
+    output = AgentOutput(log_to(tmp_path / "log"), frozenset({"delta"}))
+    listen(b'{"type":"delta","text":"a"}\n{"text": "b", "type": "delta"}\n{"type":"end"}\n', output)
+    assert output.events == [{"type": "end"}]
+    assert "delta" not in (tmp_path / "log").read_text()
+
+
+def test_more_events_than_are_kept_are_noted(tmp_path: Path) -> None:
+    output = AgentOutput(log_to(tmp_path / "log"), most_kept=50)
+    listen(b'{"type": "x"}\n' * 10, output)
+    assert (len(output.events), output.overflowed) == (3, True)
+    assert (tmp_path / "log").read_text().count("x: ") == 3
+
+
+def test_the_end_of_the_output_is_what_was_no_event_or_the_last_events() -> None:
+    assert listen(b'{"a": 1}\n' * 5).stdout == '{"a": 1}\n' * 2 + '{"a": 1}'
+    assert listen(b'{"a": 1}\noops\n').stdout == "oops"
+
+
+def test_no_secret_is_told_whole_or_in_part_wherever_the_output_is_cut() -> None:
+    with masking(Masker([SECRET])):
+        for length in range(60):
+            output = AgentOutput(log_to(None))
+            for line in (SECRET, "x" * length + SECRET, f"{SECRET}\n" * 200):
+                output.listen("stderr", f"{line}\n".encode())
+                listen(json.dumps({"text": line}).encode(), output)
+            assert not any(SECRET[start : start + 6] in output.stderr + output.stdout for start in range(13))
+
+
+@pytest.mark.parametrize("is_summary", [True, False])
+def test_no_secret_is_logged_whole_or_in_part(tmp_path: Path, is_summary: bool) -> None:
+    secret = "sk-01234  567890\nabcdef"
+    with masking(Masker([secret])):
+        output = AgentOutput(log_to(tmp_path / "log", is_summary))
+        listen(json.dumps({"type": secret, "text": f"the key is {secret}, see?"}).encode() + b"\n", output)
+    text = (tmp_path / "log").read_text()
+    assert "***" in text
+    assert not any(secret[start : start + 6] in text for start in range(len(secret) - 5))
+
+
+def test_a_secret_of_several_lines_is_hidden_in_each_of_them(tmp_path: Path) -> None:
+    secret = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n"
+    with masking(Masker([secret])):
+        output = AgentOutput(log_to(tmp_path / "log"))
+        listen(f"the key:\n{secret}".encode(), output)
+    assert output.noise == "the key:\n***\n***\n***"
+    assert "MIIE" not in (tmp_path / "log").read_text()
+
+
+def test_a_log_has_a_line_per_event_and_per_other_line(tmp_path: Path) -> None:
+    output = AgentOutput(log_to(tmp_path / "logs" / "a.log"))
+    output.listen("stderr", b"careful\n")
+    listen(b'{"type": "x", "text": "a\\nb"}\n{"type": "quiet"}\nrubbish', output)
+    assert text_of(tmp_path / "logs" / "a.log") == (
+        "# head\n\n[+00:00] [stderr] careful\n[+00:00] [stdout] x: a b\n[+00:00] [stdout] rubbish\n"
+    )
+
+
+def test_a_json_log_has_the_events_whole(tmp_path: Path) -> None:
+    output = AgentOutput(log_to(tmp_path / "log", is_summary=False))
+    listen('{"type": "quiet", "text": "ü"}\n'.encode() + b'{"a":' * 900 + b"1" + b"}" * 900, output)
+    assert text_of(tmp_path / "log").startswith(
+        '# head\n\n[+00:00] [stdout] {\n  "type": "quiet",\n  "text": "ü"\n}\n[+00:00] [stdout] '
+    )
+
+
+def test_a_log_that_cannot_be_created_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    log = log_to(tmp_path / "file" / "a.log")
+    assert listen(b'{"a": 1}', AgentOutput(log)).events == [{"a": 1}]
+    assert log.path is None
+    assert caplog.messages == [f"no stream log {tmp_path}/file/a.log: File exists"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+def test_a_log_that_cannot_be_written_on_ends_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_open = Path.open
+
+    def open_full(path: Path, *_: Any, **options: Any) -> Any:
+        return real_open(Path("/dev/full"), "w", **options)
+
+    monkeypatch.setattr(Path, "open", open_full)
+    log = StreamLog(tmp_path / "a.log", "", summarize)
+    monkeypatch.undo()
+    assert len(listen(b'{"a": 1}\n{"a": 2}\n', AgentOutput(log)).events) == 2
+    assert caplog.messages == [f"the stream log {tmp_path}/a.log ends here: No space left on device"]
+
+
+def logs(kind: str = "codex", environment: dict[str, str] | None = None, **fields: Any) -> StreamLog:
+    settings = AgentSettings("x").replace(**fields)
+    target = Target("my target/1", kind, settings)
+    return stream_logs("Codex CLI", target, settings, environment or {}, summarize).open("case: 日本\nx", 1)
+
+
+def test_a_log_is_named_and_headed_by_what_it_belongs_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = logs()
+    log.close()
+    assert log.path is not None
+    assert log.path.parent == tmp_path / ".agentv" / "logs" / "codex"
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z_my_target_1_case_x_attempt-2_[0-9a-f]{8}\.log", log.path.name
+    )
+    title, *facts = log.path.read_text("utf-8").split("\n")
+    assert title == "# Codex CLI stream log"
+    assert facts[:3] == ["# target: my target/1", "# eval: case: 日本 x", "# attempt: 2"]
+    assert facts[3].startswith("# started: 2")
+    assert facts[4:] == ["", ""]
+
+
+def test_a_log_goes_to_the_folder_of_the_target(tmp_path: Path) -> None:
+    log = logs(log_dir=str(tmp_path / "here"))
+    log.close()
+    assert log.path is not None
+    assert log.path.parent == tmp_path / "here"
+
+
+@pytest.mark.scenario("Claude Code stream logging")
+@pytest.mark.parametrize("value", ["false", "0", "off", "No "])
+def test_logs_are_switched_off_by_a_variable_of_the_kind(tmp_path: Path, value: str) -> None:
+    assert logs("claude-code", {"AGENTV_CLAUDE_CODE_STREAM_LOGS": value}, log_dir=str(tmp_path)).path is None
+    assert logs("codex", {"AGENTV_CODEX_STREAM_LOGS": value}, log_dir=str(tmp_path)).path is None
+    assert list(tmp_path.iterdir()) == []
