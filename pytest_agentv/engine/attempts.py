@@ -5,7 +5,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from pytest_agentv.engine.batching import BatchedProvider
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
@@ -20,12 +19,12 @@ class Attempts(Record):
 
     count: int
     """Calls made, the last one included."""
-    duration_ms: float
-    """Wall time of the last call."""
+    duration_ms: float | None
+    """Wall time of the last call; None: there was none."""
     response: ProviderResponse | None = None
     error: ProviderError | None = None
     requests: JsonObject = field(default_factory=dict)
-    """What the provider told of its requests of an API, under the names that results have for it."""
+    """What the provider told of its requests of an API and of its log, under the names that results have for it."""
 
 
 async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_retries: int) -> Attempts:
@@ -54,8 +53,8 @@ async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_
 
 async def _invoke(provider: Provider, request: ProviderRequest) -> ProviderResponse:
     limit = None if request.timeout_seconds is None else request.timeout_seconds + _GRACE_SECONDS
-    if isinstance(provider, BatchedProvider):
-        limit = None  # the call is that of all cases of the batch, and has a limit of its own
+    if getattr(provider, "keeps_limits", False):
+        limit = None  # the call has to wait for others first
     try:
         async with asyncio.timeout(limit):
             return await provider.invoke(request)
@@ -65,7 +64,7 @@ async def _invoke(provider: Provider, request: ProviderRequest) -> ProviderRespo
 
 def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:
     sums = {name: before.get(name, 0) + raw[name] for name in ("request_attempts", "waited_ms") if name in raw}
-    return {**before, **sums, **({"last_error": raw["last_error"]} if "last_error" in raw else {})}
+    return {**before, **sums, **{name: raw[name] for name in ("last_error", "log_file") if name in raw}}
 
 
 def _milliseconds_since(started: float) -> float:

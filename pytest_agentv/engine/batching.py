@@ -109,6 +109,8 @@ class BatchMember:
 class BatchedProvider:
     """Sends the request of one case together with those of the others."""
 
+    keeps_limits = True
+
     def __init__(self, provider: Provider, member: BatchMember) -> None:
         self.mode: PromptMode = provider.mode
         self._provider = provider

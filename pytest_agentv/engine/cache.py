@@ -30,6 +30,7 @@ class CachedProvider:
 
     def __init__(self, provider: Provider, target: Target, folder: Path, masker: Masker) -> None:
         self.mode: PromptMode = provider.mode
+        self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
         self._provider = provider
         self._target = {"kind": target.kind, "settings": _public(target.settings)}
         self._folder = folder
@@ -44,7 +45,7 @@ class CachedProvider:
         if known is not None:
             return known.replace(cached=True)
         response = await self._provider.invoke(request)
-        if response.error is None:
+        if response.error is None and response.output_messages != ():  # nobody waited for an answer
             self._keep(path, response)
         return response
 

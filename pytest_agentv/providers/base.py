@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from pytest_agentv.models.base import ABSENT, JsonObject, Record
 from pytest_agentv.models.messages import Message
@@ -10,6 +10,9 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
 from pytest_agentv.prompts.prompt import Prompt, PromptMode
+
+RUN_VARIABLE: Final = "AGENTV_RUN_ID"
+"""In the environment of some providers: what names the run, where it has several processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,10 @@ class Provider(Protocol):
 
     `invoke` raises `ProviderError` (with a kind; a time-out has the kind `timeout`) when there is no answer.
     It is cancelled by `asyncio` cancellation and must then leave neither processes nor temporary files.
+    One that has an attribute `keeps_limits`, true, is not watched for calls that take too long: they may have to wait
+    for their turn, and their limit begins after that.
+    A method `warm_up`, if it has one, starts in the background what its first call would wait for; it is called before
+    the target's first case, unless answers may come from a cache.
     """
 
     mode: PromptMode

@@ -1,16 +1,18 @@
-"""A lock that processes share, cheap enough to be taken for every record."""
+"""Locks that processes share: one cheap enough to be taken for every record, and one on a folder."""
 
+import asyncio
 import fcntl
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Final
 
 _POLL_SECONDS: Final = 0.01
 """How often a lock held by another process is asked for; an append takes far less."""
+_FOLDER_POLL_SECONDS: Final = 0.05
 
 
 class ProcessLock:
@@ -64,3 +66,46 @@ def is_at(file: FileIO, path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
+
+
+class FolderLock:
+    """A folder that one holder at a time has locked, in all processes and in this one; nothing is written for it.
+
+    The system opens the lock when its holder dies, however that happens.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+
+    def acquire(self) -> bool:
+        """Lock the folder, unless somebody else has. Raises `OSError`."""
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                return False
+            raise
+        self._descriptor = descriptor
+        return True
+
+    def release(self) -> None:
+        """Open the lock, if this object holds it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+@asynccontextmanager
+async def hold_folder(folder: Path) -> AsyncIterator[FolderLock]:
+    """Wait until a folder, made if it is not there, is locked by nobody else. Raises `OSError`."""
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short call, as all of this
+    lock = FolderLock(folder)
+    while not lock.acquire():  # noqa: ASYNC110 - another process tells nobody that it is done
+        await asyncio.sleep(_FOLDER_POLL_SECONDS)
+    try:
+        yield lock
+    finally:
+        lock.release()

@@ -1,0 +1,163 @@
+"""The `vscode` provider: requests that VS Code's chat answers in files (agentv-formats 5.7)."""
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import FileError, ProviderError, locate
+from pytest_agentv.models.targets import Target, VscodeSettings
+from pytest_agentv.models.text import format_number
+from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.providers.base import RUN_VARIABLE, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.vscode.dispatch import Dispatch, describe_exchange
+from pytest_agentv.providers.vscode.messages import name_files
+from pytest_agentv.providers.vscode.subagents import Claim, SubagentRoot, SubagentTakenError
+from pytest_agentv.providers.vscode.window import Window, find_program
+from pytest_agentv.providers.vscode.workspace import workspace_text
+from pytest_agentv.providers.wire import answer_message
+from pytest_agentv.runtime.locks import FolderLock
+
+_MOST_CLAIMS: Final = 5
+"""Folders that other programs may snatch away before it is no accident any more."""
+
+
+class VscodeProvider:
+    """Hands requests to VS Code in files, one dispatch at a time in the whole run, and reads its answers from files."""
+
+    mode: PromptMode = "agent"
+    keeps_limits = True
+
+    def __init__(self, target: Target, settings: VscodeSettings, environment: Mapping[str, str]) -> None:
+        self._where = f"target '{target.name}'"
+        if target.path:
+            self._where += f" ({locate(Path(target.path), target.line)})"
+        self._settings = settings
+        self._environment = environment
+        run = environment.get(RUN_VARIABLE) or f"process {os.getpid()}"
+        self._root = SubagentRoot(_root_path(settings, environment), run)
+
+    async def check(self) -> None:
+        """See whether the program and the workspace template are there."""
+        if not self._settings.dry_run:
+            self._program()
+            workspace_text(self._settings.workspace_template)
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        (response,) = await self._ask([request], request.timeout_seconds, is_batch=False)
+        return response
+
+    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        """Send all requests in one chat; an answer that does not come is the error of its own request."""
+        return await self._ask(requests, _total_seconds(requests), is_batch=True)
+
+    async def close(self) -> None:
+        """Nothing is held open; windows stay."""
+
+    async def _ask(
+        self, requests: Sequence[ProviderRequest], limit: float | None, *, is_batch: bool
+    ) -> list[ProviderResponse]:
+        """Raises `ProviderError`. The time limit begins when it is the call's turn."""
+        try:
+            if self._settings.dry_run:
+                return self._rehearse(requests, is_batch=is_batch)
+            for _ in range(_MOST_CLAIMS):
+                async with self._root.turn(is_waiting=self._settings.wait) as (claim, root_lock):
+                    dispatch = Dispatch(claim, requests, is_batch=is_batch)
+                    try:
+                        return await self._exchange(dispatch, claim, root_lock, limit)
+                    except SubagentTakenError as error:
+                        if dispatch.is_sent:
+                            raise ProviderError(f"{error} before its answer was there", "process") from None
+        except FileError as error:
+            raise ProviderError(f"{self._where}: {error}", "config") from error
+        except OSError as error:
+            reason = f"subagent_root {self._root.path} cannot be used: {error.strerror} ({error.filename})"
+            raise ProviderError(f"{self._where}: {reason}", "config") from error
+        raise ProviderError(f"another program takes the subagents in {self._root.path} that are chosen", "process")
+
+    async def _exchange(
+        self, dispatch: Dispatch, claim: Claim, root_lock: FolderLock, limit: float | None
+    ) -> list[ProviderResponse]:
+        started = time.perf_counter()
+        window = Window(self._program(), self._environment, claim)
+        workspace = workspace_text(self._settings.workspace_template)
+        try:
+            async with asyncio.timeout(limit) as clock:
+                await dispatch.send(window, workspace)
+                root_lock.release()
+                if self._settings.wait:
+                    await dispatch.collect()
+                else:
+                    claim.hand_over()
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            if not any(answer.text for answer in dispatch.answers):
+                raise ProviderError(_explain_timeout(dispatch, claim, limit), "timeout") from None
+        took = round((time.perf_counter() - started) * 1000 / len(dispatch.answers))
+        return self._responses(dispatch, took, limit)
+
+    def _responses(self, dispatch: Dispatch, took: float, limit: float | None) -> list[ProviderResponse]:
+        responses = []
+        for answer, raw in zip(dispatch.answers, dispatch.describe(), strict=True):
+            if answer.text is not None:
+                message = answer_message(answer.text)
+                responses.append(ProviderResponse(output_messages=(message,), duration_ms=took, raw=raw))
+            elif self._settings.wait:
+                error = f"VS Code answered other cases of the batch, and not this one, within {_seconds(limit)}"
+                responses.append(ProviderResponse(error=f"{error}: {answer.state}", raw=raw))
+            else:
+                responses.append(ProviderResponse(output_messages=(), duration_ms=took, raw=raw))
+        return responses
+
+    def _rehearse(self, requests: Sequence[ProviderRequest], *, is_batch: bool) -> list[ProviderResponse]:
+        """Tell where the requests would go; nothing is written."""
+        name = self._root.next_name()
+        posting = name_files(self._root.path / name / "messages", len(requests), is_batch=is_batch)
+        described = (
+            describe_exchange(name, exchange, request)
+            for exchange, request in zip(posting.exchanges, requests, strict=True)
+        )
+        return [ProviderResponse(output_messages=(), raw=raw) for raw in described]
+
+    def _program(self) -> tuple[str, ...]:
+        command = self._settings.vscode_cmd
+        program = find_program(command, self._environment)
+        if program is None:
+            raise ProviderError(
+                f"{self._where}: VS Code's command line program {command!r} was not found on PATH; install it (in VS "
+                f"Code: \"Shell Command: Install '{Path(command).name}' command in PATH\"), or name it in the targets "
+                "file: `vscode_cmd: /path/to/code`",
+                "config",
+            )
+        return program
+
+
+def _explain_timeout(dispatch: Dispatch, claim: Claim, limit: float | None) -> str:
+    text = f"VS Code timed out after {_seconds(limit)}"
+    if not dispatch.is_sent:
+        return f"{text}: its window on {claim.folder} was not ready for the request"
+    return f"{text}: {dispatch.answers[0].state}"
+
+
+def _seconds(limit: float | None) -> str:
+    return f"{format_number(limit or 0)}s"
+
+
+def _root_path(settings: VscodeSettings, environment: Mapping[str, str]) -> Path:
+    """Return the folder of the subagents. Those of the stable and the insiders' edition are apart."""
+    if settings.subagent_root is not None:
+        return Path(settings.subagent_root)
+    is_insiders = "code-insiders" in Path(settings.vscode_cmd).name
+    name = "vscode-insiders-agents" if is_insiders else "vscode-agents"
+    return Path(environment.get("HOME") or Path.home(), ".subagent", name)
+
+
+def _total_seconds(requests: Sequence[ProviderRequest]) -> float | None:
+    """A batch may take as long as its requests may take one by one."""
+    limits = [request.timeout_seconds for request in requests]
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if len(known) == len(limits) else None

@@ -1,0 +1,81 @@
+"""Run a program that starts another one and returns, such as the command line tool of an editor."""
+
+import asyncio
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Final
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.base import Record
+
+_POLL_SECONDS: Final = 0.02
+_TERM_SECONDS: Final = 1.0
+_OUTPUT_LIMIT: Final = 64 * 1024
+"""Bytes that are kept of each stream: enough to say what went wrong."""
+
+
+class LaunchError(AgentvError):
+    """A program cannot be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched(Record):
+    """How the launching program ended, and what it wrote."""
+
+    exit_code: int | None
+    """None: it did not return in time and was ended."""
+    stdout: str
+    stderr: str
+
+
+async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout_seconds: float) -> Launched:
+    """Run a program to its end and leave all that it started alone. Raises `LaunchError`.
+
+    Unlike `run_process`, which leaves nothing running: the editor that is opened here is its user's, may have been
+    open before and holds other work. So the program has a session of its own, away from Ctrl-C; its group is never
+    signalled, not even when this process is killed; after a time-out or a cancellation it alone is ended. It writes to
+    files without a name instead of pipes: an editor that inherits a pipe would break on it once this run is over.
+    """
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        popen = _start(argv, cwd, env, (stdout, stderr))
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while popen.poll() is None:  # noqa: ASYNC110 - nobody tells of the end of a process
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            return Launched(None, _text(stdout), _text(stderr))
+        finally:
+            _end(popen)
+        return Launched(popen.returncode, _text(stdout), _text(stderr))
+
+
+def _start(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], output: tuple[IO[bytes], IO[bytes]]
+) -> "subprocess.Popen[bytes]":
+    stdout, stderr = output
+    try:
+        return subprocess.Popen(  # noqa: S603 - running what the user configured is what this is for
+            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+    except (OSError, ValueError) as error:
+        raise LaunchError(f"cannot run {argv[0]!r}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _end(popen: "subprocess.Popen[bytes]") -> None:
+    """End the program, should it still run. Blocks for a second at most, where it does not heed SIGTERM."""
+    if popen.poll() is not None:
+        return
+    popen.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        popen.wait(_TERM_SECONDS)
+        return
+    popen.kill()
+    popen.wait(_TERM_SECONDS)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(_OUTPUT_LIMIT).decode("utf-8", "replace").replace("\r\n", "\n")

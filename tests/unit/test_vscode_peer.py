@@ -1,0 +1,160 @@
+"""The npm package `subagent`, which speaks the same protocol, in the same folders."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from code_stand_in import CodeStandIn, until
+
+from pytest_agentv.models.targets import Target, VscodeSettings
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.vscode import dispatch, window
+from pytest_agentv.providers.vscode.provider import VscodeProvider
+
+_PREFIX = os.environ.get("AGENTV_TEST_PROGRAMS")
+_FOLDERS = os.pathsep.join(filter(None, (_PREFIX and f"{_PREFIX}/node_modules/.bin", os.environ["PATH"])))
+SUBAGENT = shutil.which("subagent", path=_FOLDERS)
+
+pytestmark = [
+    pytest.mark.node,
+    pytest.mark.scenario("VS Code provider"),
+    pytest.mark.skipif(
+        SUBAGENT is None or shutil.which("node") is None,
+        reason="the npm package subagent is neither in $AGENTV_TEST_PROGRAMS nor on PATH",
+    ),
+]
+
+
+class Peer:
+    """A user's home in which both programs work; its path has no blanks, which the npm package does not survive."""
+
+    def __init__(self, folder: Path) -> None:
+        self.code = CodeStandIn(folder / "bin")
+        self.root = folder / ".subagent/vscode-agents"
+        self.environment = {**os.environ, "HOME": str(folder), "PATH": self.code.path}
+        settings = VscodeSettings("code")
+        self.provider = VscodeProvider(Target("t", "vscode", settings), settings, self.environment)
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        assert SUBAGENT is not None
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [SUBAGENT, "code", *arguments], env=self.environment, stdout=pipe, stderr=pipe, text=True
+        )
+
+    def run(self, *arguments: str) -> str:
+        process = self.start(*arguments)
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        return output
+
+    def list(self) -> dict[str, tuple[str, bool]]:
+        """Return the status of each subagent, and whether it has a workspace file."""
+        subagents = json.loads(self.run("list", "--json"))["subagents"]
+        return {entry["name"]: (entry["status"], entry["workspace"] is not None) for entry in subagents}
+
+    def invoke(self, question: str) -> ProviderResponse:
+        request = ProviderRequest(Prompt(question), "case", timeout_seconds=30)
+        return asyncio.run(self.provider.invoke(request))
+
+
+@pytest.fixture
+def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Peer:
+    monkeypatch.setattr(dispatch, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(window, "_READY_POLL_SECONDS", 0.02)
+    return Peer(tmp_path)
+
+
+def answer(response: ProviderResponse) -> str:
+    return candidate_answer(response.output_messages)
+
+
+def in_background(call: Any) -> tuple[threading.Thread, list[ProviderResponse]]:
+    found: list[ProviderResponse] = []
+    thread = threading.Thread(target=lambda: found.append(call()))
+    thread.start()
+    return thread, found
+
+
+def test_our_requests_are_answered_in_folders_that_it_provisioned(peer: Peer) -> None:
+    peer.run("provision", "--subagents", "2")
+
+    response = peer.invoke("world")
+
+    assert answer(response) == "hello world"
+    assert response.raw["session"]["subagent_name"] == "subagent-1"
+    assert peer.list() == {"subagent-1": ("available", True), "subagent-2": ("available", True)}
+
+
+def test_it_sees_what_we_hold_and_can_unlock_what_we_left(peer: Peer) -> None:
+    peer.code.behave(seconds=3)
+    thread, found = in_background(lambda: peer.invoke("world"))
+    peer.code.wait_for("chat")
+    assert peer.list() == {"subagent-1": ("locked", True)}
+    thread.join()
+    assert answer(found[0]) == "hello world"
+    assert peer.list() == {"subagent-1": ("available", True)}
+
+    (peer.root / "subagent-1/subagent.lock").write_text("{}")
+    assert peer.list() == {"subagent-1": ("locked", True)}
+    assert "subagent-1" in peer.run("unlock", "--subagent", "subagent-1")
+    assert answer(peer.invoke("again")) == "hello again"
+    assert [call["folder"] for call in peer.code.calls("chat")] == [f"{peer.root}/subagent-1"] * 2
+
+
+def test_its_chats_and_ours_are_never_in_the_same_folder(peer: Peer) -> None:
+    peer.run("provision", "--subagents", "2")
+    peer.code.behave(seconds=2, reply="hello {query}")
+    thread, found = in_background(lambda: peer.invoke("ours"))
+    peer.code.wait_for("chat")
+    theirs = peer.start("chat", "-q", "[[ ## user_query ## ]] theirs", "-w")
+    peer.code.wait_for("chat", 2)
+    second = peer.invoke("ours too")
+    thread.join()
+    output, errors = theirs.communicate(timeout=30)
+
+    assert theirs.returncode == 0, errors
+    first_line, *reply = output.splitlines()
+    assert json.loads(first_line)["subagent_name"] == "subagent-2"
+    assert reply == ["hello theirs"]
+    assert answer(found[0]) == "hello ours"
+    assert answer(second) == "hello ours too"
+    assert found[0].raw["session"]["subagent_name"] == "subagent-1"
+    assert second.raw["session"]["subagent_name"] != "subagent-2"
+    until(lambda: {status for status, _ in peer.list().values()} == {"available"})
+
+
+def test_started_at_the_same_moment_neither_gets_the_others_answer(peer: Peer) -> None:
+    """It looks for a lock and writes one in two steps; when that happens around ours, we go to another folder."""
+    peer.run("provision", "--subagents", "2")
+    peer.code.open_windows(9)  # to wake two up at once is another matter
+    for number in range(3):
+        theirs = peer.start("chat", "-q", f"[[ ## user_query ## ]] theirs {number}", "-w")
+        response = peer.invoke(f"ours {number}")
+        output, _ = theirs.communicate(timeout=60)
+        assert output.splitlines()[1:] == [f"hello theirs {number}"]
+        assert answer(response) == f"hello ours {number}"
+    assert {status for status, _ in peer.list().values()} == {"available"}
+
+
+def test_a_folder_that_it_takes_while_we_open_the_window_is_left_to_it(peer: Peer) -> None:
+    peer.run("provision", "--subagents", "1")
+    lock = peer.root / "subagent-1/subagent.lock"
+    peer.code.behave(deaf=True)  # our window is not ready until it says so
+    thread, found = in_background(lambda: peer.invoke("ours"))
+    peer.code.wait_for("wakeup")
+    lock.write_text("")  # what the npm package does with a folder that it has found free
+    peer.code.behave()
+    (peer.root / "subagent-1/.alive").touch()
+    thread.join()
+
+    assert answer(found[0]) == "hello ours"
+    assert found[0].raw["session"]["subagent_name"] == "subagent-2"
+    assert peer.list() == {"subagent-1": ("locked", True), "subagent-2": ("available", True)}

@@ -1,0 +1,529 @@
+"""VS Code as a target, played by a stand-in program."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from code_stand_in import CodeStandIn, until
+
+from pytest_agentv.engine import attempts
+from pytest_agentv.engine.cache import CachedProvider
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.targets import Target, VscodeSettings
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.vscode import dispatch, messages, window
+from pytest_agentv.providers.vscode.provider import VscodeProvider
+
+LIMIT = 20.0
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(window, "_FOCUS_SECONDS", 0.01)
+    monkeypatch.setattr(window, "_READY_POLL_SECONDS", 0.02)
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> CodeStandIn:
+    return CodeStandIn(tmp_path / "bin with a blank")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "agents (root); $x"
+
+
+def provider(code: CodeStandIn, root: Path, run: str = "", **fields: Any) -> VscodeProvider:
+    settings = VscodeSettings("code", subagent_root=str(root)).replace(**fields)
+    target = Target("editor", "vscode", settings, path=str(Path.cwd() / "targets.yaml"), line=3)
+    return VscodeProvider(target, settings, {"PATH": code.path, "AGENTV_RUN_ID": run})
+
+
+def request(question: str = "world", **fields: Any) -> ProviderRequest:
+    return ProviderRequest(Prompt(question), "case", timeout_seconds=LIMIT).replace(**fields)
+
+
+def answers(responses: list[ProviderResponse]) -> list[str]:
+    return [candidate_answer(response.output_messages) for response in responses]
+
+
+def ask(asked: VscodeProvider, *requests: ProviderRequest) -> list[str]:
+    """Return the answers to some requests, sent one after another."""
+
+    async def run() -> list[ProviderResponse]:
+        return [await asked.invoke(each) for each in requests or (request(),)]
+
+    return answers(asyncio.run(run()))
+
+
+def failure(asked: VscodeProvider, each: ProviderRequest | None = None) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        asyncio.run(asked.invoke(each or request()))
+    return caught.value
+
+
+async def seen(code: CodeStandIn, event: str, count: int) -> None:
+    async with asyncio.timeout(LIMIT):
+        while len(code.calls(event)) < count:  # noqa: ASYNC110 - the stand-in is another process
+            await asyncio.sleep(0.05)
+
+
+async def break_off(asked: VscodeProvider, code: CodeStandIn, event: str, each: ProviderRequest) -> None:
+    """Cancel a call some time after the stand-in was called."""
+    task = asyncio.create_task(asked.invoke(each))
+    await seen(code, event, 1)
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def locks(root: Path) -> list[Path]:
+    return sorted(root.rglob("*.lock"))
+
+
+def names(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir())
+
+
+@pytest.mark.scenario("VS Code provider")
+@pytest.mark.scenario("VS Code Copilot provider")
+def test_a_request_goes_out_in_a_file_and_its_answer_is_read_from_one(
+    code: CodeStandIn, root: Path, tmp_path: Path
+) -> None:
+    rules, data = tmp_path / "rules.md", tmp_path / "data 1.txt"
+    rules.write_text("be brief")
+    data.write_text("1")
+
+    asked = request("Say {{userQuery}} world", guideline_paths=(str(rules),), input_paths=(str(data),))
+    response = asyncio.run(provider(code, root).invoke(asked.replace(system_prompt="You are a judge.")))
+
+    assert answers([response]) == ["hello Say {{userQuery}} world"]
+    (chat,) = code.calls("chat")
+    stamp = next(iter(chat["files"]))[:14]
+    assert stamp.isdigit()
+    entry = f"{root}/subagent-1/messages/{stamp}_req.md"
+    assert chat["argv"][:3] == ["-r", "chat", "-m"]
+    assert len(bytes.fromhex(chat["argv"][3])) == 4
+    assert chat["argv"][4:] == [
+        *("-a", str(rules), "-a", str(data), "-a", entry),
+        f"Follow instructions in [{stamp}_req.md](file://{entry})",
+    ]
+    text = chat["files"][f"{stamp}_req.md"]
+    assert text.startswith("[[ ## task ## ]]\n\nYou are a judge.\n\nRead each of these guideline files:")
+    assert (
+        f"* [rules.md](file://{rules}).\nRead each of these attachment files:\n* [data 1.txt](file://{data})." in text
+    )
+    assert "[[ ## user_query ## ]]\n\nSay {{userQuery}} world\n\n[[ ## sha256_tokens ## ]]\n\n" in text
+    assert f"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b  {data}\n" in text
+    assert "[[ ## system_instructions ## ]]" in text
+    assert f"mv '{root}/subagent-1/messages/{stamp}_res.tmp.md' '{root}/subagent-1/messages/{stamp}_res.md'\n" in text
+    assert f"rm -f '{root}/subagent-1/subagent.lock'\n" in text
+    assert "{{ response" not in text
+    assert response.raw == {
+        "session": {
+            "exit_code": 0,
+            "subagent_name": "subagent-1",
+            "response_file": f"{root}/subagent-1/messages/{stamp}_res.md",
+            "temp_file": f"{root}/subagent-1/messages/{stamp}_res.tmp.md",
+        },
+        "input_files": [str(rules), str(data)],
+        "response_file": f"{root}/subagent-1/messages/{stamp}_res.md",
+    }
+    assert response.duration_ms is not None
+    assert locks(root) == []
+
+
+def test_a_folder_is_provisioned_as_the_protocol_has_it_and_used_again(code: CodeStandIn, root: Path) -> None:
+    asked = provider(code, root)
+
+    assert ask(asked, request("one"), request("two")) == ["hello one", "hello two"]
+
+    assert names(root) == ["subagent-1"]
+    assert names(root / "subagent-1") == [".github", "messages", "subagent-1.code-workspace"]
+    workspace = json.loads((root / "subagent-1/subagent-1.code-workspace").read_text())
+    assert workspace == {
+        "folders": [{"path": "."}],
+        "settings": {"chat.modeFilesLocations": {".github/agents/**/*.md": True}},
+    }
+    assert names(root / "subagent-1/.github/agents") == ["wakeup.md"]
+    first, second = (sorted(chat["files"]) for chat in code.calls("chat"))
+    assert [len(first), len(second)] == [1, 1], "messages of the request before were left"
+    assert first < second
+
+
+def test_a_window_is_woken_up_once_and_then_only_brought_to_the_front(code: CodeStandIn, root: Path) -> None:
+    ask(provider(code, root), request("one"), request("two"))
+
+    assert [call["event"] for call in code.calls() if call["event"] != "answered"] == [
+        *("open", "wakeup", "chat"),
+        *("open", "chat"),
+    ]
+    workspace = f"{root}/subagent-1/subagent-1.code-workspace"
+    assert [call["argv"] for call in code.calls("open")] == [[workspace], [workspace]]
+    (wakeup,) = code.calls("wakeup")
+    assert wakeup["argv"] == [
+        *("-r", "chat", "-m", "wakeup"),
+        f"Create an empty file named .alive in the folder {root}/subagent-1",
+    ]
+
+
+def test_the_window_of_another_subagent_is_not_taken_for_ones_own(code: CodeStandIn, root: Path) -> None:
+    (code.folder / "windows").write_text("Window (subagent-10 (Workspace)) Window (my-subagent-1)\n")
+
+    ask(provider(code, root))
+
+    assert len(code.calls("wakeup")) == 1
+
+
+def test_a_window_that_does_not_wake_up_is_only_a_warning(
+    code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    code.behave(deaf=True)
+    monkeypatch.setattr(window, "_READY_SECONDS", 0.2)
+
+    assert ask(provider(code, root)) == ["hello world"]
+
+    assert caplog.messages == [f"VS Code did not show within 0.2s that {root}/subagent-1 is open"]
+
+
+def test_the_lock_tells_who_has_the_folder(code: CodeStandIn, root: Path) -> None:
+    ask(provider(code, root, run="run-7"))
+
+    lock = json.loads(code.calls("chat")[0]["lock"])
+
+    assert lock.pop("started").endswith("Z")
+    assert lock.pop("host")
+    assert lock == {"pid": os.getpid(), "run": "run-7", "is_waiting": True, "program": "pytest-agentv"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ({"keeps_lock": True}, ["hello world"]),
+        ({"pieces": True, "reply": "written piece by piece: {query} ✓ äöü"}, ["written piece by piece: world ✓ äöü"]),
+        ({"twice": True}, ["hello world", "a second answer"]),
+        ({"seconds": 0.5}, ["hello world"]),
+        ({"encoding": "utf-16"}, ["hello world"]),
+        ({"encoding": "utf-8-sig", "reply": "a\r\nb"}, ["a\nb"]),
+    ],
+    ids=str,
+)
+def test_agents_answer_in_their_own_ways(
+    code: CodeStandIn, root: Path, mode: dict[str, Any], expected: list[str]
+) -> None:
+    code.behave(**mode)
+
+    assert ask(provider(code, root))[0] in expected
+    assert locks(root) == []
+
+
+def test_without_a_limit_an_answer_may_take_its_time(code: CodeStandIn, root: Path) -> None:
+    code.behave(seconds=0.5)
+
+    assert ask(provider(code, root), request(timeout_seconds=None)) == ["hello world"]
+
+
+def test_an_answer_that_does_not_come_is_a_timeout(code: CodeStandIn, root: Path) -> None:
+    code.behave(silent=True)
+    code.open_windows(1)
+    error = failure(provider(code, root), request(timeout_seconds=2.5))
+
+    stamp = next(iter(code.calls("chat")[0]["files"]))[:14]
+    assert str(error) == f"VS Code timed out after 2.5s: {root}/subagent-1/messages/{stamp}_res.md was not written"
+    assert error.kind == "timeout"
+    assert locks(root) == []
+
+
+def test_a_window_that_is_not_ready_in_time_is_a_timeout(code: CodeStandIn, root: Path) -> None:
+    code.behave(deaf=True)
+
+    error = failure(provider(code, root), request(timeout_seconds=1))
+
+    folder = root / "subagent-1"
+    assert str(error) == f"VS Code timed out after 1s: its window on {folder} was not ready for the request"
+    assert (error.kind, locks(root)) == ("timeout", [])
+
+
+def test_what_is_there_of_an_answer_is_told(tmp_path: Path) -> None:
+    exchange = messages.Exchange(tmp_path / "1_req.md", tmp_path / "1_res.tmp.md", tmp_path / "1_res.md")
+    answer = messages.Answer(exchange)
+    assert answer.state == f"{tmp_path}/1_res.md was not written"
+    exchange.temp_file.touch()
+    assert answer.state == f"{tmp_path}/1_res.tmp.md was begun, but not renamed to 1_res.md"
+    exchange.response_file.write_text(" \n")
+    assert answer.state == f"{tmp_path}/1_res.md is there, but blank or still being written"
+    assert [answer.look() for _ in range(4)] == [False] * 4
+    exchange.response_file.write_text(" x")
+    assert [answer.look() for _ in range(3)] == [False, True, True]
+    assert answer.text == " x"
+
+
+def test_the_late_answer_to_a_request_is_not_taken_for_that_to_the_next(code: CodeStandIn, root: Path) -> None:
+    async def run() -> str:
+        asked = provider(code, root)
+        code.behave(until="late")
+        await break_off(asked, code, "chat", request("late"))
+        code.behave(until="next")
+        call = asyncio.create_task(asked.invoke(request("next")))
+        await seen(code, "chat", 2)
+        (code.folder / "late").touch()
+        await seen(code, "answered", 1)
+        await asyncio.sleep(0.5)
+        assert not call.done()
+        (code.folder / "next").touch()
+        return candidate_answer((await call).output_messages)
+
+    assert asyncio.run(run()) == "hello next"
+    code.wait_for("answered", 2)
+    first, second = (next(iter(chat["files"])) for chat in code.calls("chat"))
+    assert first < second, "two requests had the same name"
+    assert [call["folder"] for call in code.calls("chat")] == [f"{root}/subagent-1"] * 2
+    assert locks(root) == []
+
+
+@pytest.mark.parametrize("is_cached", [False, True], ids=["as it is", "cached"])
+def test_waiting_for_ones_turn_does_not_count(
+    code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch, is_cached: bool
+) -> None:
+    code.behave(seconds=1.5)
+    monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
+    asked: Provider = provider(code, root)
+    if is_cached:
+        asked = CachedProvider(asked, Target("t", "vscode", {}), root.parent / "cache", Masker())
+
+    async def run() -> list[attempts.Attempts]:
+        calls = (attempts.invoke_with_retries(asked, request(word, timeout_seconds=4.0), 0) for word in "abc")
+        return await asyncio.gather(*calls)
+
+    assert sorted(answers([made.response for made in asyncio.run(run()) if made.response])) == [
+        *("hello a", "hello b", "hello c")
+    ]
+
+
+def test_an_answer_that_stays_no_text_is_an_error(code: CodeStandIn, root: Path) -> None:
+    code.behave(reply="ä", encoding="latin-1")
+
+    error = failure(provider(code, root))
+
+    assert error.kind == "process"
+    assert str(error).startswith(f"VS Code's answer is no UTF-8 text: {root}/subagent-1/messages/")
+    assert locks(root) == []
+
+
+def test_a_command_that_fails_is_an_error_with_what_it_said(code: CodeStandIn, root: Path) -> None:
+    code.behave(exit_code=3)
+
+    error = failure(provider(code, root))
+
+    assert error.kind == "process"
+    assert str(error).startswith("VS Code's command failed with exit code 3: ")
+    assert str(error).endswith(": the window is gone")
+    assert locks(root) == []
+
+
+def test_a_command_that_hangs_is_ended(code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code.behave(chat_seconds=60)
+    monkeypatch.setattr(window, "_LAUNCH_SECONDS", 3.0)
+
+    started = time.monotonic()
+    error = failure(provider(code, root))
+
+    assert time.monotonic() - started < 15
+    assert str(error).startswith("VS Code's command did not return within 3s: ")
+    assert str(error).endswith(": still thinking")
+    assert error.kind == "process"
+    assert locks(root) == []
+
+
+def test_a_program_that_cannot_be_run_is_named(code: CodeStandIn, root: Path) -> None:
+    code.program.write_text("no program")
+
+    error = failure(provider(code, root))
+
+    assert error.kind == "process"
+    assert str(error) == f"VS Code could not be started: cannot run '{code.program}': Exec format error"
+    assert locks(root) == []
+
+
+def test_a_folder_that_another_program_takes_while_its_answer_is_waited_for_is_an_error(
+    code: CodeStandIn, root: Path
+) -> None:
+    code.behave(silent=True)
+
+    async def run() -> str:
+        call = asyncio.create_task(provider(code, root).invoke(request()))
+        await seen(code, "chat", 1)
+        (root / "subagent-1/subagent.lock").write_text("")
+        with pytest.raises(ProviderError) as caught:
+            await call
+        return str(caught.value)
+
+    assert asyncio.run(run()) == "another program took subagent-1 before its answer was there"
+    assert locks(root) == [root / "subagent-1/subagent.lock"]
+
+
+def test_folders_that_are_snatched_away_again_and_again_are_given_up(
+    code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def open_taken(self: window.Window) -> None:
+        self._claim.lock_file.write_text("")
+
+    monkeypatch.setattr(window.Window, "open", open_taken)
+
+    error = failure(provider(code, root))
+
+    assert str(error) == f"another program takes the subagents in {root} that are chosen"
+    assert names(root) == [f"subagent-{number}" for number in range(1, 6)]
+    assert code.calls("chat") == []
+
+
+def test_a_status_that_hangs_means_that_no_window_is_open(
+    code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code.behave(status_seconds=60)
+    monkeypatch.setattr(window, "_STATUS_SECONDS", 0.5)
+
+    assert ask(provider(code, root)) == ["hello world"]
+    assert len(code.calls("wakeup")) == 1
+
+
+@pytest.mark.parametrize("in_group", [False, True], ids=["own session", "group of the command"])
+def test_the_editor_that_was_started_lives_on(code: CodeStandIn, root: Path, in_group: bool) -> None:
+    code.behave(starts_editor=True, in_group=in_group)
+
+    assert ask(provider(code, root)) == ["hello world"]
+
+    pid = int((code.folder / "editor.pid").read_text())
+    time.sleep(0.3)
+    os.kill(pid, 0)
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("mode", "event"),
+    [({"silent": True}, "chat"), ({"chat_seconds": 60}, "wakeup"), ({"deaf": True}, "wakeup")],
+    ids=str,
+)
+def test_a_cancelled_call_leaves_no_lock(code: CodeStandIn, root: Path, mode: dict[str, Any], event: str) -> None:
+    code.behave(**mode)
+
+    asyncio.run(break_off(provider(code, root), code, event, request()))
+
+    assert locks(root) == []
+    code.behave()
+    assert ask(provider(code, root)) == ["hello world"]
+    assert names(root) == ["subagent-1"]
+
+
+def test_without_waiting_the_agent_is_left_to_itself(code: CodeStandIn, root: Path) -> None:
+    code.behave(seconds=0.8)
+    asked = provider(code, root, wait=False)
+
+    response = asyncio.run(asked.invoke(request()))
+
+    assert (response.output_messages, answers([response])) == ((), [""])
+    assert response.raw["session"]["subagent_name"] == "subagent-1"
+    assert json.loads((root / "subagent-1/subagent.lock").read_text())["is_waiting"] is False
+    second = asyncio.run(asked.invoke(request("second")))
+    assert second.raw["session"]["subagent_name"] == "subagent-2", "a folder was taken in which an agent works"
+    until(lambda: not locks(root))
+    assert Path(response.raw["response_file"]).read_text() == "hello world"
+
+
+@pytest.mark.scenario("VS Code provider")
+def test_a_rehearsal_tells_where_the_request_would_go_and_writes_nothing(code: CodeStandIn, root: Path) -> None:
+    asked = provider(code, root, dry_run=True, vscode_cmd="is-not-there")
+
+    async def run() -> ProviderResponse:
+        await asked.check()
+        return await asked.invoke(request(input_paths=("/no/file",)))
+
+    response = asyncio.run(run())
+
+    assert (response.output_messages, answers([response])) == ((), [""])
+    assert response.raw["session"]["subagent_name"] == "subagent-1"
+    assert response.raw["input_files"] == ["/no/file"]
+    assert str(response.raw["response_file"]).startswith(f"{root}/subagent-1/messages/")
+    assert not root.exists()
+    assert code.calls() == []
+
+
+@pytest.mark.parametrize("command", ["no-such-code", "/no/such/code", "", "'"])
+def test_a_missing_program_is_named_with_what_to_write(code: CodeStandIn, root: Path, command: str) -> None:
+    asked = provider(code, root, vscode_cmd=command)
+    with pytest.raises(ProviderError) as caught:
+        asyncio.run(asked.check())
+
+    assert caught.value.kind == "config"
+    name = command.rpartition("/")[2]
+    assert str(caught.value) == (
+        f"target 'editor' (targets.yaml:3): VS Code's command line program {command!r} was not found on PATH; install "
+        f"it (in VS Code: \"Shell Command: Install '{name}' command in PATH\"), or name it in the targets file: "
+        "`vscode_cmd: /path/to/code`"
+    )
+    assert str(failure(asked)) == str(caught.value)
+    assert not list(root.rglob("*_req.md"))
+
+
+def test_a_command_may_have_words_behind_it(code: CodeStandIn, root: Path) -> None:
+    program = shutil.move(code.program, code.folder / "my code")
+
+    assert ask(provider(code, root, vscode_cmd=f"{program}")) == ["hello world"]
+    assert ask(provider(code, root, vscode_cmd="'my code' --profile evals")) == ["hello world"]
+    assert code.calls("chat")[1]["argv"][:4] == ["--profile", "evals", "-r", "chat"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "folder"),
+    [("vscode", "code", "vscode-agents"), ("vscode-insiders", "code-insiders", "vscode-insiders-agents")],
+)
+@pytest.mark.scenario("VS Code provider")
+def test_each_edition_has_its_own_folder_in_the_home_of_the_user(
+    tmp_path: Path, kind: str, command: str, folder: str
+) -> None:
+    code = CodeStandIn(tmp_path / "bin", command)
+    environment = {"PATH": code.path, "HOME": str(tmp_path)}
+
+    asked = create_provider(Target("t", kind, VscodeSettings(command)), environment)
+
+    assert asyncio.run(asked.invoke(request())).output_messages is not None
+    assert names(tmp_path / ".subagent") == [folder]
+
+
+def test_a_root_that_cannot_be_written_is_named(code: CodeStandIn, tmp_path: Path) -> None:
+    root = tmp_path / "file"
+    root.touch()
+
+    error = failure(provider(code, root))
+
+    assert error.kind == "config"
+    assert str(error) == (
+        f"target 'editor' (targets.yaml:3): subagent_root {root} cannot be used: File exists ({root})"
+    )
+
+
+def test_an_attachment_that_is_gone_is_named(code: CodeStandIn, root: Path) -> None:
+    error = failure(provider(code, root), request(input_paths=("/no/file.txt",)))
+
+    assert error.kind == "config"
+    assert str(error) == "attachment /no/file.txt cannot be read: No such file or directory"
+    assert locks(root) == []
+
+
+def test_all_files_of_a_request_are_told_apart_from_those_of_the_second_before(tmp_path: Path) -> None:
+    for _ in range(3):
+        posting = messages.name_files(tmp_path, 1, is_batch=False)
+        assert not posting.entry_file.exists()
+        messages.write_requests(posting, [request()], tmp_path / "lock")
+        assert [path.name for path in tmp_path.iterdir()] == [posting.entry_file.name]
