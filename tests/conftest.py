@@ -1,5 +1,16 @@
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_step_summary() -> Iterator[None]:
+    """Keep the runs that tests make off the summary page of the step that runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+        yield

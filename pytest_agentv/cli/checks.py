@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.engine.judging import needs_judge
-from pytest_agentv.engine.targets import DEFAULT_TARGET, judging_fault
+from pytest_agentv.engine.judging import judging_fault, needs_judge
+from pytest_agentv.engine.targets import DEFAULT_TARGET
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.llm_judge import default_judge_spec
 from pytest_agentv.loading.cases import LoadContext, load_case

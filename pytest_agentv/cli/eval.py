@@ -108,7 +108,8 @@ def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ..
         if not pairs:
             raise
         hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
-        raise UsageError(f"{error}\nThe value of a flag that agentv does not know goes after a `=`: {hints}") from None
+        lines = [str(error), f"The value of a flag that agentv does not know goes after a `=`: {hints}"]
+        raise UsageError("\n".join([*lines, *_misspelt([flag for flag, _ in pairs])])) from None
 
 
 def _claim(files: Sequence[Path]) -> Iterator[str]:
@@ -179,4 +180,4 @@ def _misspelt(flags: Sequence[str]) -> Iterator[str]:
     for flag in flags:
         hint = did_you_mean(flag, known) if flag.startswith("--") else None
         if hint:
-            yield f"{flag} is no option of agentv and was handed on to pytest; {hint}"
+            yield f"{flag} is no option of agentv; {hint}"

@@ -12,7 +12,8 @@ from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.cli.rubric_edits import LayoutError, insert_rubrics
 from pytest_agentv.cli.rubric_writer import RubricRequest, write_rubrics
-from pytest_agentv.engine.targets import JUDGING_KINDS, choose_target, export_dotenv
+from pytest_agentv.engine.judging import JUDGING_KINDS
+from pytest_agentv.engine.targets import choose_target, export_dotenv
 from pytest_agentv.errors import AgentvError, FileError, TargetError, locate
 from pytest_agentv.loading.environment import find_repo_root, load_environment
 from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS

@@ -1,6 +1,7 @@
 """`agentv init`: a project that runs at once."""
 
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ _INI_SECTION: Final = re.compile(r"^\[(?:tool[.:])?pytest", re.MULTILINE)
 def run(arguments: Sequence[str]) -> int:
     """Write the files of a new project; what is there already is kept, unless its owner says otherwise."""
     options = _create_parser().parse_args(arguments)
-    folder: Path = options.path
+    folder: Path = options.folder or options.path
     ini = _ini_file(folder)
     files = {**PROJECT_FILES, **schema_files(), **({} if ini else {"pytest.ini": PYTEST_INI})}
     present = [name for name in files if (folder / name).exists()]
@@ -46,7 +47,8 @@ def _create_parser() -> ArgumentParser:
         description="Write an example evaluation that runs without any key, its target, .env.example, a CI workflow\n"
         "and settings. Files that are there already are kept, unless you say otherwise.",
     )
-    parser.add_argument("--path", type=Path, default=Path(), metavar="DIR", help="The project's folder (default: .).")
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="The project's folder (default: .).")
+    parser.add_argument("--path", type=Path, default=Path(), metavar="DIR", help="The same as DIR.")
     parser.add_argument("--force", action="store_true", help="Overwrite files without asking (default: off).")
     return parser
 
@@ -82,5 +84,4 @@ def _report(folder: Path, files: Iterable[str], kept: Sequence[str], ini: str | 
         yield f"Settings that you may want to add to {folder / ini}:\n"
         yield from (f"  {line}" for line in INI_SETTINGS.splitlines())
         yield ""
-    evals = folder / "evals"
-    yield f"Run it: pytest {evals}"
+    yield f"Run it: {shlex.join(['pytest', str(folder / 'evals')])}"

@@ -67,6 +67,21 @@ def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:
         seen.add(real)
 
 
+def is_glob(pattern: str) -> bool:
+    return not _MAGIC.isdisjoint(pattern)
+
+
+def glob_files(pattern: str) -> list[Path]:
+    """Return the files that a glob matches, hidden ones too, in order."""
+    from wcmatch import glob  # noqa: PLC0415 - most calls name files and folders
+
+    flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.DOTGLOB | glob.NODIR
+    try:
+        return sorted(map(Path, glob.glob(pattern, flags=flags, limit=0)))
+    except (ValueError, OSError):  # a glob that is none, or a name too long for any file
+        return []
+
+
 def _find(pattern: str) -> tuple[Sequence[Path], str]:
     """Return the eval files of a pattern, and what to say if there are none."""
     path = Path(pattern)
@@ -75,9 +90,9 @@ def _find(pattern: str) -> tuple[Sequence[Path], str]:
     if path.is_file():
         fault = _fault(path)
         return [] if fault else [path], fault
-    if not _MAGIC & set(pattern):
+    if not is_glob(pattern):
         return [], "there is no such file or folder"
-    return [file for file in _glob(pattern) if not _fault(file)], "no eval file matches"
+    return [file for file in glob_files(pattern) if not _fault(file)], "no eval file matches"
 
 
 def _fault(path: Path) -> str:
@@ -86,16 +101,6 @@ def _fault(path: Path) -> str:
     if is_of_another_kind(path) and not looks_like_suite(path):
         return "is no eval file: its name is that of another kind of file, and it holds no eval cases"
     return ""
-
-
-def _glob(pattern: str) -> list[Path]:
-    from wcmatch import glob  # noqa: PLC0415 - most calls name files and folders
-
-    flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.DOTGLOB | glob.NODIR
-    try:
-        return sorted(map(Path, glob.glob(pattern, flags=flags, limit=0)))
-    except (ValueError, OSError):  # a glob that is none, or a name too long for any file
-        return []
 
 
 def _is_entered(folder: Path, hidden: frozenset[str]) -> bool:

@@ -46,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     command, *rest = arguments or ["--help"]
+    if command == "help" and rest and rest[0] in COMMANDS:
+        return _run_command(rest[0], ["--help"])
     if command in ("-h", "--help", "help"):
         say(_help())
         return 0

@@ -98,7 +98,10 @@ jobs:
           python-version: "3.12"
       - run: pip install pytest-agentv
       - run: agentv validate evals
+      # The verdict is on the summary page of the run, the scores of the cases are in junit.xml.
       - run: pytest evals --agentv-out=results.jsonl --junitxml=junit.xml
+        # env:
+        #   AZURE_OPENAI_API_KEY: ${{ secrets.AZURE_OPENAI_API_KEY }}
       - uses: actions/upload-artifact@v4
         if: always()
         with:
@@ -106,6 +109,15 @@ jobs:
           path: |
             results.jsonl
             junit.xml
+"""
+
+GITIGNORE: Final = """\
+# What runs leave here.
+/cache/
+/logs/
+/prompts/
+/results/
+/traces/
 """
 
 INI_SETTINGS: Final = """\
@@ -122,5 +134,6 @@ PROJECT_FILES: Final[Mapping[str, str]] = {
     "evals/agent.py": AGENT_FILE,
     ".env.example": ENV_EXAMPLE,
     ".github/workflows/evals.yml": WORKFLOW,
+    ".agentv/.gitignore": GITIGNORE,
 }
 """By the path below the project's folder."""

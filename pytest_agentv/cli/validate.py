@@ -9,7 +9,7 @@ from typing import Final
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.checks import Checker, CheckSettings, kind_of
 from pytest_agentv.cli.console import count, say
-from pytest_agentv.cli.inputs import is_eval_in_folder, walk
+from pytest_agentv.cli.inputs import glob_files, is_eval_in_folder, is_glob, walk
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.discovery import SUFFIXES
 from pytest_agentv.loading.problems import Problem
@@ -42,7 +42,7 @@ def _create_parser() -> ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="A file, or a folder that is searched for all of them."
+        "paths", nargs="+", metavar="PATH", help="A file, a glob, or a folder that is searched for all of them."
     )
     parser.add_argument(
         "--format",
@@ -73,14 +73,20 @@ def _expand(paths: Sequence[str]) -> tuple[list[Path], list[Problem]]:
     problems: list[Problem] = []
     for name in paths:
         path = Path(os.path.normpath(Path(name).absolute()))
-        found = list(_files_in(path)) if path.is_dir() else [path]
-        if path.is_dir() and not found:
-            problems.append(Problem(path, None, "", "no eval, targets or config files in this folder"))
-        elif not path.exists():
-            problems.append(Problem(path, None, "", "there is no such file or folder"))
-        else:
-            files.update(dict.fromkeys(found))
+        found, fault = _find(path)
+        files.update(dict.fromkeys(found))
+        if not found:
+            problems.append(Problem(path, None, "", fault))
     return list(files), problems
+
+
+def _find(path: Path) -> tuple[Sequence[Path], str]:
+    """Return the files that a path stands for, and what to say if there are none."""
+    if path.is_dir():
+        return list(_files_in(path)), "no eval, targets or config files in this folder"
+    if path.exists() or not is_glob(str(path)):
+        return [path] if path.exists() else [], "there is no such file or folder"
+    return [file for file in glob_files(str(path)) if file.suffix in SUFFIXES], "no file matches"
 
 
 def _files_in(folder: Path) -> Iterator[Path]:

@@ -29,6 +29,7 @@ Outcome: TypeAlias = Literal["win", "loss", "tie"]
 
 _MARKS: Final[Mapping[Outcome, str]] = {"win": "✓ win", "loss": "✗ loss", "tie": "= tie"}
 _WIDEST_ID: Final = 60
+_MOST_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,9 @@ class Comparison(Record):
 
     matched: tuple[ComparedCase, ...]
     """In the order of the first file."""
-    unmatched1: int
-    """Cases that only the first file has."""
-    unmatched2: int
+    unmatched1: tuple[str, ...]
+    """Ids of the cases that only the first file has."""
+    unmatched2: tuple[str, ...]
 
     @property
     def mean_delta(self) -> float:
@@ -83,9 +84,9 @@ class Comparison(Record):
         """Return the JSON that `agentv compare` prints; its keys are those of the specification."""
         return {
             "matched": [case.to_plain() for case in self.matched],
-            "unmatched": {"file1": self.unmatched1, "file2": self.unmatched2},
+            "unmatched": {"file1": len(self.unmatched1), "file2": len(self.unmatched2)},
             "summary": {
-                "total": len(self.matched) + self.unmatched1 + self.unmatched2,
+                "total": len(self.matched) + len(self.unmatched1) + len(self.unmatched2),
                 "matched": len(self.matched),
                 "wins": self.count("win"),
                 "losses": self.count("loss"),
@@ -124,7 +125,8 @@ def compare_scores(first: Mapping[str, float], second: Mapping[str, float], thre
     matched = tuple(
         _compare(eval_id, score, second[eval_id], threshold) for eval_id, score in first.items() if eval_id in second
     )
-    return Comparison(matched, len(first) - len(matched), len(second) - len(matched))
+    only_first = tuple(eval_id for eval_id in first if eval_id not in second)
+    return Comparison(matched, only_first, tuple(eval_id for eval_id in second if eval_id not in first))
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:
@@ -134,8 +136,10 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
         yield ""
         yield from _table_lines(comparison.matched)
         yield ""
-    if comparison.unmatched1 or comparison.unmatched2:
-        yield f"Unmatched: {comparison.unmatched1} in the baseline, {comparison.unmatched2} in the candidate"
+    unmatched = {"baseline": comparison.unmatched1, "candidate": comparison.unmatched2}
+    for name, eval_ids in unmatched.items():
+        if eval_ids:
+            yield f"Only in the {name} ({len(eval_ids):,}): {_listed(eval_ids)}"
     wins, losses, ties = (comparison.count(outcome) for outcome in ("win", "loss", "tie"))
     counts = f"{_counted(wins, 'win', 'wins')}, {_counted(losses, 'loss', 'losses')}, {_counted(ties, 'tie', 'ties')}"
     yield f"Summary: {counts} | Mean delta: {_signed(comparison.mean_delta, _MEAN_DIGITS)} | {_verdict(comparison)}"
@@ -163,12 +167,21 @@ def _compare(eval_id: str, score1: float, score2: float, threshold: float) -> Co
 
 
 def _table_lines(cases: tuple[ComparedCase, ...]) -> Iterator[str]:
-    ids = [_short(visible(case.eval_id).replace("\n", " ")) for case in cases]
+    ids = [_one_line(case.eval_id) for case in cases]
     width = max(len("Eval ID"), *map(len, ids))
     yield f"{'Eval ID':{width}}  Baseline  Candidate   Delta  Result"
     for eval_id, case in zip(ids, cases, strict=True):
         scores = f"{format_fixed(case.score1, 2):>8}  {format_fixed(case.score2, 2):>9}"
         yield f"{eval_id:{width}}  {scores}  {_signed(case.delta, 2):>6}  {_MARKS[case.outcome]}"
+
+
+def _listed(eval_ids: tuple[str, ...]) -> str:
+    more = [f"… and {len(eval_ids) - _MOST_LISTED:,} more"] if len(eval_ids) > _MOST_LISTED else []
+    return ", ".join([*map(_one_line, eval_ids[:_MOST_LISTED]), *more])
+
+
+def _one_line(eval_id: str) -> str:
+    return _short(visible(eval_id).replace("\n", " "))
 
 
 def _short(text: str) -> str:
@@ -177,7 +190,7 @@ def _short(text: str) -> str:
 
 def _signed(value: float, digits: int) -> str:
     text = format_fixed(value, digits)
-    return text if text.startswith("-") else f"+{text}"
+    return text if text.startswith("-") and float(text) else f"+{text.removeprefix('-')}"
 
 
 def _counted(number: int, one: str, many: str) -> str:

@@ -4,15 +4,13 @@ VS Code reads results in messages of at most 4,096 bytes of ASCII JSON; a longer
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from pytest_agentv.models.base import Record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.text import format_number
-from pytest_agentv.reporting.escaping import cut, escaped_size, shown
+from pytest_agentv.reporting.escaping import cut
 from pytest_agentv.reporting.figures import (
     cost_of,
     duration_of,
@@ -22,12 +20,11 @@ from pytest_agentv.reporting.figures import (
     format_tokens,
     tokens_of,
 )
-
-TEXT_LIMIT: Final = 3_000
-"""Bytes of a text as a string of ASCII JSON, its quotes included."""
+from pytest_agentv.reporting.sections import TEXT_LIMIT, Look, Section, assemble
 
 _SHORT: Final = 100
-_SEPARATOR: Final = "\n\n"
+_LONG: Final = 300
+_LINE: Final = 200
 
 _THRESHOLD_SOURCES: Final = {
     "command line": "from --agentv-threshold",
@@ -44,43 +41,69 @@ _STAGES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Section(Record):
-    """A part of the text that may be cut."""
+def failure_text(
+    result: EvalResult,
+    *,
+    threshold_source: str | None,
+    rerun_command: str | None,
+    masker: Masker,
+    reference_answer: str = "",
+    limit: int | None = TEXT_LIMIT,
+) -> str:
+    """Return why a case failed: who decided, evaluators, misses, hits, answer and reference, how to rerun it.
 
-    text: str
-    weight: int
-    """What it gets of the room, in relation to the others, where there is not enough for all."""
-
-
-def failure_text(result: EvalResult, *, threshold_source: str | None, rerun_command: str | None, masker: Masker) -> str:
-    """Return why a case failed: score and threshold, evaluators, misses, hits, the answer's head, how to rerun it.
-
-    `threshold_source` is one of `EvalResult.threshold_source`. The text is no longer than `TEXT_LIMIT`.
+    `threshold_source` is one of `EvalResult.threshold_source`. The text is no longer than the limit; None: all of it.
     """
+    look = Look(masker, limit)
+    score_line = _score_line(result, threshold_source)
+    headline = score_line if result.assertion is None else f"Assertion: {_first_line(result.assertion, look)}"
     sections = [
-        _Section(_evaluator_table(result, masker), 25),
-        _Section(_bullets("Misses", result.misses, masker), 25),
-        _Section(_raw_outputs(result, masker), 12),
-        _Section(_bullets("Hits", result.hits, masker), 10),
-        _Section(_block("Reasoning:", result.reasoning or "", masker), 13),
-        _Section(_answer(result, masker), 15),
+        Section(_assertion(result.assertion, headline, look), 20),
+        Section("" if result.assertion is None else score_line, 5),
+        Section(_evaluator_table(result, look), 25),
+        Section(_findings("Misses", result, look), 25),
+        Section(_raw_outputs(result, look), 12),
+        Section(_findings("Hits", result, look), 10),
+        Section(_block("Reasoning:", _reasoning(result), look), 13),
+        Section(_answer(result, look), 15),
+        Section(_block(f"Reference answer ({len(reference_answer):,} characters):", reference_answer, look), 12),
     ]
-    return _assemble(_score_line(result, threshold_source), sections, _footer(result, rerun_command, masker))
+    return assemble(headline, sections, _footer(result, rerun_command, look), limit)
 
 
-def error_text(result: EvalResult, *, rerun_command: str | None, masker: Masker) -> str:
-    """Return why a case could not be judged: stage, kind and message, what evaluators said. At most `TEXT_LIMIT`."""
+def error_text(result: EvalResult, *, rerun_command: str | None, masker: Masker, limit: int | None = TEXT_LIMIT) -> str:
+    """Return why a case could not be judged: stage, kind and message, what evaluators said. At most the limit."""
+    look = Look(masker, limit)
     detail = result.error_detail
     headline = f"{_STAGES[detail.stage]} ({detail.kind})" if detail else "The case could not be judged"
     has_answer = detail is not None and detail.stage == "evaluator"
     sections = [
-        _Section(_block("", result.error or "unknown error", masker), 50),
-        _Section(_evaluator_table(result, masker), 20),
-        _Section(_raw_outputs(result, masker), 15),
-        _Section(_answer(result, masker) if has_answer else "", 15),
+        Section(_block("", result.error or "unknown error", look), 50),
+        Section(_evaluator_table(result, look), 20),
+        Section(_raw_outputs(result, look), 15),
+        Section(_answer(result, look) if has_answer else "", 15),
     ]
-    return _assemble(headline, sections, _footer(result, rerun_command, masker))
+    return assemble(headline, sections, _footer(result, rerun_command, look), limit)
+
+
+def one_line(result: EvalResult, masker: Masker) -> str:
+    """Return the outcome of a case in a line of at most 200 characters: its score, and what fell short."""
+    look = Look(masker, TEXT_LIMIT)
+    name = look.line(result.eval_id, 60)
+    if result.status == "error":
+        return look.line(f"{name}: error: {result.error or 'unknown'}", _LINE)
+    if result.assertion is not None:
+        return look.line(f"{name}: {result.status}: {result.assertion}", _LINE)
+    if result.status == "pass" or result.threshold is None:
+        return look.line(f"{name}: {result.status}, score {format_score(result.score)}", _LINE)
+    parts = [f"{name}: score {format_score(result.score)} < {format_score(result.threshold)}"]
+    for evaluator in result.evaluator_results or ():
+        if evaluator.score < 1:
+            why = ", ".join(evaluator.misses) or evaluator.reasoning
+            parts.append(f"{evaluator.name} {format_score(evaluator.score)}" + (f": {why}" if why else ""))
+    if result.evaluator_results is None:
+        parts += [why] if (why := ", ".join(result.misses) or result.reasoning) else []
+    return look.line("; ".join(parts), _LINE)
 
 
 def _score_line(result: EvalResult, threshold_source: str | None) -> str:
@@ -89,13 +112,14 @@ def _score_line(result: EvalResult, threshold_source: str | None) -> str:
     score, threshold = format_score(result.score), format_score(result.threshold)
     if score == threshold and result.score != result.threshold:
         score, threshold = format_number(result.score), format_number(result.threshold)
-    relation = " is below the threshold" if result.status == "fail" else ", threshold"
+    is_below = result.status == "fail" and result.assertion is None
+    relation = " is below the threshold" if is_below else ", threshold"
     source = _THRESHOLD_SOURCES.get(threshold_source or "")
     return f"Score {score}{relation} {threshold}" + (f" ({source})" if source else "")
 
 
-def _evaluator_table(result: EvalResult, masker: Masker) -> str:
-    rows = [("Evaluator", "Type", "Score", "Weight", "Verdict"), *_rows(result.evaluator_results or (), masker)]
+def _evaluator_table(result: EvalResult, look: Look) -> str:
+    rows = [("Evaluator", "Type", "Score", "Weight", "Verdict"), *_rows(result.evaluator_results or (), look)]
     if len(rows) == 1:
         return ""
     name_width, type_width = (max(len(row[column]) for row in rows) for column in (0, 1))
@@ -105,60 +129,94 @@ def _evaluator_table(result: EvalResult, masker: Masker) -> str:
     )
 
 
-def _rows(
-    results: Sequence[EvaluatorResult], masker: Masker, depth: int = 0
-) -> Iterator[tuple[str, str, str, str, str]]:
+def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Iterator[tuple[str, str, str, str, str]]:
     for result in results:
         yield (
-            "  " * depth + _one_line(result.name, masker, 28),
-            _one_line(result.type, masker, 18),
+            "  " * depth + look.line(result.name, 28),
+            look.line(result.type, 18),
             format_score(result.score),
             "-" if result.weight is None else format_number(result.weight),
             "error" if result.error else result.verdict,
         )
-        yield from _rows(result.evaluator_results or (), masker, depth + 1)
+        yield from _rows(result.evaluator_results or (), look, depth + 1)
 
 
-def _raw_outputs(result: EvalResult, masker: Masker) -> str:
+def _reasoning(result: EvalResult) -> str:
+    """Why, a line for each evaluator where there are several."""
+    said = [each for each in result.evaluator_results or () if each.reasoning]
+    return "\n".join(f"{each.name}: {each.reasoning}" for each in said) if len(said) > 1 else result.reasoning or ""
+
+
+def _raw_outputs(result: EvalResult, look: Look) -> str:
     """What judges printed or replied where it could not be read: the way to find out why they count as 0."""
     blocks = [
-        _block(f"Unreadable reply of {_one_line(evaluator.name, masker, 28)}:", evaluator.raw_output, masker)
+        _block(f"Unreadable reply of {look.line(evaluator.name, 28)}:", evaluator.raw_output, look)
         for evaluator in result.evaluator_results or ()
         if evaluator.raw_output
     ]
     return "\n".join(blocks)
 
 
-def _bullets(title: str, items: Sequence[str], masker: Masker) -> str:
-    lines = [f"  - {_indent(_head(item, masker), '    ')}" for item in items]
+def _first_line(text: str, look: Look) -> str:
+    return cut(look.all_of(text).strip().partition("\n")[0], _LONG)
+
+
+def _assertion(reason: str | None, headline: str, look: Look) -> str:
+    """The whole reason, where the headline has not room for it."""
+    return "" if reason is None or headline.endswith(f" {look.all_of(reason)}") else _block("", reason, look)
+
+
+def _findings(title: str, result: EvalResult, look: Look) -> str:
+    """Hits or misses, with the names of their evaluators where there are several."""
+    evaluators = result.evaluator_results or ()
+    items = result.misses if title == "Misses" else result.hits
+    if len(evaluators) > 1:
+        named = [
+            f"{look.line(evaluator.name, 28)}: {item}"
+            for evaluator in evaluators
+            for item in (evaluator.misses if title == "Misses" else evaluator.hits)
+        ]
+        items = tuple(named) or items
+    lines = [f"  - {_indent(look.head(item), '    ')}" for item in items]
     return "\n".join([f"{title} ({len(items)}):", *lines]) if items else ""
 
 
-def _answer(result: EvalResult, masker: Masker) -> str:
+def _answer(result: EvalResult, look: Look) -> str:
     answer = result.candidate_answer
     title = f"Answer ({len(answer):,} characters):" if answer.strip() else "The answer is empty."
-    return _block(title, answer, masker) or title
+    return _block(title, answer, look) or title
 
 
-def _block(title: str, text: str, masker: Masker) -> str:
-    head = _head(text, masker)
+def _block(title: str, text: str, look: Look) -> str:
+    head = look.head(text)
     if not head.strip():
         return ""
     return f"{title}\n  {_indent(head, '  ')}" if title else head
 
 
-def _footer(result: EvalResult, rerun_command: str | None, masker: Masker) -> str:
-    lines = [f"Target: {cut(', '.join(_target_facts(result, masker)), 300)}"]
+def _footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
+    lines = [f"Target: {cut(', '.join(_target_facts(result, look)), _LONG)}"]
+    if tools := _tools(result, look):
+        lines.append(f"Tools:  {cut(tools, _LONG)}")
+    if result.log_file:
+        lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
     if result.eval_file:
         place = f"{result.eval_file}:{result.line}" if result.line else result.eval_file
-        lines.append(f"Case:   {cut(shown(place, masker), 300)}")
+        lines.append(f"Case:   {cut(look.all_of(place), _LONG)}")
     if rerun_command:
-        lines.append(f"Rerun:  {cut(shown(rerun_command, masker), 600)}")
+        lines.append(f"Rerun:  {cut(look.all_of(rerun_command), 600)}")
     return "\n".join(lines)
 
 
-def _target_facts(result: EvalResult, masker: Masker) -> Iterator[str]:
-    yield _one_line(result.target, masker, _SHORT)
+def _tools(result: EvalResult, look: Look) -> str:
+    calls = result.trace_summary.tool_calls_by_name if result.trace_summary else {}
+    return ", ".join(
+        look.line(name, _SHORT) + (f" ({count} times)" if count > 1 else "") for name, count in calls.items()
+    )
+
+
+def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
+    yield look.line(result.target, _SHORT)
     if result.attempts:
         yield f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}"
     if (duration := duration_of(result)) is not None:
@@ -171,41 +229,5 @@ def _target_facts(result: EvalResult, masker: Masker) -> Iterator[str]:
         yield "answer from the cache"
 
 
-def _head(text: str, masker: Masker) -> str:
-    """Return as much of a text as could ever be shown, without secrets; answers may be megabytes long."""
-    return cut(shown(text, masker), TEXT_LIMIT)
-
-
-def _one_line(text: str, masker: Masker, length: int) -> str:
-    line = " ".join(shown(text, masker).split())
-    return line if len(line) <= length else f"{line[: length - 3]}..."
-
-
 def _indent(text: str, spaces: str) -> str:
     return text.replace("\n", f"\n{spaces}")
-
-
-def _assemble(headline: str, sections: Sequence[_Section], footer: str) -> str:
-    """Join the parts, the sections cut to the room that is left; what one does not need goes to the first that does."""
-    present = [section for section in sections if section.text]
-    room = TEXT_LIMIT - 2 - escaped_size(headline + footer) - escaped_size(_SEPARATOR) * (len(present) + 1)
-    needs = [escaped_size(section.text) for section in present]
-    total = sum(section.weight for section in present)
-    sizes = [min(need, room * section.weight // total) for need, section in zip(needs, present, strict=True)]
-    spare = room - sum(sizes)
-    for index, need in enumerate(needs):
-        extra = min(spare, need - sizes[index])
-        sizes[index] += extra
-        spare -= extra
-    texts = [_fit(section.text, size) for section, size in zip(present, sizes, strict=True)]
-    return _SEPARATOR.join([headline, *texts, footer])
-
-
-def _fit(text: str, size: int) -> str:
-    """Cut a text to a size, at the end of a line where one is near: rows of tables are not cut in two."""
-    fitted = cut(text, size)
-    if fitted == text:
-        return text
-    last_line = fitted.rfind("\n")
-    is_near = last_line >= 0 and escaped_size(fitted[last_line:]) <= _SHORT
-    return f"{fitted[:last_line]}\n..." if is_near else fitted

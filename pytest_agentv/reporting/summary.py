@@ -3,7 +3,7 @@
 Source: eval-cli-2026-01, "Summary Reporting".
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -11,16 +11,8 @@ from typing import Final, Literal, TypeAlias
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.reporting.escaping import visible, wrap
-from pytest_agentv.reporting.figures import (
-    cost_of,
-    format_cost,
-    format_duration,
-    format_score,
-    format_tokens,
-    tokens_of,
-)
+from pytest_agentv.reporting.figures import format_score
 from pytest_agentv.reporting.statistics import (
     BIN_LABELS,
     ScoreStatistics,
@@ -29,6 +21,7 @@ from pytest_agentv.reporting.statistics import (
     score_statistics,
     top_results,
 )
+from pytest_agentv.reporting.totals import Figure, score_figures, total_figures
 
 LineStyle: TypeAlias = Literal["title", "heading", "plain", "pass", "fail", "error", "warning"]
 
@@ -64,8 +57,8 @@ def summary_lines(
     yield _count_line(results)
     statistics = score_statistics([result.score for result in judged_results(results)])
     if statistics:
-        yield from _score_lines(statistics)
-    yield from _total_lines(results, elapsed_ms)
+        yield from _figure_lines(score_figures(statistics))
+    yield from _figure_lines(total_figures(results, elapsed_ms))
     if statistics:
         yield from _distribution_lines(statistics)
         yield from _extreme_lines("Top performing eval cases:", top_results(results))
@@ -113,48 +106,9 @@ def _count_line(results: Sequence[EvalResult]) -> SummaryLine:
     return SummaryLine(f"Total eval cases: {len(results)} ({counts})", style)
 
 
-def _score_lines(statistics: ScoreStatistics) -> Iterator[SummaryLine]:
-    figures = {
-        "Mean score": statistics.mean,
-        "Median": statistics.median,
-        "Min": statistics.minimum,
-        "Max": statistics.maximum,
-        "Std deviation": statistics.standard_deviation,
-    }
-    for name, value in figures.items():
-        if value is not None:
-            yield _figure_line(name, format_score(value))
-
-
-def _total_lines(results: Sequence[EvalResult], elapsed_ms: float | None) -> Iterator[SummaryLine]:
-    """Yield what the run took; answers from the cache took nothing this time."""
-    paid = [result for result in results if not result.cached]
-    costs = [cost for result in paid if (cost := cost_of(result)) is not None]
-    if costs:
-        yield _figure_line("Cost", format_cost(sum(costs)) + _known_for(len(costs), len(paid)))
-    usages = [usage for result in paid if (usage := tokens_of(result)) is not None]
-    if usages:
-        yield _figure_line("Tokens", format_tokens(_total_usage(usages)) + _known_for(len(usages), len(paid)))
-    if len(paid) < len(results):
-        yield _figure_line("From the cache", str(len(results) - len(paid)))
-    if elapsed_ms is not None:
-        yield _figure_line("Time", format_duration(elapsed_ms))
-
-
-def _known_for(count: int, total: int) -> str:
-    return "" if count == total else f", known for {count} of {total} cases"
-
-
-def _total_usage(usages: Sequence[TokenUsage]) -> TokenUsage:
-    return TokenUsage(
-        input=sum(usage.input for usage in usages),
-        output=sum(usage.output for usage in usages),
-        cached=sum(usage.cached or 0 for usage in usages),
-    )
-
-
-def _figure_line(name: str, value: str) -> SummaryLine:
-    return SummaryLine(f"{name + ':':<17} {value}")
+def _figure_lines(figures: Iterable[Figure]) -> Iterator[SummaryLine]:
+    for figure in figures:
+        yield SummaryLine(f"{figure.name + ':':<17} {figure.value}")
 
 
 def _distribution_lines(statistics: ScoreStatistics) -> Iterator[SummaryLine]:

@@ -1,7 +1,7 @@
 """What a run says at its end, and its exit code: in the one process that owns the terminal."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
@@ -11,11 +11,14 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.markdown import RunVerdict, Trouble
 from pytest_agentv.reporting.readers import iter_results
 from pytest_agentv.reporting.summary import SummaryLine, summary_lines
 from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.crashes import CrashWatch
 from pytest_agentv.session.identity import RunIdentity, send_to_worker
+from pytest_agentv.session.step_summary import ItemOutcomes, append_step_summary
 
 _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
     "error": {"red": True, "bold": True},
@@ -31,13 +34,17 @@ class RunReporter:
 
     NAME: Final = "agentv-reporter"
 
-    def __init__(self, identity: RunIdentity, options: RunOptions, terminal: pytest.TerminalReporter | None) -> None:
+    def __init__(self, identity: RunIdentity, options: RunOptions, terminal: TerminalReporter | None) -> None:
         self._terminal = terminal
         self._identity = identity
         self._options = options
         self._started = time.perf_counter()
+        self._elapsed_ms = 0.0
         self._write_errors: list[str] = []
         self._crashes: CrashWatch | None = None
+        self._outcomes = ItemOutcomes()
+        self._results: list[EvalResult] = []
+        self._remarks: list[str] = []
 
     @classmethod
     def register(cls, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> "RunReporter":
@@ -51,7 +58,7 @@ class RunReporter:
     def configure_worker(self, node: Any) -> None:
         """Take over the controller's part for a worker that is about to start."""
         if self._crashes is None:
-            self._crashes = CrashWatch(node.config.rootpath, self._identity, self._options)
+            self._crashes = CrashWatch(node.config, self._identity, self._options)
             node.config.pluginmanager.register(self._crashes)
         send_to_worker(self._identity, node)
 
@@ -63,6 +70,7 @@ class RunReporter:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Show what a case told of itself under `--agentv-verbose`."""
+        self._outcomes.note(report)
         text = getattr(report, "agentv_verbose", None)
         if text is not None and self._terminal is not None:
             if self._terminal.config.get_terminal_writer().width_of_current_line:
@@ -74,30 +82,66 @@ class RunReporter:
         self._write_errors.append(error)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        self._record_crashes()
+        # With --agentv-resume the results of an earlier run are there even if nothing is run.
+        self._results, problems = ([], []) if session.config.getoption("collectonly") else self._read()
+        self._elapsed_ms = (time.perf_counter() - self._started) * 1000
+        self._remarks = [str(problem) for problem in problems]
         if self._write_errors and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
+        if self._results or self._write_errors:
+            fault = append_step_summary(self._verdict(exitstatus))
+            self._remarks += [fault] if fault else []
+            if session.config.hook.pytest_agentv_summary.get_hookimpls():
+                from pytest_agentv.session.summary_hook import tell_summary  # noqa: PLC0415 - for who wants it
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        self._record_crashes()
-        results, problems = self._read()
-        if not results and not self._write_errors:
+                self._remarks += tell_summary(session.config, self._results)
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if not self._results and not self._write_errors:
             return
-        elapsed = (time.perf_counter() - self._started) * 1000
         path = self._identity.results_path
-        for line in summary_lines(results, results_path=path, dry_run=self._options.dry_run, elapsed_ms=elapsed):
+        lines = summary_lines(
+            self._results, results_path=path, dry_run=self._options.dry_run, elapsed_ms=self._elapsed_ms
+        )
+        for line in lines:
             _print(terminalreporter, line)
-        for problem in problems:
-            terminalreporter.write_line(str(problem), yellow=True)
-        lost = self._crashes.lost(_node_ids(results)) if self._crashes else []
+        for remark in self._remarks:
+            terminalreporter.write_line(remark, yellow=True)
+        lost = self._lost()
         if lost:
-            cases = "1 case was" if len(lost) == 1 else f"{len(lost)} cases were"
-            terminalreporter.write_line(f"{cases} given to a worker that crashed, and not run again:", red=True)
+            terminalreporter.write_line(f"{_lost_text(lost)}:", red=True)
             for node_id in lost:
                 terminalreporter.write_line(f"  {node_id}", red=True)
             terminalreporter.write_line("Run them with --agentv-resume.", red=True)
         for text in dict.fromkeys(self._write_errors):
             terminalreporter.write_line(f"Results were lost: {text}", red=True, bold=True)
+
+    def _verdict(self, exitstatus: int) -> RunVerdict:
+        return RunVerdict(
+            tuple(self._results),
+            frozenset(self._outcomes.expected_failures),
+            tuple(self._troubles(exitstatus)),
+            self._identity.results_path,
+            self._options.dry_run,
+            self._elapsed_ms,
+        )
+
+    def _troubles(self, exitstatus: int) -> Iterator[Trouble]:
+        """Yield what the results themselves do not tell."""
+        if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+            yield Trouble("The run broke off before its end")
+        others = self._outcomes.failed_with_good_scores(self._results)
+        if self._write_errors:
+            yield Trouble("Results were lost", tuple(dict.fromkeys(self._write_errors)))
+        elif others:
+            yield Trouble("Failed outside of their evaluation (fixtures, strict `xfail`)", others)
+        if lost := self._lost():
+            yield Trouble(_lost_text(lost), tuple(lost))
+
+    def _lost(self) -> list[str]:
+        return self._crashes.lost(_node_ids(self._results)) if self._crashes else []
 
     def _record_crashes(self) -> None:
         """Write an error for each case on which a worker died: the worker could not."""
@@ -115,14 +159,14 @@ class RunReporter:
 
         Of an item that is rerun it is the last one.
         """
-        latest: dict[str, EvalResult] = {}
+        latest: dict[tuple[str | None, str], EvalResult] = {}
         problems: list[Problem] = []
         for entry in self._entries():
             if isinstance(entry, Problem):
                 problems.append(entry)
                 continue
             result = EvalResult.from_plain(entry)
-            latest[result.node_id or result.eval_id] = result
+            latest[result.node_id, result.eval_id] = result
         return sorted(latest.values(), key=lambda result: (result.eval_file or "", result.line or 0)), problems
 
     def _entries(self) -> Iterator[Mapping[str, Any] | Problem]:
@@ -133,11 +177,16 @@ class RunReporter:
                 yield Problem(self._identity.results_path, None, "", str(error))
 
 
+def _lost_text(lost: Sequence[str]) -> str:
+    cases = "1 case was" if len(lost) == 1 else f"{len(lost)} cases were"
+    return f"{cases} given to a worker that crashed, and not run again"
+
+
 def _node_ids(results: Iterable[EvalResult]) -> set[str]:
     return {result.node_id for result in results if result.node_id is not None}
 
 
-def _print(reporter: pytest.TerminalReporter, line: SummaryLine) -> None:
+def _print(reporter: TerminalReporter, line: SummaryLine) -> None:
     if line.style == "title":
         reporter.write_sep("=", line.text)
     else:

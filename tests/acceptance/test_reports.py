@@ -1,8 +1,7 @@
-"""What pytest reports of eval cases: texts of failures, durations, JUnit files, properties."""
+"""What pytest reports of eval cases: texts of failures, durations, reruns."""
 
 import json
 import re
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 
@@ -168,66 +167,6 @@ def test_durations_of_cases_that_ran_at_the_same_time_are_their_own(project, sui
     took = [float(line.split()[-1]) for line in run.lines if "took: call" in line]
     assert len(took) == 4
     assert all(0.9 <= seconds < 3 for seconds in took)
-
-
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
-def test_the_junit_file_tells_failures_from_errors_and_holds_the_figures(project, mode):
-    project.run("--junitxml=junit.xml", "-o", "junit_family=xunit1", mode=mode)
-    (suite,) = ElementTree.parse(project.path / "junit.xml").getroot()
-    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "3",
-        "failures": "1",
-        "errors": "1",
-        "skipped": "0",
-    }
-    cases = {case.get("name"): case for case in suite}
-    assert [child.tag for child in cases["good"]] == ["properties"]
-    assert [child.tag for child in cases["bad"]] == ["properties", "failure"]
-    assert [child.tag for child in cases["broken"]] == ["properties", "error"]
-    assert (cases["bad"].get("classname"), cases["bad"].get("file"), cases["bad"].get("line")) == (
-        "evals.qa.eval.yaml",
-        "evals/qa.eval.yaml",
-        "5",
-    )
-    assert cases["bad"][1].get("message") == "Score 0.500 is below the threshold 1.000 (the default)"
-    assert cases["broken"][1].get("message") == 'failed on setup with "out of order (exit code 3)"'
-    assert "Rerun:  pytest evals/qa.eval.yaml::bad" in cases["bad"][1].text
-    properties = {entry.get("name"): entry.get("value") for entry in cases["bad"][0]}
-    assert properties == {
-        "agentv_status": "fail",
-        "agentv_score": "0.5",
-        "agentv_threshold": "1.0",
-        "agentv_target": "default",
-        "agentv_attempts": "1",
-    }
-
-
-def test_a_collection_error_is_an_error_in_the_junit_file(project):
-    project.write("evals/bad.eval.yaml", "nothing: here\n")
-    project.run("--junitxml=junit.xml")
-    text = (project.path / "junit.xml").read_text()
-    assert "evals/bad.eval.yaml:1: no eval cases" in text
-
-
-def test_properties_of_reports_are_plain_scalars(project):
-    project.write(
-        "conftest.py",
-        """
-        def pytest_runtest_logreport(report):
-            if report.when == "call":
-                print("properties:", [(name, type(value).__name__) for name, value in report.user_properties])
-        """,
-    )
-    run = project.run("-s", "-q")
-    shown = [line.partition("properties: ")[2] for line in run.lines if "properties: " in line]
-    assert (
-        shown
-        == [
-            "[('agentv_status', 'str'), ('agentv_score', 'float'), ('agentv_threshold', 'float'), "
-            "('agentv_target', 'str'), ('agentv_attempts', 'int')]"
-        ]
-        * 2
-    )
 
 
 @pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])

@@ -63,7 +63,7 @@ def test_a_table_goes_to_standard_output_when_it_is_asked_for(agentv):
         "Eval ID  Baseline  Candidate   Delta  Result\n"
         "x            0.80       0.70   -0.10  ✗ loss\n"
         "\n"
-        "Unmatched: 0 in the baseline, 1 in the candidate\n"
+        "Only in the candidate (1): y\n"
         "Summary: 0 wins, 1 loss, 0 ties | Mean delta: -0.100 | worse\n"
     )
 

@@ -111,6 +111,17 @@ def test_a_word_after_an_unknown_flag_may_have_been_its_value(agentv):
     )
 
 
+def test_a_misspelt_flag_before_its_value_is_told(agentv):
+    run = agentv("eval", "qa.eval.yaml", "--treshold", "0.5")
+    assert run.err == (
+        "agentv eval: no eval files for:\n"
+        "  0.5: there is no such file or folder\n"
+        "The value of a flag that agentv does not know goes after a `=`: --treshold=0.5\n"
+        "--treshold is no option of agentv; did you mean '--threshold'?\n"
+        "Try: agentv eval --help\n"
+    )
+
+
 def test_without_paths_nothing_is_run(agentv):
     run = agentv("eval", "--dry-run")
     assert run.exit_code == 4

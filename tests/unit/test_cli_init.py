@@ -1,6 +1,8 @@
 """`agentv init`: what it writes, what it keeps, and that it runs."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,10 +48,28 @@ def test_an_empty_folder_becomes_a_project(agentv, tree, golden):
     assert set(tree()) == {*FILES, "pytest.ini"}
 
 
-def test_what_init_writes_has_no_fault(agentv):
-    agentv("init", "--path", "new")
-    run = agentv("validate", "--strict", "new")
+@pytest.mark.parametrize("folder", [("--path", "new project"), ("new project",)])
+def test_what_init_writes_has_no_fault(agentv, folder):
+    assert agentv("init", *folder).out.splitlines()[-1] == "Run it: pytest 'new project/evals'"
+    run = agentv("validate", "--strict", "new project")
     assert (run.exit_code, run.out) == (0, "2 files checked: nothing wrong\n")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="asks git")
+def test_what_runs_leave_is_kept_out_of_version_control(agentv, tmp_path):
+    agentv("init")
+    left = ["results/eval_1.jsonl", "results/eval_1.jsonl.lock", "cache/a.json", "traces/a.json", "prompts/a.json"]
+    for name in left:
+        path = tmp_path / ".agentv" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+    subprocess.run(["git", "init", "-q"], check=True)
+    command = ["git", "status", "--porcelain", "--untracked-files=all", ".agentv"]
+    seen = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert [name for name in seen if name != "??"] == [
+        ".agentv/.gitignore",
+        *(f".agentv/schemas/{kind}.schema.json" for kind in ("config", "eval", "targets")),
+    ]
 
 
 def test_files_that_are_there_are_kept_when_nobody_can_be_asked(agentv, tree, monkeypatch):

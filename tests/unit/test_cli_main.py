@@ -36,8 +36,9 @@ def test_an_unknown_command_is_told_with_what_may_have_been_meant(agentv, word, 
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
-def test_each_command_has_a_help_of_its_own(agentv, command):
-    run = agentv(command, "--help")
+@pytest.mark.parametrize("words", ["{} --help", "{} -h", "help {}"])
+def test_each_command_has_a_help_of_its_own(agentv, command, words):
+    run = agentv(*words.format(command).split())
     assert run.exit_code == 0
     assert run.out.startswith(f"usage: agentv {command} ")
 

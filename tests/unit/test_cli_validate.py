@@ -218,6 +218,18 @@ def test_nothing_that_a_file_holds_reaches_the_terminal_unescaped(agentv):
     assert agentv("validate", "qa.eval.yaml").out.startswith("qa.eval.yaml:1: warning: \\x1b[31mred: unknown key\n")
 
 
+def test_globs_stand_for_the_files_they_match(agentv):
+    write("evals/qa.yaml", GOOD)
+    write("evals/deep/qa.yml", GOOD.replace("expected_outcome", "outcom"))
+    write("evals/notes.txt", "x")
+    write("targets.yaml", TARGETS)
+    run = agentv("validate", "evals/**/*")
+    assert run.out.splitlines()[-1] == "2 files checked: 1 error, 1 warning"
+    assert run.out.startswith("evals/deep/qa.yml:")
+    assert agentv("validate", "evals/*.yaml").out == "1 file checked: nothing wrong\n"
+    assert agentv("validate", "x/*.yaml").out.startswith("x/*.yaml: error: no file matches\n")
+
+
 def test_without_a_path_the_usage_is_told(agentv):
     run = agentv("validate")
     assert run.exit_code == 2

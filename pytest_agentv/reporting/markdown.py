@@ -1,0 +1,193 @@
+"""The verdict of a run as Markdown, short enough for the summary page of a GitHub step.
+
+What comes from files, targets and models stands in code spans, in which nothing is a link, a mention or HTML.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import locate
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.figures import format_score
+from pytest_agentv.reporting.statistics import judged_results, lowest_results, score_statistics
+from pytest_agentv.reporting.totals import score_figures, total_figures
+
+MARKDOWN_LIMIT: Final = 65_536
+"""Bytes; GitHub takes a mebibyte per step, which other reports may want as well."""
+
+_ERROR_COLUMNS: Final = ("Case", "Line", "Error")
+_SCORE_COLUMNS: Final = ("Case", "Line", "Score", "Threshold", "Evaluators")
+_MOST_ROWS: Final = 50
+_MOST_LISTED: Final = 5
+_LONGEST_NAME: Final = 200
+_LONGEST_TEXT: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble(Record):
+    """What went wrong beside the scores."""
+
+    text: str
+    """Our words."""
+    details: tuple[str, ...] = ()
+    """What came from elsewhere: names of cases, messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerdict(Record):
+    """How a run ended."""
+
+    results: tuple[EvalResult, ...]
+    expected_failures: frozenset[str] = frozenset()
+    """Node ids of cases whose low score was expected (`xfail`)."""
+    troubles: tuple[Trouble, ...] = ()
+    results_path: Path | None = None
+    dry_run: bool = False
+    elapsed_ms: float | None = None
+
+
+def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LIMIT) -> Iterator[str]:
+    """Yield the lines of the verdict: all of them, with their newlines, are no more than `limit` bytes of UTF-8.
+
+    Where it cuts tables it says so; where not even the figures have room, it yields nothing.
+    """
+    errors = [result for result in verdict.results if result.status == "error"]
+    failures = _failures(verdict)
+    head, tail = list(_head_lines(verdict, errors, failures, masker)), list(_tail_lines(verdict, masker))
+    room = limit - _size(head) - _size(tail)
+    if room < 0:
+        return
+    rows = _error_rows(errors, masker)
+    share = room // 2 if failures else room
+    error_table = _table(f"Errors ({len(errors):,})", _ERROR_COLUMNS, rows, len(errors), share)
+    scored = failures or lowest_results(verdict.results)
+    title = f"Failed ({len(failures):,})" if failures else "Lowest scores"
+    rows = _score_rows(scored, masker)
+    score_table = _table(title, _SCORE_COLUMNS, rows, len(scored), room - _size(error_table))
+    yield from (*head, *error_table, *score_table, *tail)
+
+
+def _failures(verdict: RunVerdict) -> list[EvalResult]:
+    """Return the cases below their threshold that were meant to reach it, the worst one first."""
+    unexpected = (result for result in verdict.results if result.node_id not in verdict.expected_failures)
+    return sorted((result for result in unexpected if result.status == "fail"), key=lambda result: result.score)
+
+
+def _head_lines(
+    verdict: RunVerdict, errors: Sequence[EvalResult], failures: Sequence[EvalResult], masker: Masker
+) -> Iterator[str]:
+    passed = sum(result.status == "pass" for result in verdict.results)
+    expected = len(verdict.results) - passed - len(errors) - len(failures)
+    counts = {
+        "passed": passed,
+        "failed": len(failures),
+        "failed as expected": expected,
+        "error" if len(errors) == 1 else "errors": len(errors),
+    }
+    text = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no results"
+    sign = "❌" if errors or failures or verdict.troubles else "⚠️" if verdict.dry_run else "✅"
+    yield f"## {sign} Evaluations: {text}"
+    yield ""
+    if verdict.dry_run:
+        yield from ("**Dry run**: answers and judgements were mocked, so the scores mean nothing.", "")
+    for trouble in verdict.troubles:
+        details = _listed((_code(detail, masker, _LONGEST_NAME) for detail in trouble.details), len(trouble.details))
+        yield f"- {trouble.text}{f': {details}' if details else '.'}"
+    if verdict.troubles:
+        yield ""
+    yield from _figure_table(verdict)
+
+
+def _figure_table(verdict: RunVerdict) -> Iterator[str]:
+    statistics = score_statistics([result.score for result in judged_results(verdict.results)])
+    figures = [
+        *(score_figures(statistics) if statistics else ()),
+        *total_figures(verdict.results, verdict.elapsed_ms),
+    ]
+    if figures:
+        yield _row(figure.name for figure in figures)
+        yield _row("---:" for _ in figures)
+        yield _row(figure.value for figure in figures)
+        yield ""
+
+
+def _tail_lines(verdict: RunVerdict, masker: Masker) -> Iterator[str]:
+    if verdict.results_path is not None:
+        yield f"Results: {_code(locate(verdict.results_path, None), masker, _LONGEST_TEXT)}"
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, room: int) -> list[str]:
+    """Return a section with as many rows as fit, and the number of those that do not; nothing without any row."""
+    lines = [f"### {title}", "", _row(columns), _row("---" for _ in columns)]
+    used = _size([*lines, "", _more(count), ""])
+    shown_rows: list[str] = []
+    for row in itertools.islice(rows, _MOST_ROWS):
+        used += _size([row])
+        if used > room:
+            break
+        shown_rows.append(row)
+    if not shown_rows:
+        return []
+    hidden = count - len(shown_rows)
+    return [*lines, *shown_rows, "", *([_more(hidden), ""] if hidden else [])]
+
+
+def _error_rows(errors: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
+    previous = None
+    for result in errors:
+        detail = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
+        text = _code(f"{detail}{result.error or 'unknown error'}", masker, _LONGEST_TEXT)
+        yield _row((*_place(result, masker), "the same" if text == previous else text))
+        previous = text
+
+
+def _score_rows(results: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
+    for result in results:
+        threshold = "" if result.threshold is None else format_score(result.threshold)
+        yield _row((*_place(result, masker), format_score(result.score), threshold, _evaluators(result, masker)))
+
+
+def _evaluators(result: EvalResult, masker: Masker) -> str:
+    """Return the scores of a case's evaluators, the lowest first."""
+    ordered = sorted(result.evaluator_results or (), key=lambda evaluator: evaluator.score)
+    scores = (f"{_code(each.name, masker, _LONGEST_NAME)} {format_score(each.score)}" for each in ordered)
+    return _listed(scores, len(ordered))
+
+
+def _listed(texts: Iterable[str], count: int) -> str:
+    more = [_more(count - _MOST_LISTED)] if count > _MOST_LISTED else []
+    return ", ".join([*itertools.islice(texts, _MOST_LISTED), *more])
+
+
+def _more(count: int) -> str:
+    return f"… and {count:,} more"
+
+
+def _place(result: EvalResult, masker: Masker) -> tuple[str, str]:
+    return _code(result.node_id or result.eval_id, masker, _LONGEST_NAME), str(result.line or "")
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _code(text: str, masker: Masker, length: int) -> str:
+    """Return text as a code span on one line; a pipe would end a cell of a table even there."""
+    line = " ".join(shown(text, masker).split()) or "-"
+    cut = line if len(line) <= length else f"{line[: length - 1]}…"
+    fence = "`" * (max(map(len, re.findall("`+", cut)), default=0) + 1)
+    padding = " " if cut.startswith("`") or cut.endswith("`") else ""
+    content = cut.replace("|", "\\|")
+    return f"{fence}{padding}{content}{padding}{fence}"
+
+
+def _size(lines: Iterable[str]) -> int:
+    """Bytes of lines, with their newlines."""
+    return sum(len(line.encode()) + 1 for line in lines)

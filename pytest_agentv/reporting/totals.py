@@ -1,0 +1,66 @@
+"""The figures of a whole run as people read them; which of them is shown where is for each report to say."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.reporting.figures import (
+    cost_of,
+    format_cost,
+    format_duration,
+    format_score,
+    format_tokens,
+    tokens_of,
+)
+from pytest_agentv.reporting.statistics import ScoreStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class Figure(Record):
+    """One figure of a run."""
+
+    name: str
+    value: str
+
+
+def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
+    """Yield the figures of the scores."""
+    figures = {
+        "Mean score": statistics.mean,
+        "Median": statistics.median,
+        "Min": statistics.minimum,
+        "Max": statistics.maximum,
+        "Std deviation": statistics.standard_deviation,
+    }
+    for name, value in figures.items():
+        if value is not None:
+            yield Figure(name, format_score(value))
+
+
+def total_figures(results: Sequence[EvalResult], elapsed_ms: float | None) -> Iterator[Figure]:
+    """Yield what the run took; answers from the cache took nothing this time."""
+    paid = [result for result in results if not result.cached]
+    costs = [cost for result in paid if (cost := cost_of(result)) is not None]
+    if costs:
+        yield Figure("Cost", format_cost(sum(costs)) + _known_for(len(costs), len(paid)))
+    usages = [usage for result in paid if (usage := tokens_of(result)) is not None]
+    if usages:
+        yield Figure("Tokens", format_tokens(_total_usage(usages)) + _known_for(len(usages), len(paid)))
+    if len(paid) < len(results):
+        yield Figure("From the cache", str(len(results) - len(paid)))
+    if elapsed_ms is not None:
+        yield Figure("Time", format_duration(elapsed_ms))
+
+
+def _known_for(count: int, total: int) -> str:
+    return "" if count == total else f", known for {count} of {total} cases"
+
+
+def _total_usage(usages: Sequence[TokenUsage]) -> TokenUsage:
+    return TokenUsage(
+        input=sum(usage.input for usage in usages),
+        output=sum(usage.output for usage in usages),
+        cached=sum(usage.cached or 0 for usage in usages),
+    )

@@ -1,0 +1,61 @@
+"""The figures of a case as JUnit properties of its item; other reporters find them in `user_properties`."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.figures import cost_of, tokens_of
+
+_Scalar: TypeAlias = str | int | float
+"""Anything else ends an xdist session."""
+
+_LONGEST_NAME: Final = 100
+_UNFIT_FOR_NAMES: Final = re.compile(r"[^\w.-]+")
+"""pytest does not escape the names of properties: one control character would make the whole file unreadable."""
+
+
+def place_properties(eval_file: str, line: int, masker: Masker) -> list[tuple[str, _Scalar]]:
+    """Return where a case is written, its line counted from 1: the default JUnit family has no attributes for it."""
+    return [("agentv_file", shown(eval_file, masker)), ("agentv_line", line)]
+
+
+def result_properties(result: EvalResult, masker: Masker) -> list[tuple[str, _Scalar]]:
+    """Return the figures of a result that are known, and the scores of its evaluators, of those that could judge."""
+    usage = tokens_of(result)
+    figures = {
+        "agentv_status": result.status,
+        "agentv_score": None if result.status == "error" else result.score,
+        "agentv_threshold": result.threshold,
+        "agentv_target": shown(result.target, masker),
+        "agentv_attempts": result.attempts,
+        "agentv_duration_ms": result.duration_ms,
+        "agentv_cost_usd": cost_of(result),
+        "agentv_tokens_input": _whole(usage.input) if usage else None,
+        "agentv_tokens_output": _whole(usage.output) if usage else None,
+        "agentv_tokens_cached": _whole(usage.cached) if usage else None,
+    }
+    evaluators = [each for each in result.evaluator_results or () if each.error is None]
+    names = _unique_names(shown(evaluator.name, masker) for evaluator in evaluators)
+    scores = [(f"agentv_score_{name}", each.score) for name, each in zip(names, evaluators, strict=True)]
+    return [*((name, value) for name, value in figures.items() if value is not None), *scores]
+
+
+def _whole(count: float | None) -> float | None:
+    """Tokens come as floats, and are read as whole numbers."""
+    return int(count) if count is not None and float(count).is_integer() else count
+
+
+def _unique_names(names: Iterable[str]) -> Iterator[str]:
+    """Yield names of letters, digits, `_`, `.` and `-`; one that was there before gets `-2`, `-3` and so on."""
+    seen: set[str] = set()
+    for given in names:
+        base = _UNFIT_FOR_NAMES.sub("_", given)[:_LONGEST_NAME] or "unnamed"
+        name, copy = base, 1
+        while name in seen:
+            copy += 1
+            name = f"{base}-{copy}"
+        seen.add(name)
+        yield name

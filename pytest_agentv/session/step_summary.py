@@ -1,0 +1,63 @@
+"""The verdict of a run on the summary page of a GitHub step: appended to the file that `GITHUB_STEP_SUMMARY` names."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.markdown import MARKDOWN_LIMIT, RunVerdict, markdown_lines
+from pytest_agentv.session.crashes import is_eval_node_id
+
+VARIABLE: Final = "GITHUB_STEP_SUMMARY"
+
+_FILE_LIMIT: Final = 1_048_576
+"""Bytes; of a longer file GitHub shows nothing, whoever wrote it."""
+
+
+class ItemOutcomes:
+    """What pytest made of the items, which is not always what the scores of their cases say."""
+
+    def __init__(self) -> None:
+        self.expected_failures: set[str] = set()
+        self._failed: dict[str, None] = {}
+
+    def note(self, report: Any) -> None:
+        """Learn of a phase of an item."""
+        if report.failed:
+            self._failed[report.nodeid] = None
+        elif report.skipped and hasattr(report, "wasxfail"):
+            self.expected_failures.add(report.nodeid)
+
+    def failed_with_good_scores(self, results: Sequence[EvalResult]) -> tuple[str, ...]:
+        """Return the node ids of items with evaluations that failed for another reason, in their order."""
+        known = {result.node_id for result in results}
+        told = {result.node_id for result in results if result.status != "pass"}
+        return tuple(
+            node_id
+            for node_id in self._failed
+            if node_id not in told and (node_id in known or is_eval_node_id(node_id))
+        )
+
+
+def append_step_summary(verdict: RunVerdict) -> str | None:
+    """Append the verdict where the environment asks for it; return why that could not be done."""
+    name = os.environ.get(VARIABLE)
+    if not name:
+        return None
+    masker = Masker()
+    masker.add_environment(os.environ)
+    path = Path(name)
+    try:
+        size = path.stat().st_size if path.exists() else 0
+        limit = min(MARKDOWN_LIMIT, _FILE_LIMIT - size - len("\n\n"))
+        text = "".join(f"{line}\n" for line in markdown_lines(verdict, masker, limit))
+        if not text:
+            return f"{VARIABLE}: {visible(name)} is full, so this run's verdict was not added to it"
+        with path.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(f"\n\n{text}" if size else text)
+    except OSError as error:
+        return f"{VARIABLE}: {visible(name)} cannot be written: {error.strerror or error}"
+    return None

@@ -1,0 +1,240 @@
+"""The JUnit file of a run: one test case per eval case, its figures as properties. Read with a real parser."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+TARGETS = """
+targets:
+  - name: default
+    provider: cli
+    command_template: >-
+      printf '{"text": "hello world", "cost_usd": 0.0125,
+      "token_usage": {"input": 1000, "output": 250, "cached": 50}}'
+  - {name: plain, provider: mock, response: hello world}
+  - {name: exits, provider: cli, command_template: echo out of order >&2; exit 3}
+"""
+CASES = """
+evalcases:
+  - id: good
+    expected_outcome: x
+    input: Say it
+    evaluators:
+      - {name: words, type: heuristic, hits: [hello]}
+      - {name: "höflich & <kurz>", type: heuristic, hits: [hello, nothing], weight: 0}
+      - {name: "höflich | <kurz>", type: heuristic, hits: [nothing], weight: 0}
+  - id: bad
+    expected_outcome: x
+    input: Say it
+    execution: {target: plain}
+    threshold: 0.75
+    evaluators: [{name: words, type: heuristic, hits: [hello, nothing]}]
+  - id: broken
+    expected_outcome: x
+    input: Say it
+    execution: {target: exits}
+    evaluators: [{name: words, type: heuristic, hits: [hello]}]
+  - id: skipped
+    skip: not yet
+    expected_outcome: x
+    input: Say it
+  - id: expected
+    xfail: a known weakness
+    expected_outcome: x
+    input: Say it
+    execution: {target: plain}
+    evaluators: [{name: words, type: heuristic, hits: [nothing]}]
+"""
+
+
+@pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])
+def mode(request):
+    return request.param
+
+
+@pytest.fixture
+def junit(project_in_all_modes):
+    """Run pytest and return the test cases of its JUnit file by their names."""
+    project = project_in_all_modes
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/qa.eval.yaml", CASES)
+
+    def run(*arguments):
+        project.run("--junitxml=junit.xml", *arguments)
+        (suite,) = ElementTree.parse(project.path / "junit.xml").getroot()
+        return {case.get("name"): case for case in suite}
+
+    return run
+
+
+def properties(case):
+    found = [(entry.get("name"), entry.get("value")) for entry in case.iter("property")]
+    assert len(dict(found)) == len(found), "a property is there twice"
+    return dict(found)
+
+
+def kinds(case):
+    return [child.tag for child in case]
+
+
+def test_failures_errors_and_skips_are_told_apart_with_their_texts(project_in_all_modes, junit):
+    cases = junit()
+    suite = ElementTree.parse(project_in_all_modes.path / "junit.xml").getroot()[0]
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "5",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "2",
+    }
+    assert {name: kinds(case) for name, case in cases.items()} == {
+        "good": ["properties"],
+        "bad": ["properties", "failure"],
+        "broken": ["properties", "error"],
+        "skipped": ["properties", "skipped"],
+        "expected": ["properties", "skipped"],
+    }
+    assert cases["bad"][1].get("message") == "Score 0.500 is below the threshold 0.750 (written in the case)"
+    assert cases["broken"][1].get("message") == 'failed on setup with "out of order (exit code 3)"'
+    assert "Rerun:  pytest evals/qa.eval.yaml::bad" in cases["bad"][1].text
+    assert {case.get("classname") for case in cases.values()} == {"evals.qa.eval.yaml"}
+
+
+def test_the_figures_of_a_case_are_properties_of_its_item(junit):
+    cases = junit()
+    found = properties(cases["good"])
+    assert 0 < float(found.pop("agentv_duration_ms")) < 60_000
+    assert found == {
+        "agentv_file": "evals/qa.eval.yaml",
+        "agentv_line": "2",
+        "agentv_status": "pass",
+        "agentv_score": "1.0",
+        "agentv_threshold": "1.0",
+        "agentv_target": "default",
+        "agentv_attempts": "1",
+        "agentv_cost_usd": "0.0125",
+        "agentv_tokens_input": "1000",
+        "agentv_tokens_output": "250",
+        "agentv_tokens_cached": "50",
+        "agentv_score_words": "1.0",
+        "agentv_score_höflich_kurz_": "0.5",
+        "agentv_score_höflich_kurz_-2": "0.0",
+    }
+    bad = properties(cases["bad"])
+    assert {name: bad[name] for name in ("agentv_status", "agentv_score", "agentv_threshold", "agentv_target")} == {
+        "agentv_status": "fail",
+        "agentv_score": "0.5",
+        "agentv_threshold": "0.75",
+        "agentv_target": "plain",
+    }
+    assert "agentv_tokens_input" not in bad
+
+
+def test_a_case_that_could_not_be_judged_has_no_score(junit):
+    broken = properties(junit()["broken"])
+    assert broken.pop("agentv_duration_ms")
+    assert broken == {
+        "agentv_file": "evals/qa.eval.yaml",
+        "agentv_line": "15",
+        "agentv_status": "error",
+        "agentv_target": "exits",
+        "agentv_attempts": "1",
+    }
+
+
+def test_a_skipped_case_says_where_it_is_written(junit):
+    assert properties(junit()["skipped"]) == {"agentv_file": "evals/qa.eval.yaml", "agentv_line": "20"}
+
+
+def test_the_old_family_has_file_and_line_as_attributes_too(junit):
+    cases = junit("-o", "junit_family=xunit1")
+    for case in cases.values():
+        assert case.get("file") == properties(case)["agentv_file"] == "evals/qa.eval.yaml"
+        assert int(case.get("line")) + 1 == int(properties(case)["agentv_line"])  # pytest counts from 0
+
+
+def test_a_rerun_counts_once_with_the_figures_of_its_last_run(project_in_all_modes, junit):
+    project = project_in_all_modes
+    project.write(
+        "targets.yaml", "targets: [{name: default, provider: cli, command_template: 'echo x >> n; wc -l < n'}]"
+    )
+    project.write(
+        "evals/qa.eval.yaml",
+        "evalcases:\n  - {id: third, expected_outcome: x, input: y, "
+        "evaluators: [{name: words, type: heuristic, hits: ['3']}]}\n",
+    )
+    cases = junit("--reruns", "2")
+    assert list(cases) == ["third"]
+    assert kinds(cases["third"]) == ["properties"]
+    assert properties(cases["third"])["agentv_score_words"] == "1.0"
+
+
+def test_properties_that_fixtures_record_are_kept(project_in_all_modes, junit):
+    project_in_all_modes.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def owner(record_property):
+            record_property("owner", "desk")
+        """,
+    )
+    found = properties(junit()["good"])
+    assert (found["owner"], found["agentv_score"]) == ("desk", "1.0")
+
+
+def test_control_characters_and_markup_do_not_break_the_file(project_in_all_modes, junit):
+    project = project_in_all_modes
+    odd = r"\u0007 \u001b[31m \ufffe \ud83d\ude00 \u202e <&>]]> \u0000 \u0085"
+    project.write("targets.yaml", f'targets: [{{name: "default", provider: mock, response: "hello {odd}"}}]')
+    evaluator = f'{{"name": "{odd}", "type": "heuristic", "hits": ["{odd} nowhere"]}}'
+    record = (
+        f'{{"id": "odd {odd}", "expected_outcome": "x", "execution": {{"target": "{odd}\\ud800"}}, '
+        f'"input": "{odd}", "evaluators": [{evaluator}]}}'
+    )
+    project.write("evals/broken.eval.jsonl", record)
+    project.write("evals/failing.eval.jsonl", record.replace(f"{odd}\\ud800", "default"))
+    cases = junit("evals/broken.eval.jsonl", "evals/failing.eval.jsonl", "-o", "junit_logging=all")
+    assert len(cases) == 1  # both have the same name
+    (suite,) = ElementTree.parse(project.path / "junit.xml").getroot()
+    broken, failing = sorted(suite, key=lambda case: case.get("classname"))
+    assert (kinds(broken)[:2], kinds(failing)[:2]) == (["properties", "error"], ["properties", "failure"])
+    (name,) = [name for name in properties(failing) if name.startswith("agentv_score_")]
+    assert name.isprintable()
+    assert "<" not in name
+
+
+def test_secrets_are_masked(project_in_all_modes, junit, monkeypatch):
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", "sk-0123456789abcdef")
+    project = project_in_all_modes
+    project.write("targets.yaml", TARGETS.replace("name: plain", "name: sk-0123456789abcdef"))
+    project.write(
+        "evals/qa.eval.yaml",
+        CASES.replace("target: plain", "target: sk-0123456789abcdef").replace(
+            "name: words", "name: sk-0123456789abcdef"
+        ),
+    )
+    found = properties(junit()["bad"])
+    assert found["agentv_target"] == "***"
+    assert "sk-" not in str(found)
+
+
+def test_a_collection_error_is_an_error_in_the_file(project_in_all_modes, junit):
+    project_in_all_modes.write("evals/bad.eval.yaml", "nothing: here\n")
+    junit("--continue-on-collection-errors")
+    assert "evals/bad.eval.yaml:1: no eval cases" in (project_in_all_modes.path / "junit.xml").read_text("utf-8")
+
+
+def test_properties_are_plain_scalars_and_each_report_has_them(project_in_all_modes, junit):
+    project_in_all_modes.write(
+        "conftest.py",
+        """
+        def pytest_runtest_logreport(report):
+            kinds = {type(value) for _, value in report.user_properties}
+            with open("kinds.txt", "a") as file:
+                print(report.when, len(report.user_properties), not kinds - {str, int, float}, file=file)
+        """,
+    )
+    junit("evals/qa.eval.yaml::good", "-p", "no:cacheprovider")
+    lines = (project_in_all_modes.path / "kinds.txt").read_text().splitlines()
+    assert set(lines) == {f"{when} 15 True" for when in ("setup", "call", "teardown")}

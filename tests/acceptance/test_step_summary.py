@@ -1,0 +1,230 @@
+"""The verdict of a run on the summary page of a GitHub step."""
+
+import os
+import re
+import sys
+
+import pytest
+
+TARGETS = """
+targets:
+  - {name: default, provider: mock, response: hello world}
+  - {name: exits, provider: cli, command_template: echo out of order >&2; exit 3}
+"""
+
+
+@pytest.fixture(params=[("-n", "0"), ("-n", "2")], ids=["n0", "n2"])
+def mode(request):
+    return request.param
+
+
+@pytest.fixture
+def summary(project_in_all_modes, suite, monkeypatch):
+    """A project with a good, a bad and a broken case, and the file that GitHub names."""
+    project = project_in_all_modes
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/qa.eval.yaml", suite(good="hello", bad="nothing"))
+    project.write("evals/sick.eval.yaml", f"execution: {{target: exits}}\n{suite(broken='hello')}")
+    path = project.path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
+    return path
+
+
+VERDICT = """\
+## ❌ Evaluations: 1 passed, 1 failed, 1 error
+
+| Mean score | Median | Min | Max | Std deviation | Time |
+| ---: | ---: | ---: | ---: | ---: | ---: |
+| 0.500 | 0.500 | 0.000 | 1.000 | 0.707 | # |
+
+### Errors (1)
+
+| Case | Line | Error |
+| --- | --- | --- |
+| `evals/sick.eval.yaml::broken` | 3 | `[provider, process] out of order (exit code 3)` |
+
+### Failed (1)
+
+| Case | Line | Score | Threshold | Evaluators |
+| --- | --- | --- | --- | --- |
+| `evals/qa.eval.yaml::bad` | 6 | 0.000 | 1.000 | `words` 0.000 |
+
+Results: `out-1.jsonl`
+"""
+
+
+def verdict_of(text):
+    return re.sub(r"\| [\d.]+ (ms|s) \|", "| # |", text)
+
+
+def test_the_verdict_is_written_once_by_whoever_owns_the_terminal(project_in_all_modes, summary):
+    project_in_all_modes.run()
+    assert verdict_of(summary.read_text("utf-8")) == VERDICT
+
+
+def test_without_a_terminal_it_is_written_all_the_same(project_in_all_modes, summary):
+    project_in_all_modes.run("-p", "no:terminal")
+    assert verdict_of(summary.read_text("utf-8")) == VERDICT
+
+
+def test_what_earlier_steps_wrote_stays_above_it(project_in_all_modes, summary):
+    summary.write_text("# Build\nall green", "utf-8")
+    project_in_all_modes.run()
+    assert verdict_of(summary.read_text("utf-8")) == f"# Build\nall green\n\n{VERDICT}"
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_where_it_is_not_asked_for_nothing_is_written(project_in_all_modes, summary, monkeypatch, value):
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY")
+    if value is not None:
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", value)
+    run = project_in_all_modes.run()
+    assert not summary.exists()
+    assert "GITHUB_STEP_SUMMARY" not in run.text
+
+
+def test_a_run_in_which_no_case_ran_writes_nothing(project_in_all_modes, summary):
+    project = project_in_all_modes
+    project.write("test_python.py", "def test_one(): ...\n")
+    assert project.run("test_python.py").outcomes == {"passed": 1}
+    assert project.run("-k", "unknown").exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert not summary.exists()
+
+
+def test_listing_the_cases_of_a_resumed_run_says_nothing_of_its_results(project, suite, monkeypatch):
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/qa.eval.yaml", suite(good="hello"))
+    project.run()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
+    run = project.run("--collect-only", f"--agentv-resume={project.path / 'out-1.jsonl'}")
+    assert "qa.eval.yaml" in run.text
+    assert "EVALUATION SUMMARY" not in run.text
+    assert not (project.path / "summary.md").exists()
+
+
+@pytest.mark.parametrize("place", ["folder", "no-such-folder/summary.md", "/dev/full"])
+def test_a_file_that_cannot_be_written_is_one_remark_and_changes_nothing_else(
+    project_in_all_modes, suite, monkeypatch, place
+):
+    project = project_in_all_modes
+    if place == "/dev/full" and not os.path.exists(place):  # noqa: PTH110
+        pytest.skip("this system has no /dev/full")
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/qa.eval.yaml", suite(good="hello"))
+    (project.path / "folder").mkdir()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", place)
+    run = project.run("-W", "error")
+    assert (run.exit_code, run.outcomes) == (0, {"passed": 1})
+    (remark,) = [line for line in run.lines if "GITHUB_STEP_SUMMARY" in line]
+    assert remark.startswith(f"GITHUB_STEP_SUMMARY: {place} cannot be written: ")
+    assert run.internals == []
+
+
+def test_a_file_that_is_nearly_full_is_left_as_it_is(project_in_all_modes, summary):
+    text = "x" * (1_048_576 - 100)
+    summary.write_text(text)
+    run = project_in_all_modes.run()
+    assert summary.read_text("utf-8") == text
+    assert f"GITHUB_STEP_SUMMARY: {summary} is full, so this run's verdict was not added to it" in run.lines
+
+
+def test_a_huge_run_stays_far_below_what_github_takes(project, suite, monkeypatch):
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/qa.eval.yaml", suite(**{f"{'long ' * 200}{number}": "nothing" for number in range(300)}))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
+    project.run("-q", "--tb=no")
+    text = (project.path / "summary.md").read_text("utf-8")
+    assert "### Failed (300)" in text
+    assert "\n… and 250 more\n" in text
+    assert len(text.encode()) <= 65_536
+
+
+def test_hostile_ids_and_errors_stay_in_their_cells(project_in_all_modes, summary, suite):
+    project = project_in_all_modes
+    case_id = "|a|\\n## <img src=x onerror=alert(1)> @octocat `x` \\u202e\\u0007"
+    project.write("evals/sick.eval.yaml", f"execution: {{target: exits}}\n{suite(broken='hello')}")
+    text = (project.path / "evals/sick.eval.yaml").read_text().replace("id: broken", f'id: "{case_id}"')
+    project.write("evals/sick.eval.yaml", text)
+    project.write("targets.yaml", TARGETS.replace("echo out of order", "printf '|x|\\n\\n# top `y`\\033[31m'"))
+    project.run("evals/sick.eval.yaml")
+    written = summary.read_text("utf-8").splitlines()
+    assert [line for line in written if line.startswith("#")] == ["## ❌ Evaluations: 1 error", "### Errors (1)"]
+    (row,) = [line for line in written if line.startswith("| `") and "octocat" in line]
+    assert row.startswith("| ``evals/sick.eval.yaml::\\|a\\| ## <img src=x onerror=alert(1)> @octocat `x`")
+    assert "\x1b" not in row
+    assert "\u202e" not in row
+
+
+def test_secrets_are_masked(project_in_all_modes, summary, suite, monkeypatch):
+    project = project_in_all_modes
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", "sk-0123456789abcdef")
+    project.write(".env", "AGENTV_TEST_API_KEY=sk-fedcba9876543210\n")
+    command = f"{sys.executable} -c 'import sys; sys.exit(sys.argv[1] * 50)' ${{{{ NAME }}}}"
+    names = ("AGENTV_TEST_TOKEN", "AGENTV_TEST_API_KEY")
+    targets = "".join(
+        f"  - name: {name}\n    provider: cli\n    command_template: {command.replace('NAME', name)}\n"
+        for name in names
+    )
+    project.write("targets.yaml", f"targets:\n{targets}")
+    for name in names:
+        project.write(f"evals/{name}.eval.yaml", f"execution: {{target: {name}}}\n{suite(**{name: 'x'})}")
+    folder = project.path / "sk-0123456789abcdef"
+    project.run("evals/AGENTV_TEST_TOKEN.eval.yaml", "evals/AGENTV_TEST_API_KEY.eval.yaml", f"--agentv-out={folder}/o")
+    text = summary.read_text("utf-8")
+    assert text.count("***") > 20
+    assert "Results: `***/o`" in text
+    assert "sk-" not in text
+
+
+def test_a_low_score_that_is_expected_is_no_failure(project_in_all_modes, summary, suite):
+    project = project_in_all_modes
+    project.write("evals/qa.eval.yaml", suite(good="hello", bad="nothing").replace("id: bad", "id: bad\n    xfail: x"))
+    assert project.run("evals/qa.eval.yaml").exit_code == 0
+    assert summary.read_text("utf-8").startswith("## ✅ Evaluations: 1 passed, 1 failed as expected\n")
+
+
+def test_what_pytest_finds_beside_the_score_is_told(project_in_all_modes, summary, suite):
+    project = project_in_all_modes
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def refuses_to_stop(request):
+            yield
+            assert request.node.name != "good"
+        """,
+    )
+    project.write("evals/qa.eval.yaml", suite(good="hello", other="hello"))
+    assert project.run("evals/qa.eval.yaml").exit_code == 1
+    assert summary.read_text("utf-8").startswith(
+        "## ❌ Evaluations: 2 passed\n\n"
+        "- Failed outside of their evaluation (fixtures, strict `xfail`): `evals/qa.eval.yaml::good`\n"
+    )
+
+
+def test_a_run_that_breaks_off_says_so(project_in_all_modes, summary, suite):
+    project = project_in_all_modes
+    project.write("evals/qa.eval.yaml", suite(good="hello", other="hello"))
+    project.write(
+        "conftest.py",
+        """
+        def pytest_runtest_logreport(report):
+            if report.when == "call":
+                raise KeyboardInterrupt
+        """,
+    )
+    run = project.run("evals/qa.eval.yaml", subprocess=True)
+    assert run.exit_code == pytest.ExitCode.INTERRUPTED
+    assert "\n- The run broke off before its end.\n" in summary.read_text("utf-8")
+
+
+def test_results_that_were_lost_are_told(project_in_all_modes, summary):
+    project = project_in_all_modes
+    (project.path / "results.jsonl").mkdir()
+    assert project.run(f"--agentv-out={project.path / 'results.jsonl'}").exit_code == 1
+    text = summary.read_text("utf-8")
+    assert text.startswith("## ❌ Evaluations: no results\n\n")
+    assert "- Results were lost: `results.jsonl: cannot be written: " in text
+    assert "outside" not in text

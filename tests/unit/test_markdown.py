@@ -1,0 +1,188 @@
+"""The verdict as Markdown. The golden file shows the whole of one."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
+from pytest_agentv.reporting.markdown import MARKDOWN_LIMIT, RunVerdict, Trouble, markdown_lines
+
+FILE = "evals/qa.eval.yaml"
+HOSTILE = (
+    "| a | b |\n## heading\n\n<script>alert(1)</script> <!-- --> @octocat #1 ![x](https://example.com/x.png) "
+    "`tick` ``two`` \\| \\` &lt; $x$ https://example.com\x1b[31m\u202e\r\n```"
+)
+
+
+def result(eval_id: str, score: float = 1.0, **changes: Any) -> EvalResult:
+    plain = EvalResult("2026-11-20T13:11:09.075Z", eval_id, "qa", score, (), (), "answer", "agent")
+    status = "pass" if score == 1 else "fail"
+    place = {"node_id": f"{FILE}::{eval_id}", "eval_file": FILE, "line": 12, "status": status, "threshold": 1.0}
+    return plain.replace(**(place | changes))
+
+
+def broken(eval_id: str, error: str, **changes: Any) -> EvalResult:
+    detail = ErrorDetail("provider", "timeout")
+    return result(eval_id, 0.0, **({"status": "error", "error": error, "error_detail": detail} | changes))
+
+
+def judged(**scores: float) -> dict[str, Any]:
+    return {"evaluator_results": tuple(EvaluatorResult(name, "heuristic", score) for name, score in scores.items())}
+
+
+def metered(cost: float, tokens: TokenUsage) -> dict[str, Any]:
+    return {"execution_metrics": ExecutionMetrics(token_usage=tokens, cost_usd=cost)}
+
+
+def markdown(*results: EvalResult, masker: Masker | None = None, limit: int = MARKDOWN_LIMIT, **facts: Any) -> str:
+    lines = markdown_lines(RunVerdict(results, **facts), masker or Masker(), limit)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def rows(text: str, title: str) -> list[list[str]]:
+    """Return the cells of a section's table, the way GitHub takes a row apart."""
+    lines = text.partition(f"### {title}")[2].splitlines()[4:]
+    table = lines[: lines.index("")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table]
+
+
+def plain(code: str) -> str:
+    """Return what a reader sees of a code span in a table."""
+    fence = re.match("`+", code)[0]  # type: ignore[index]
+    content = code[len(fence) : -len(fence)].replace("\\|", "|")
+    assert code.endswith(fence)
+    assert fence not in re.findall("`+", content), "the code span ends early"
+    is_padded = content.startswith(" ") and content.endswith(" ") and content.strip()
+    return content[1:-1] if is_padded else content
+
+
+def test_the_verdict_of_a_run() -> None:
+    text = markdown(
+        result("greets", **metered(0.0123, TokenUsage(1000, 250, 50))),
+        result("refund-policy", 0.4, **judged(tone=0.8, facts=0.0), **metered(0.01, TokenUsage(500, 100))),
+        result("opening-hours", 0.2, threshold=0.5, **judged(facts=0.2)),
+        result("known-bug", 0.1),
+        broken("slow", "no answer within 120 s\n  stderr: waiting for the model"),
+        broken("slower", "no answer within 120 s\n  stderr: waiting for the model", line=20),
+        broken("no-key", "target 'azure': AZURE_KEY is not set", error_detail=ErrorDetail("setup", "auth")),
+        expected_failures=frozenset({f"{FILE}::known-bug"}),
+        troubles=(
+            Trouble("The run broke off before its end"),
+            Trouble("Failed outside of their evaluation (fixtures, strict `xfail`)", (f"{FILE}::greets",)),
+        ),
+        results_path=Path("/r/.agentv/results/eval_1.jsonl"),
+        elapsed_ms=75_400,
+    )
+    assert text == (Path(__file__).parents[1] / "golden/reporting/step_summary.md").read_text("utf-8")
+
+
+def test_a_run_that_passed_names_its_lowest_scores() -> None:
+    text = markdown(*(result(f"case-{score}", score, status="pass") for score in (0.9, 1.0, 0.8, 0.95)))
+    assert text.startswith("## ✅ Evaluations: 4 passed\n")
+    assert [row[0] for row in rows(text, "Lowest scores")] == [f"`{FILE}::case-{score}`" for score in (0.8, 0.9, 0.95)]
+
+
+def test_what_went_wrong_beside_the_scores_is_no_success() -> None:
+    text = markdown(result("a"), troubles=(Trouble("Results were lost", ("disk | full",)),))
+    assert text.startswith("## ❌ Evaluations: 1 passed\n\n- Results were lost: `disk \\| full`\n")
+
+
+def test_a_low_score_that_is_expected_is_a_success() -> None:
+    text = markdown(result("a"), result("b", 0.2), expected_failures=frozenset({f"{FILE}::b"}))
+    assert text.startswith("## ✅ Evaluations: 1 passed, 1 failed as expected\n")
+    assert "### Failed" not in text
+
+
+def test_a_dry_run_says_that_scores_mean_nothing() -> None:
+    text = markdown(result("a"), dry_run=True)
+    assert text.startswith("## ⚠️ Evaluations: 1 passed\n\n**Dry run**: answers and judgements were mocked")
+
+
+def test_without_scores_there_are_errors_only() -> None:
+    text = markdown(broken("a", "boom"))
+    assert text == (
+        "## ❌ Evaluations: 1 error\n\n### Errors (1)\n\n| Case | Line | Error |\n| --- | --- | --- |\n"
+        f"| `{FILE}::a` | 12 | `[provider, timeout] boom` |\n\n"
+    )
+
+
+def test_foreign_text_stays_within_its_cell() -> None:
+    text = markdown(
+        broken(HOSTILE, HOSTILE, node_id=HOSTILE),
+        result(HOSTILE, 0.5, node_id=HOSTILE, **judged(**{HOSTILE: 0.5})),
+        troubles=(Trouble("Results were lost", (HOSTILE,)),),
+        results_path=Path(f"/{HOSTILE}"),
+    )
+    ((case, line, error),) = rows(text, "Errors")
+    ((failed, _, score, threshold, evaluators),) = rows(text, "Failed")
+    seen = (
+        r"| a | b | ## heading <script>alert(1)</script> <!-- --> @octocat #1 ![x](https://example.com/x.png) "
+        r"`tick` ``two`` \| \` &lt; $x$ https://example.com\x1b[31m\u202e ```"
+    )
+    assert (plain(case), line, plain(error)) == (seen, "12", f"[provider, timeout] {seen}")
+    assert (plain(failed), score, threshold) == (seen, "0.500", "1.000")
+    assert plain(evaluators.removesuffix(" 0.500")) == seen
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "## ❌ Evaluations: 1 failed, 1 error",
+        "### Errors (1)",
+        "### Failed (1)",
+    ]
+
+
+@given(st.text(alphabet=st.sampled_from("|`\\ \n\r\t<>@#*_[]()!$&;:-=~+.ä日\u202e\ud800x"), max_size=60))
+def test_any_text_is_one_code_span_in_one_cell(text: str) -> None:
+    shown = markdown(broken("a", text or "-", node_id=f"x{text}"))
+    ((case, _, error),) = rows(shown, "Errors")
+    assert plain(case).startswith("x")
+    assert plain(error).startswith("[provider, timeout]")
+
+
+def test_secrets_are_masked_before_anything_is_cut() -> None:
+    secret = "sk-0123456789abcdef" * 40
+    text = markdown(
+        broken("a", "x" * 400 + secret, node_id=f"{'y' * 190}{secret}"),
+        result("b", 0.1, **judged(**{secret: 0.1})),
+        troubles=(Trouble("Results were lost", (f"{'z' * 190}{secret}",)),),
+        results_path=Path(f"/r/{secret}"),
+        masker=Masker([secret]),
+    )
+    assert "sk-0" not in text
+    assert text.count("***") == 5
+
+
+def test_a_huge_run_stays_below_the_limit_and_says_what_is_left_out() -> None:
+    results = [
+        *(broken(f"broken-{number}", f"{number}{'日|`' * 5_000}", node_id="|日" * 500) for number in range(3_000)),
+        *(result(f"bad-{number}", 0.5, node_id="|日" * 500, **judged(a=0.5)) for number in range(4_000)),
+    ]
+    troubles = tuple(Trouble("日" * 50, ("|日`" * 5_000,) * 100) for _ in range(4))
+    text = markdown(*results, troubles=troubles, results_path=Path("日" * 5_000))
+    assert 32_000 < len(text.encode()) <= MARKDOWN_LIMIT
+    assert "### Errors (3,000)" in text
+    assert "### Failed (4,000)" in text
+    assert [int(more.replace(",", "")) for more in re.findall(r"^… and ([\d,]+) more$", text, re.MULTILINE)] == [
+        3_000 - len(rows(text, "Errors")),
+        4_000 - len(rows(text, "Failed")),
+    ]
+    assert text.endswith("…`\n")
+
+
+def test_a_case_with_many_evaluators_names_the_worst() -> None:
+    text = markdown(result("a", 0.5, **judged(**{f"e{number}": number / 10 for number in range(9)})))
+    ((*_, evaluators),) = rows(text, "Failed")
+    assert evaluators == "`e0` 0.000, `e1` 0.100, `e2` 0.200, `e3` 0.300, `e4` 0.400, … and 4 more"
+
+
+@pytest.mark.parametrize("limit", [0, 10, 200, 400, 1_000, 5_000])
+def test_with_little_room_there_is_less_and_at_last_nothing(limit: int) -> None:
+    text = markdown(*(broken(f"a-{number}", f"{number}") for number in range(100)), result("b", 0.5), limit=limit)
+    assert len(text.encode()) <= limit
+    assert bool(text) == (limit >= 200)
+    assert ("### Errors (100)" in text) == (limit >= 1_000)
