@@ -8,7 +8,8 @@
     ├── TargetError          a target cannot be used: unknown name, unset variables, bad field
     └── KindError            a failure recorded with a kind (timeout, auth, process, …)
         ├── ProviderError    a call to what is under test failed
-        └── EvaluatorError   an evaluator could not judge (as opposed to: judged badly)
+        ├── EvaluatorError   an evaluator could not judge (as opposed to: judged badly)
+        └── HookError        a hook of a conftest or plugin broke
 
 Each message is written for the person who has to mend the file: where, what, what was expected.
 """
@@ -78,6 +79,10 @@ class EvaluatorError(KindError):
     def __init__(self, message: str, kind: ErrorKind = "crash", output: str | None = None) -> None:
         super().__init__(message, kind)
         self.output = output
+
+
+class HookError(KindError):
+    """A hook of a conftest or plugin raised something, or returned what cannot be used."""
 
 
 def locate(path: Path, line: int | None) -> str:

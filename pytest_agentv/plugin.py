@@ -5,6 +5,14 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
+    agentv,
+    agentv_judge,
+    agentv_options,
+    agentv_provider,
+    agentv_target,
+    agentv_targets,
+)
 from pytest_agentv.session.options import add_options, attach_optional_values
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
@@ -30,6 +38,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     from pytest_agentv.session.collection import collect_file
 
     return collect_file(file_path, parent)
+
+
+def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
+    """A test whose evaluation could not be judged is no failed one: it is shown as an error."""
+    return ("error", "E", "ERROR") if getattr(report, "agentv_errored", False) and report.failed else None
 
 
 @pytest.hookimpl(optionalhook=True)

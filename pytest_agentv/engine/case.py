@@ -4,14 +4,24 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from pytest_agentv.engine.asking_hooks import decide, show_response
 from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
 from pytest_agentv.engine.batching import BatchMember
-from pytest_agentv.engine.results import Answered, Asked, CaseIdentity, error_result, judged_result
+from pytest_agentv.engine.own_parts import NO_HOOKS, NO_OWN_PARTS, CaseHooks, OwnParts
+from pytest_agentv.engine.results import (
+    Answered,
+    Asked,
+    CaseIdentity,
+    error_result,
+    judged_result,
+    unjudged_result,
+)
 from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.engine.targets import ReadyTarget, TargetPool
 from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
-from pytest_agentv.errors import AgentvError, FileError, KindError, ProviderError
+from pytest_agentv.errors import AgentvError, FileError, HookError, KindError, ProviderError
 from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorFactory, EvaluatorServices
 from pytest_agentv.evaluators.llm_judge import default_judge_spec
 from pytest_agentv.evaluators.registry import create_evaluator
@@ -24,7 +34,7 @@ from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
-from pytest_agentv.providers.base import ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
 
 logger = logging.getLogger("pytest_agentv.engine")
@@ -50,15 +60,18 @@ async def run_case(
     pool: TargetPool,
     evaluator_factories: Mapping[str, EvaluatorFactory],
     member: BatchMember | None = None,
+    *,
+    hooks: CaseHooks = NO_HOOKS,
+    own: OwnParts = NO_OWN_PARTS,
 ) -> EvalResult:
     """Run a case; whatever breaks becomes part of the result. Only cancellation is raised.
 
-    A member of a batch sends its request together with those of the others.
+    A member of a batch sends its request together with those of the others. `own` takes the place of targets.
     """
     started = time.perf_counter()
     try:
         with masking(pool.masker):
-            result = await _run(job, pool, evaluator_factories, member)
+            result = await _run(job, await _prepare(job, pool, evaluator_factories, own), member, hooks)
     except AgentvError as error:
         result = _setup_error(job, error)
     except Exception as error:
@@ -68,24 +81,52 @@ async def run_case(
     finally:
         if member is not None:
             member.leave()
-    return result.replace(duration_ms=round((time.perf_counter() - started) * 1000, 3))
+    result = result.replace(duration_ms=round((time.perf_counter() - started) * 1000, 3))
+    return await decide(hooks, job.case, result)
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """All that is ready before the target is called."""
 
+    pool: TargetPool
     target: ReadyTarget
     evaluators: tuple[tuple[EvaluatorSpec, Evaluator], ...]
     asked: Asked
+    answer: ProviderResponse | None
+    """There already: nothing is called."""
 
 
-async def _run(
-    job: CaseJob, pool: TargetPool, factories: Mapping[str, EvaluatorFactory], member: BatchMember | None
-) -> EvalResult:
-    prepared = await _prepare(job, pool, factories)
-    provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
+async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, hooks: CaseHooks) -> EvalResult:
     job = job.replace(identity=job.identity.replace(target=prepared.target.name))
+    attempts = await _ask(job, prepared, member)
+    fault: HookError | None = None
+    try:
+        attempts = await show_response(hooks, job.case, attempts)
+    except HookError as error:
+        fault = error
+    try:
+        answered = _answered(attempts, job.options)
+    except KindError as error:
+        _dump_traces(job, prepared.pool, attempts.count, None)
+        message, asked = str(error), prepared.asked
+        dry_run = job.options.dry_run
+        result = error_result(
+            job.identity, "provider", error.kind, message, asked, attempts=attempts.count, dry_run=dry_run
+        )
+        return result.replace(**attempts.requests)
+    _dump_traces(job, prepared.pool, attempts.count, answered)
+    if fault is None:
+        result = await _judged(job, prepared, answered, attempts)
+    else:
+        result = unjudged_result(job.identity, prepared.asked, answered, fault, dry_run=job.options.dry_run)
+    return result.replace(attempts=attempts.count, **attempts.requests)
+
+
+async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) -> Attempts:
+    if prepared.answer is not None:
+        return Attempts(0, None, prepared.answer)
+    provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
     request = ProviderRequest(
         prepared.asked.prompt,
         eval_id=job.case.eval_id,
@@ -93,25 +134,15 @@ async def _run(
         input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
         timeout_seconds=job.timeout_seconds,
     )
-    attempts = await invoke_with_retries(provider, request, job.options.max_retries)
-    try:
-        answered = _answered(attempts, job.options)
-    except KindError as error:
-        _dump_traces(job, pool, attempts.count, None)
-        message, asked = str(error), prepared.asked
-        dry_run = job.options.dry_run
-        result = error_result(
-            job.identity, "provider", error.kind, message, asked, attempts=attempts.count, dry_run=dry_run
-        )
-        return result.replace(**attempts.requests)
-    _dump_traces(job, pool, attempts.count, answered)
-    return (await _judged(job, prepared, answered, attempts)).replace(attempts=attempts.count, **attempts.requests)
+    return await invoke_with_retries(provider, request, job.options.max_retries)
 
 
-async def _prepare(job: CaseJob, pool: TargetPool, factories: Mapping[str, EvaluatorFactory]) -> _Prepared:
+async def _prepare(
+    job: CaseJob, pool: TargetPool, factories: Mapping[str, EvaluatorFactory], own: OwnParts
+) -> _Prepared:
     """Get everything ready that can fail before something is paid for."""
     specs = (default_judge_spec(),) if job.case.evaluators is None else job.case.evaluators
-    target = await pool.prepare(job.case, job.identity.target, specs)
+    target = await pool.prepare(Path(job.case.path).parent, job.identity.target, specs, own)
     services = EvaluatorServices(target.judge, target.environment, target.callable_targets)
     evaluators = tuple((spec, create_evaluator(spec, services, factories)) for spec in specs)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.kind, job.case.guideline_paths)
@@ -124,7 +155,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, factories: Mapping[str, Evalu
             masker=pool.masker,
             qualifier=job.dump_qualifier,
         )
-    return _Prepared(target, evaluators, asked)
+    return _Prepared(pool, target, evaluators, asked, own.answer)
 
 
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:
@@ -157,7 +188,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         trace=answered.trace,
         trace_summary=answered.summary,
         metrics=answered.metrics,
-        attempt=attempts.count - 1,
+        attempt=max(0, attempts.count - 1),
         timeout_seconds=job.timeout_seconds,
     )
     evaluations = [await run_evaluator(spec, evaluator, context) for spec, evaluator in prepared.evaluators]

@@ -1,11 +1,13 @@
 """The target that judges: what evaluators ask when a model has to decide."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.attempts import invoke_with_retries
-from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.errors import EvaluatorError, locate
 from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.loading.target_definitions import TargetDefinition
 from pytest_agentv.models.evaluator_configs import CompositeConfig, EvaluatorSpec
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.targets import Target
@@ -16,6 +18,9 @@ HONOURS_SYSTEM_PROMPT: Final = frozenset(
     {"azure", "anthropic", "gemini", "openai", "litellm", "mock", "vscode", "vscode-insiders"}
 )
 """Other kinds take one text: the judge's contract goes before its question there, or it would be lost."""
+
+JUDGING_KINDS: Final = frozenset({"azure", "anthropic", "gemini", "openai", "litellm", "mock"})
+"""Kinds that may judge their own answers when no `judge_target` is named (decisions 16)."""
 
 
 class ProviderJudge:
@@ -42,6 +47,16 @@ class ProviderJudge:
             kind = attempts.error.kind if attempts.error else "crash"
             raise EvaluatorError(f"the judge {self.name!r} could not be asked: {reason}", kind)
         return candidate_answer(attempts.response.output_messages)
+
+
+def judging_fault(target: Target | TargetDefinition, path: Path) -> str | None:
+    """Return why a target has no judge, if so: it names none, and is no model that could judge its own answers."""
+    if target.judge_target is not None or target.kind in JUDGING_KINDS:
+        return None
+    return (
+        f"target {target.name!r} ({locate(path, target.line)}) would have to judge its own answers: give it a model "
+        f"as judge, `judge_target: <name of a target>`, or give the case evaluators that need no model"
+    )
 
 
 def needs_judge(specs: Sequence[EvaluatorSpec]) -> bool:

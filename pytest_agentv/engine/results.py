@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status
-from pytest_agentv.errors import ErrorKind, ErrorStage
+from pytest_agentv.errors import ErrorKind, ErrorStage, KindError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
@@ -132,6 +132,19 @@ def error_result(
         status="error",
         attempts=attempts,
         dry_run=dry_run or None,
+    )
+
+
+def unjudged_result(
+    identity: CaseIdentity, asked: Asked, answered: Answered, error: KindError, *, dry_run: bool
+) -> EvalResult:
+    """Return the result of a case that has an answer which came to no judge; what was paid for is kept."""
+    broken = error_result(identity, "evaluator", error.kind, str(error), asked, dry_run=dry_run)
+    return broken.replace(
+        candidate_answer=answered.candidate_answer,
+        trace_summary=answered.summary,
+        execution_metrics=answered.metrics,
+        cached=answered.cached or None,
     )
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.runtime.loop import LoopThread, hand_on
 
 T = TypeVar("T")
 
@@ -91,15 +91,5 @@ class Scheduler(Generic[T]):
     def _end(self, job: _Job[T], done: "Future[T]") -> None:
         with self._lock:
             self._in_flight[job.group] -= 1
-        _hand_on(done, job.future)
         self._start_waiting()
-
-
-def _hand_on(done: "Future[T]", future: "Future[T]") -> None:
-    if done.cancelled():
-        future.cancel()
-        future.set_running_or_notify_cancel()  # only now do those who wait for it learn of it
-    elif (error := done.exception()) is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(done.result())
+        hand_on(done, job.future)

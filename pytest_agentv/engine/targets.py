@@ -9,28 +9,27 @@ from typing import Final
 
 from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.engine.checks import HealthChecks
-from pytest_agentv.engine.judging import ProviderJudge, needs_judge
+from pytest_agentv.engine.judging import ProviderJudge, judging_fault, needs_judge
+from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OWN_JUDGE, OWN_PROVIDER, OwnParts
+from pytest_agentv.engine.pacing import ONE_BY_ONE_KINDS, Pace, cap_warning, is_first_to_tell, pace_of
 from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.engine.results import effective_target_name
-from pytest_agentv.errors import ProviderError, TargetError, locate
+from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.base import Judge, ProxiedTargets
 from pytest_agentv.loading.environment import Environment, load_environment
 from pytest_agentv.loading.problems import Problem, join_problems
-from pytest_agentv.loading.target_definitions import TargetDefinition, TargetsFile
+from pytest_agentv.loading.target_definitions import TargetsFile
 from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
-from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import Target
-from pytest_agentv.providers.base import Provider, ProviderFactory
+from pytest_agentv.providers.base import RUN_VARIABLE, Provider, ProviderFactory
+from pytest_agentv.providers.function import adapt_provider
 from pytest_agentv.providers.mock import dry_run_provider
 from pytest_agentv.providers.registry import create_provider
 
 DEFAULT_TARGET: Final = "default"
-
-JUDGING_KINDS: Final = frozenset({"azure", "anthropic", "gemini", "openai", "litellm", "mock"})
-"""Kinds that may judge their own answers when no `judge_target` is named (decisions 16)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +43,6 @@ class ReadyTarget:
     environment: Mapping[str, str]
     callable_targets: ProxiedTargets | None = None
     """What judge scripts may call; None: no evaluator of the case wants to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How a target wants its cases."""
-
-    workers: int
-    """Cases in flight."""
-    is_batched: bool
-    """One call for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +63,6 @@ def choose_target(options: RunOptions, written: str | None) -> str:
     if options.target and options.target.strip() not in ("", DEFAULT_TARGET):
         return options.target.strip()
     return written or DEFAULT_TARGET
-
-
-def judging_fault(target: Target | TargetDefinition, path: Path) -> str | None:
-    """Return why a target has no judge, if so: it names none, and is no model that could judge its own answers."""
-    if target.judge_target is not None or target.kind in JUDGING_KINDS:
-        return None
-    return (
-        f"target {target.name!r} ({locate(path, target.line)}) would have to judge its own answers: give it a model "
-        f"as judge, `judge_target: <name of a target>`, or give the case evaluators that need no model"
-    )
 
 
 class TargetPool:
@@ -107,40 +86,52 @@ class TargetPool:
         self._options = options
         self._places = places
         self._factories = factories
+        self._paths: dict[Path, Path] = {}
+        """Targets file by eval folder."""
         self._files: dict[Path, TargetsFile] = {}
         self._environments: dict[Path, Environment] = {}
         self._targets: dict[tuple[Path, str], Target] = {}
         self._providers: dict[tuple[Path, str], Provider] = {}
         self._checks = HealthChecks(places.shared_folder)
+        self._told_of_cap = False
 
-    async def prepare(self, case: EvalCase, name: str, specs: Sequence[EvaluatorSpec]) -> ReadyTarget:
-        """Get a case's target and judge ready, before anything is paid for.
+    async def prepare(
+        self, eval_dir: Path, name: str, specs: Sequence[EvaluatorSpec], own: OwnParts = NO_OWN_PARTS
+    ) -> ReadyTarget:
+        """Get a target and a judge ready for the cases of a folder, before anything is paid for.
 
         Raises `TargetsError`, `TargetError`, or `ProviderError` when the target's health check fails.
         """
-        eval_dir = Path(case.path).parent
-        file = self._targets_file(eval_dir)
+        file = None if own.replace_target else self._targets_file(eval_dir)
         environment = self._environment(eval_dir)
         if self._options.dry_run:
             return self._mocked(file, name, environment)
-        target = self._target(eval_dir, file, name)
-        judge = self._judge(eval_dir, file, target) if needs_judge(specs) else None
-        callable_targets = self._callable(eval_dir, file, target) if needs_targets(specs) else None
-        provider = self._provider(eval_dir, target)
-        await self._check(target, provider)
+        target, provider = self._own_target(eval_dir, name, own) if file is None else self._open(eval_dir, name)
+        judge = self._judge(eval_dir, target, own) if needs_judge(specs) else None
+        callable_targets = self._callable(eval_dir, target, provider, own) if needs_targets(specs) else None
+        if file is not None:
+            await self._check(target, provider)
         return ReadyTarget(target.name, target.kind, provider, judge, environment.variables, callable_targets)
 
     async def pace(self, eval_dir: Path, name: str) -> Pace:
         """Return how a target wants its cases: how many at a time, or all in one call. Raises as `prepare`."""
-        definition = self._targets_file(eval_dir).find(name)
-        return Pace(definition.workers or 1, definition.provider_batching and not self._options.dry_run)
+        file = self._targets_file(eval_dir)
+        definition = file.find(name)
+        warning = None if self._told_of_cap else cap_warning(file.path, definition, self._options)
+        if warning is not None:
+            self._told_of_cap = True
+            self.warnings.extend([warning] if is_first_to_tell(self._places.shared_folder) else [])
+        return pace_of(definition, self._options)
 
     async def close(self) -> None:
         """Close all providers; one that cannot be closed does not keep the others open."""
         await asyncio.gather(*(provider.close() for provider in self._providers.values()), return_exceptions=True)
 
     def _targets_file(self, eval_dir: Path) -> TargetsFile:
-        path = find_targets_file(self._options.targets, eval_dir, self._places.repo_root, self._places.cwd)
+        if eval_dir not in self._paths:
+            places = self._places
+            self._paths[eval_dir] = find_targets_file(self._options.targets, eval_dir, places.repo_root, places.cwd)
+        path = self._paths[eval_dir]
         if path not in self._files:
             file = load_targets_file(path, extra_kinds=self._factories.keys())
             if file.warnings and self._options.strict:
@@ -169,33 +160,68 @@ class TargetPool:
             environment = self._environment(eval_dir)
             if target.kind in ("python", "litellm"):  # litellm looks for the keys of its many providers there
                 export_dotenv(environment.dotenv)
-            provider = create_provider(target, environment.variables, self._factories)
+            variables = environment.variables
+            if target.kind in ONE_BY_ONE_KINDS and self._places.shared_folder is not None:
+                variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
+            provider = create_provider(target, variables, self._factories)
             if self._options.cache and not target.provider_batching:
                 provider = CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self.masker)
+            elif hasattr(provider, "warm_up"):  # what may all be answered from the cache needs no model
+                provider.warm_up()
             self._providers[key] = provider
         return self._providers[key]
 
-    def _judge(self, eval_dir: Path, file: TargetsFile, target: Target) -> Judge:
-        fault = judging_fault(target, file.path)
+    def _open(self, eval_dir: Path, name: str) -> tuple[Target, Provider]:
+        target = self._target(eval_dir, self._targets_file(eval_dir), name)
+        return target, self._provider(eval_dir, target)
+
+    def _own_target(self, eval_dir: Path, name: str, own: OwnParts) -> tuple[Target, Provider]:
+        export_dotenv(self._environment(eval_dir).dotenv)
+        function = (lambda _: own.answer) if own.provider is None else own.provider
+        return Target(name, "python", {}), adapt_provider(function, OWN_PROVIDER)
+
+    def _judge(self, eval_dir: Path, target: Target, own: OwnParts) -> Judge:
+        if own.judge is not None:
+            return ProviderJudge(*_own_judge(own.judge), self._options)
+        if own.replace_target:
+            target = self._named_target(eval_dir, target.name)
+        fault = judging_fault(target, self._targets_file(eval_dir).path)
         if fault:
             raise TargetError(fault)
-        judge = target if target.judge_target is None else self._target(eval_dir, file, target.judge_target)
-        return ProviderJudge(judge, self._provider(eval_dir, judge), self._options)
+        judge_name = target.name if target.judge_target is None else target.judge_target
+        return ProviderJudge(*self._open(eval_dir, judge_name), self._options)
 
-    def _callable(self, eval_dir: Path, file: TargetsFile, target: Target) -> CallableTargets:
-        def open_target(name: str) -> tuple[Target, Provider]:
-            opened = self._target(eval_dir, file, name)
-            return opened, self._provider(eval_dir, opened)
+    def _named_target(self, eval_dir: Path, name: str) -> Target:
+        """Return the target that an object of the user's stands in for: it may name a judge."""
+        try:
+            return self._target(eval_dir, self._targets_file(eval_dir), name)
+        except AgentvError as error:
+            raise TargetError(f"a model is to judge, and none is named: {error}; or override {OWN_JUDGE}") from error
 
-        return CallableTargets(target.name, file.names, target.judge_target or target.name, open_target)
+    def _callable(self, eval_dir: Path, target: Target, provider: Provider, own: OwnParts) -> CallableTargets:
+        opened = {target.name: (target, provider)}
+        if own.judge is not None:
+            opened[OWN_JUDGE] = _own_judge(own.judge)
+        try:
+            names = self._targets_file(eval_dir).names
+        except AgentvError:
+            if not own.replace_target:
+                raise
+            names = ()
+        default_name = OWN_JUDGE if own.judge is not None else target.judge_target or target.name
+        known = (*opened, *names)
+        return CallableTargets(
+            target.name, known, default_name, lambda name: opened.get(name) or self._open(eval_dir, name)
+        )
 
-    def _mocked(self, file: TargetsFile, name: str, environment: Environment) -> ReadyTarget:
-        definition = file.find(name)
+    def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:
+        known = name if file is None else file.find(name).name
         delays = (self._options.dry_run_delay, self._options.dry_run_delay_min, self._options.dry_run_delay_max)
         provider = dry_run_provider(*delays)
-        mock = Target(effective_target_name(definition.name, dry_run=True), "mock", {})
+        mock = Target(effective_target_name(known, dry_run=True), "mock", {})
         judge = ProviderJudge(mock, provider, self._options)
-        callable_targets = CallableTargets(mock.name, file.names, mock.name, lambda _: (mock, provider))
+        names = () if file is None else file.names
+        callable_targets = CallableTargets(mock.name, names, mock.name, lambda _: (mock, provider))
         return ReadyTarget(mock.name, mock.kind, provider, judge, environment.variables, callable_targets)
 
     async def _check(self, target: Target, provider: Provider) -> None:
@@ -205,6 +231,10 @@ class TargetPool:
             if error.kind != "config":  # a target that is written down wrongly breaks its own cases only
                 self.stop_reason = str(error)
             raise
+
+
+def _own_judge(judge: object) -> tuple[Target, Provider]:
+    return Target(OWN_JUDGE, "python", {}), adapt_provider(judge, OWN_JUDGE)
 
 
 def export_dotenv(dotenv: Mapping[str, str]) -> None:

@@ -44,7 +44,7 @@ class Place:
 
     def _key(self) -> str:
         """`evalcases[3].id`; in a JSONL file, where the line tells the case, just `id`."""
-        keys = self.keys[1:] if self.source.path.suffix == ".jsonl" else self.keys
+        keys = self.keys[1:] if self.source.tells_case_by_line else self.keys
         return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 

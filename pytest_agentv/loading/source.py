@@ -28,10 +28,15 @@ class Source:
         self.text = text
         self._lines = lines
 
+    @property
+    def tells_case_by_line(self) -> bool:
+        """Whether each case stands on a line of its own, so that its number need not be said."""
+        return self.path.suffix == ".jsonl"
+
     def line_of(self, key_path: KeyPath = ()) -> int:
         """Return the 1-based line of a value (of its key, in a mapping), or that of the nearest value around it."""
         lines = self._lines
-        if len(key_path) > _SHALLOW and self.path.suffix != ".jsonl":
+        if len(key_path) > _SHALLOW and not self.tells_case_by_line:
             lines = _deep_lines(self)
         while key_path and key_path not in lines:
             key_path = key_path[:-1]

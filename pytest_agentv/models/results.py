@@ -52,6 +52,8 @@ class EvalResult(Record):
     threshold: float | None = None
     threshold_source: str | None = None
     """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
+    assertion: str | None = None
+    """Why a hook let the case pass or fail, whatever its score; None: the score decided."""
     attempts: int = 0
     """Provider calls made; 0 when none was reached."""
     request_attempts: int | None = None
@@ -60,6 +62,8 @@ class EvalResult(Record):
     """Time spent waiting between these requests; no part of the answer's latency."""
     last_error: str | None = None
     """Why the last failed request failed, also where a later one brought the answer."""
+    log_file: str | None = None
+    """What the target wrote of its work, where a provider keeps such a log."""
     execution_metrics: ExecutionMetrics | None = None
     node_id: str | None = None
     run_id: str | None = None

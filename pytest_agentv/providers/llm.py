@@ -1,11 +1,12 @@
 """Models behind an API, asked through litellm: `azure`, `anthropic`, `gemini`, `openai`, `litellm`.
 
-litellm takes seconds and 160 MB to import: that happens once per process, in a thread, and starts when the first target
-with a model is created. Its own retries, its price-map download and its telemetry are off.
+litellm takes seconds and 160 MB to import: that happens once per process, in a thread, and starts with the first case
+that may ask a model. Its own retries, its price-map download and its telemetry are off.
 """
 
 import asyncio
 import functools
+import gc
 import os
 import threading
 import time
@@ -63,7 +64,10 @@ class LlmProvider:
         self._masker = Masker([target.settings.api_key.reveal()] if target.settings.api_key else [])
         self._sleep = sleep
         _OPEN.add(self)
-        warm_up()
+
+    def warm_up(self) -> None:
+        """Start importing litellm, unless that has been done."""
+        _loading()
 
     async def check(self) -> None:
         """Asking a model costs money: there is no probe."""
@@ -97,9 +101,8 @@ class LlmProvider:
     async def close(self) -> None:
         """Close litellm's clients when the last target with a model is closed: litellm keeps them for the process."""
         _OPEN.discard(self)
-        is_imported = _loading().done() and _loading().exception() is None
-        if not _OPEN and is_imported:
-            litellm = _loading().result()
+        litellm = _imported()
+        if not _OPEN and litellm is not None:
             with suppress(AttributeError):  # of versions before 1.74
                 await litellm.close_litellm_async_clients()
                 litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which come again
@@ -134,17 +137,19 @@ def _requests(log: RequestLog) -> str:
     return f"{log.attempts} {noun}, {log.waited_ms / 1000:.1f} s of waiting"
 
 
-def warm_up() -> None:
-    """Start importing litellm, unless that has been done."""
-    _loading()
-
-
 async def load_litellm() -> Any:
     """Return litellm, imported once per process. Raises `ProviderError` (kind `config`) when that fails."""
     try:
         return await asyncio.wrap_future(_loading())
     except ImportError as error:
         raise ProviderError(f"litellm cannot be imported: {error}", "config") from error
+
+
+def _imported() -> Any:
+    """Return litellm; None when nobody needed it, and when it could not be imported."""
+    if not _loading.cache_info().currsize or not _loading().done() or _loading().exception():
+        return None
+    return _loading().result()
 
 
 @functools.cache
@@ -157,7 +162,9 @@ def _loading() -> "Future[Any]":
 
 def _load(future: "Future[Any]") -> None:
     try:
-        future.set_result(_import_litellm())
+        with _without_collector():
+            litellm = _import_litellm()
+        future.set_result(litellm)
     except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
         future.set_exception(error)
 
@@ -184,6 +191,23 @@ def _import_the_rest(litellm: Any) -> None:
     messages = [{"role": "user", "content": "x"}]
     litellm.completion(model="openai/gpt-4o", messages=messages, mock_response="x")  # asks nobody
     litellm.encode(model="", text="x")  # reads the tables that it counts tokens with
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Import without the garbage collector, which would look through all that came so far again and again.
+
+    It is left to look once, as it would do next, instead of on the event loop among the first answers.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()
 
 
 @contextmanager

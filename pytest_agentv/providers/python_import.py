@@ -46,9 +46,16 @@ def import_callable(name: str, cwd: Path, label: str) -> Callable[..., Any]:
     return function
 
 
-def user_traceback(error: BaseException) -> str:
-    """Return the error's type and text and the last places of the user's code it came through, innermost last."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+def user_traceback(error: BaseException, *foreign_folders: str) -> str:
+    """Return the error's type and text and the last places of the user's code it came through, innermost last.
+
+    What lies below `foreign_folders` is as little the user's as this package is.
+    """
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not _is_ours(frame.filename) and not frame.filename.startswith(foreign_folders)
+    ]
     places = [f"  {locate(Path(frame.filename), frame.lineno)} in {frame.name}" for frame in frames[-_SHOWN_FRAMES:]]
     head = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return "\n".join([head, *places])

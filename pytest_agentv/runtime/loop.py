@@ -21,19 +21,28 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_stopped = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        """Those started from the loop itself, which keeps no reference to its tasks."""
 
     @property
     def is_running(self) -> bool:
         return self._loop is not None and not self._is_stopped
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is the loop's own thread, which must not wait for what runs on it."""
+        return self._thread is threading.current_thread()
+
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start a coroutine on the loop; after `stop` it is cancelled before it begins."""
+        """Start a coroutine on the loop, from any thread; after `stop` it is cancelled before it begins."""
         if self._is_stopped:
             coroutine.close()
             cancelled: concurrent.futures.Future[T] = concurrent.futures.Future()
             cancelled.cancel()
             cancelled.set_running_or_notify_cancel()
             return cancelled
+        if threading.current_thread() is self._thread:
+            return self._submit_here(coroutine)
         return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -55,6 +64,19 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_SECONDS)
 
+    def _submit_here(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Start a coroutine from the loop's own thread.
+
+        Waking the loop as other threads do takes a system call, after which the interpreter may be another thread's
+        for milliseconds: cases that start when others end would all wait for that.
+        """
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: hand_on(done, future))
+        return future
+
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
@@ -75,6 +97,17 @@ def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[],
     except KeyboardInterrupt:
         future.cancel()
         raise
+
+
+def hand_on(done: "concurrent.futures.Future[T] | asyncio.Future[T]", future: "concurrent.futures.Future[T]") -> None:
+    """Give a future the outcome of one that is done."""
+    if done.cancelled():
+        future.cancel()
+        future.set_running_or_notify_cancel()  # only now do those who wait for it learn of it
+    elif (error := done.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(done.result())
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

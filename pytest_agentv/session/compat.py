@@ -6,6 +6,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TextIO
 
 import pytest
+from _pytest.terminal import TerminalReporter as TerminalReporter  # noqa: PLC0414 - public from pytest 8.4 on
+
+_OWN_FIXTURES = "pytest_agentv.session.fixtures"
 
 
 def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[pytest.Item] | None:
@@ -30,6 +33,22 @@ def is_free_to_run_ahead(item: pytest.Function) -> bool:
         definitions = item._fixtureinfo.name2fixturedefs
         used = (definitions[name][-1] for name in item.fixturenames if name in definitions)
         return all(_is_harmless(definition) for definition in used)
+    return False
+
+
+def overridden_fixtures(item: pytest.Function, names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of our fixtures, all of which an item asks for, that somebody else defines anew for it."""
+    with suppress(AttributeError, KeyError):
+        definitions = item._fixtureinfo.name2fixturedefs
+        return tuple(name for name in names if definitions[name][-1].func.__module__ != _OWN_FIXTURES)
+    return ()
+
+
+def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequence[str]) -> bool:
+    """Whether some fixtures of two items are the same ones, and hold for the whole session: so do their values."""
+    with suppress(AttributeError, KeyError):
+        ours, theirs = item._fixtureinfo.name2fixturedefs, other._fixtureinfo.name2fixturedefs
+        return all(ours[name][-1] is theirs[name][-1] and ours[name][-1].scope == "session" for name in names)
     return False
 
 

@@ -1,5 +1,6 @@
-"""What the controller of an xdist run sees of workers that die, and what the results would not tell."""
+"""What the controller of an xdist run sees of workers that die, and tells those that live."""
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from pytest_agentv.loading.discovery import SUFFIXES
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.identity import RunIdentity
+from pytest_agentv.session.interrupts import shorten_traceback, stop_mark
 
 
 class CrashWatch:
@@ -19,13 +21,14 @@ class CrashWatch:
     It watches every run that has workers; what tells of a dead one is imported when there is one.
     """
 
-    def __init__(self, root: Path, identity: RunIdentity, options: RunOptions) -> None:
-        self._root = root
+    def __init__(self, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> None:
+        self._config = config
         self._identity = identity
         self._options = options
         self._collected: set[str] = set()
         self._reported: set[str] = set()
         self._crashed: dict[str, str] = {}
+        self._stop_mark = stop_mark(identity.run_id, os.getpid())
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
@@ -38,9 +41,21 @@ class CrashWatch:
             with suppress(OSError):  # without a folder there are no results
                 self._identity.crash_mark.touch()
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        # xdist is about to wait for its workers, one of which may be in the middle of a case.
+        if self._collected:
+            shorten_traceback(self._config, excinfo)
+            with suppress(OSError):
+                self._stop_mark.touch()
+
     def pytest_sessionfinish(self) -> None:
         with suppress(OSError):
             self._identity.crash_mark.unlink()
+
+    def pytest_unconfigure(self) -> None:
+        with suppress(OSError):
+            self._stop_mark.unlink()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not is_eval_node_id(report.nodeid):
@@ -56,7 +71,7 @@ class CrashWatch:
             from pytest_agentv.session.crash_results import crash_result  # noqa: PLC0415 - the engine, for crashes only
 
             for node_id, message in crashed.items():
-                yield crash_result(node_id, message, self._root, self._identity, self._options)
+                yield crash_result(node_id, message, self._config.rootpath, self._identity, self._options)
 
     def lost(self, recorded: set[str]) -> list[str]:
         """Return the node ids of cases that xdist neither ran nor reported."""

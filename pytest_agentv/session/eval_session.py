@@ -2,17 +2,17 @@
 
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from pytest_agentv.engine.asking import ask_target
 from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.case import CaseJob, run_case
+from pytest_agentv.engine.pacing import Pace
 from pytest_agentv.engine.scheduler import Scheduler
-from pytest_agentv.engine.targets import Pace, Places, TargetPool
+from pytest_agentv.engine.targets import Places, TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.base import EvaluatorFactory
 from pytest_agentv.loading.environment import find_repo_root
@@ -21,20 +21,23 @@ from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.option_values import MAX_WORKERS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.providers.base import ProviderFactory
+from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import LoopThread, wait_for
+from pytest_agentv.session.begun import Begun, Judged, nothing_to_write, tell_of
 from pytest_agentv.session.identity import RunIdentity, run_identity
+from pytest_agentv.session.interrupts import Parent
 from pytest_agentv.session.journal import Carried, FinishedCases
 from pytest_agentv.session.kinds import HookedKinds
-from pytest_agentv.session.limits import Parent, max_failures, process_share, shared_folder
+from pytest_agentv.session.limits import max_failures, process_share, shared_folder
 from pytest_agentv.session.logs import CaseLog, CaseLogHandler, current_log
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer, PreparedCase
 from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recording import Recorder
+from pytest_agentv.session.user_hooks import UserHooks
 
 _KEY = pytest.StashKey["EvalSession"]()
 _ALL_TARGETS: Final = ""
@@ -42,17 +45,7 @@ _ALL_TARGETS: Final = ""
 _BATCHES: Final = "batches"
 _NO_CALLS: Final = "no calls"
 """The group of cases that call nothing: broken ones and those that are carried over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A case that was handed to the engine."""
-
-    future: "Future[EvalResult]"
-    limit: int
-    """How many cases of its group may be in flight."""
-    problems: tuple[Problem, ...]
-    log: CaseLog
+_ONE_BY_ONE: Final = Pace(workers=1, is_batched=False)
 
 
 class EvalSession:
@@ -64,20 +57,23 @@ class EvalSession:
         self.masker = Masker()
         cwd = config.invocation_params.dir
         self._share = process_share(config)
-        self._parent = Parent(config)
+        self._parent = Parent(config, self.identity.run_id)
         places = Places(
             find_repo_root(cwd), cwd, shared_folder(self.identity.run_id) if self._share.count > 1 else None
         )
         providers: HookedKinds[ProviderFactory] = HookedKinds(config.hook.pytest_agentv_providers)
         self._evaluators: HookedKinds[EvaluatorFactory] = HookedKinds(config.hook.pytest_agentv_evaluators)
         self.preparer = CasePreparer(config, self.options, places, self.identity.run_id, self._evaluators)
+        self.user_hooks = UserHooks(config)
         self.max_failures = max_failures(config)
         self._loop = LoopThread()
-        self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop)
+        self._scheduler: Scheduler[Judged] = Scheduler(self._loop)
         self._pool = TargetPool(self.options, places, self.masker, providers)
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
         self._recorder = Recorder(sink)
-        self._finished = FinishedCases(self.identity, with_errors=not self.options.retry_errors)
+        self._finished = FinishedCases(
+            self.identity, with_errors=not self.options.retry_errors, is_worker=hasattr(config, "workerinput")
+        )
         self._paces: dict[tuple[Path, str], Pace] = {}
         self._shown: set[Problem] = set()
         self._failures = 0
@@ -126,33 +122,40 @@ class EvalSession:
         job, log = prepared.job, CaseLog()
         if isinstance(job, EvalResult):
             broken = job
-            future = self._scheduler.submit(lambda: self._record(broken), group=_NO_CALLS, limit=MAX_WORKERS)
-            return Begun(future, 1, prepared.problems, log)
+            future = self._scheduler.submit(
+                lambda: self._give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
+            )
+            return Begun(future, 1, prepared, log)
         carried = None if is_repeated else self._finished.take(job)
         if carried is not None:
             known = carried
-            future = self._scheduler.submit(lambda: self._carry_over(known, member), group=_NO_CALLS, limit=MAX_WORKERS)
-            return Begun(future, 1, prepared.problems, log)
-        limit = self.limit(job)
+            future = self._scheduler.submit(
+                lambda: self._carry_over(known, prepared, log, member), group=_NO_CALLS, limit=MAX_WORKERS
+            )
+            return Begun(future, 1, prepared, log)
+        limit = self.limit(prepared)
         if member is not None:
             group, room = _BATCHES, sys.maxsize
         else:
             group, room = _ALL_TARGETS if self.options.workers else job.identity.target, limit
-        future = self._scheduler.submit(lambda: self._run(job, log, member), group=group, limit=room)
-        return Begun(future, limit, prepared.problems, log)
+        future = self._scheduler.submit(lambda: self._run(job, prepared, log, member), group=group, limit=room)
+        return Begun(future, limit, prepared, log)
 
-    def limit(self, job: CaseJob) -> int:
-        """Return how many cases of a job's kind may be in flight in this process."""
-        return self._share.of(self.options.workers or self.pace(job).workers)
+    def limit(self, prepared: PreparedCase) -> int:
+        """Return how many cases of a case's kind may be in flight in this process."""
+        return self._share.of(self.pace(prepared).limit(self.options))
 
-    def pace(self, job: CaseJob) -> Pace:
-        """Return how a job's target wants its cases; one that cannot be used will be told by the case itself."""
+    def pace(self, prepared: PreparedCase) -> Pace:
+        """Return how a case's target wants its cases; one that cannot be used will be told by the case itself."""
+        job = prepared.job
+        if isinstance(job, EvalResult) or prepared.own.replace_target:
+            return _ONE_BY_ONE
         key = (Path(job.case.path).parent, job.identity.target)
         if key not in self._paces:
             try:
                 self._paces[key] = self._loop.run(self._pool.pace(*key))
             except AgentvError:
-                self._paces[key] = Pace(workers=1, is_batched=False)
+                self._paces[key] = _ONE_BY_ONE
         return self._paces[key]
 
     def urge(self, begun: Begun) -> None:
@@ -168,14 +171,25 @@ class EvalSession:
             while_waiting()
             self.progress.show(self._scheduler.in_flight)
 
-        result = wait_for(begun.future, wait)
+        judged = wait_for(begun.future, wait)
+        wait_for(judged.written, wait)
         self.progress.clear()
-        warnings, self._pool.warnings = self._pool.warnings, []
+        warnings = [*self._pool.warnings, *self.user_hooks.warnings]
+        self._pool.warnings, self.user_hooks.warnings = [], []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
-        new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
+        new = [problem for problem in (*begun.prepared.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
         show_warnings(new)
-        return result
+        return judged.result
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller is the event loop's: it must not wait for anything."""
+        return self._loop.is_current
+
+    def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
+        """Ask a target something that belongs to no case. Raises `AgentvError`."""
+        return self._loop.run(ask_target(self._pool, self.options, eval_dir, target, prompt))
 
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""
@@ -188,30 +202,39 @@ class EvalSession:
         self._log_handler.remove()
 
     def _end_without_parent(self) -> None:
-        """End a worker whose controller was killed: nobody would learn of what it goes on paying for."""
+        """End a worker whose controller is at its end: nobody would learn of what it goes on paying for."""
         if self._parent.is_gone():
             self._scheduler.hold()
             pytest.exit("the controller of this worker is gone")
 
-    async def _run(self, job: CaseJob, log: CaseLog, member: BatchMember | None) -> EvalResult:
+    async def _run(self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None) -> Judged:
         current_log.set(log)
-        result = await run_case(job, self._pool, self._evaluators, member)
-        return await self._record(result)
+        hooks, own = prepared.hooks, prepared.own
+        return self._record(await run_case(job, self._pool, self._evaluators, member, hooks=hooks, own=own), prepared)
 
-    async def _carry_over(self, carried: Carried, member: BatchMember | None) -> EvalResult:
+    async def _carry_over(
+        self, carried: Carried, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
+    ) -> Judged:
         """Take over a result; its line is written again only where it says something new."""
+        current_log.set(log)
         if member is not None:
             member.leave()
         resumed = self.identity.resumed
         if not carried.is_changed and (resumed is None or resumed.path == self.identity.results_path):
             self.progress.count(carried.result)
-            return carried.result
-        return await self._record(carried.result.replace(run_id=self.identity.run_id))
+            return Judged(carried.result, nothing_to_write())
+        return self._record(carried.result.replace(run_id=self.identity.run_id), prepared)
 
-    async def _record(self, result: EvalResult) -> EvalResult:
+    async def _give_up(self, broken: EvalResult, prepared: PreparedCase, log: CaseLog) -> Judged:
+        current_log.set(log)
+        return self._record(broken, prepared)
+
+    def _record(self, result: EvalResult, prepared: PreparedCase) -> Judged:
         self.progress.count(result)
         self._failures += result.status != "pass"
         if self.stop_reason is not None or 0 < self.max_failures <= self._failures:
             self._scheduler.hold()  # the run is about to stop: nothing more is paid for
-        await self._recorder.record(result)
-        return result
+        written = self._recorder.record(result)
+        if prepared.hooks.recorded is not None:
+            written = self._loop.submit(tell_of(written, prepared, result))
+        return Judged(result, written)

@@ -11,11 +11,13 @@ import pytest
 from pytest_agentv.errors import SourceError
 from pytest_agentv.loading.problems import join_problems
 from pytest_agentv.loading.suites import SuiteSource, read_suite
+from pytest_agentv.session.compat import overridden_fixtures
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.items import EvalItem
 from pytest_agentv.session.marks import case_marks
 from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
+from pytest_agentv.session.target_caller import OWN_FIXTURES
 
 
 class EvalFile(pytest.Module):
@@ -29,22 +31,34 @@ class EvalFile(pytest.Module):
     def collect(self) -> Iterable[EvalItem]:
         suite = self._read_suite()
         shared: dict[tuple[str, ...], Any] = {}
+        own = self._own_fixtures(suite)
         for name, entry in zip(unique_names(entry.eval_id for entry in suite.entries), suite.entries, strict=True):
             said = case_marks(suite, entry)
+            fixtures = tuple(dict.fromkeys((*said.fixtures, *own))) if own else said.fixtures
             item: EvalItem = EvalItem.from_parent(
                 self,
                 name=name,
                 suite=suite,
                 entry=entry,
-                callobj=function_with_fixtures(said.fixtures),
-                fixtureinfo=shared.get(said.fixtures),
+                own_fixtures=own,
+                callobj=function_with_fixtures(fixtures),
+                fixtureinfo=shared.get(fixtures),
             )
             # Finding the fixtures anew for each of 10,000 items doubles the time.
-            shared[said.fixtures] = item._fixtureinfo
+            shared[fixtures] = item._fixtureinfo
             for mark in said.marks:
                 item.add_marker(mark)
             item.extra_keyword_matches.update(said.keywords)
             yield item
+
+    def _own_fixtures(self, suite: SuiteSource) -> tuple[str, ...]:
+        """Return the fixtures of ours that are overridden for this file: only these are set up for its cases."""
+        if not suite.entries:
+            return ()
+        probe: EvalItem = EvalItem.from_parent(
+            self, name="probe", suite=suite, entry=suite.entries[0], callobj=function_with_fixtures(OWN_FIXTURES)
+        )
+        return overridden_fixtures(probe, OWN_FIXTURES)
 
     def _read_suite(self) -> SuiteSource:
         try:

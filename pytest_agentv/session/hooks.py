@@ -7,11 +7,13 @@ from collections.abc import Generator, Iterable
 import pytest
 
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.eval_session import EvalSession
+from pytest_agentv.session.interrupts import shorten_traceback
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored
+from pytest_agentv.session.properties import place_properties, result_properties
+from pytest_agentv.session.python_reports import complete_report
 from pytest_agentv.session.terminal import RunReporter
 from pytest_agentv.session.texts import verbose_text
 from pytest_agentv.session.turns import LOG_SECTION, Turns
@@ -26,7 +28,7 @@ def participate(config: pytest.Config) -> EvalSession:
     if not config.pluginmanager.has_plugin(_NAME):
         lookahead = Lookahead(config)
         config.stash[TAKE_TURN] = Turns(session, lookahead).take
-        config.pluginmanager.register(SessionHooks(session, lookahead), _NAME)
+        config.pluginmanager.register(SessionHooks(config, session, lookahead), _NAME)
         if not hasattr(config, "workerinput"):
             RunReporter.register(config, session.identity, session.options)
     return session
@@ -35,7 +37,8 @@ def participate(config: pytest.Config) -> EvalSession:
 class SessionHooks:
     """Selects, annotates and finishes the run's eval items."""
 
-    def __init__(self, session: EvalSession, lookahead: Lookahead) -> None:
+    def __init__(self, config: pytest.Config, session: EvalSession, lookahead: Lookahead) -> None:
+        self._config = config
         self._session = session
         self._lookahead = lookahead
 
@@ -66,13 +69,18 @@ class SessionHooks:
         if isinstance(item, EvalItem):
             if call.excinfo is not None and isinstance(call.excinfo.value, EvalErrored | AgentvWarning):
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
-            if item.result is not None:
-                _annotate(item, item.result, report)
-                if self._session.options.verbose and report.when == "setup":
-                    # As an attribute of the report it reaches the process that owns the terminal, whoever ran the case.
-                    log = dict(report.sections).get(_LOG_TITLE, "")
-                    vars(report)["agentv_verbose"] = verbose_text(item.result, log)
+            _annotate(item, report, self._session)
+            if item.result is not None and self._session.options.verbose and report.when == "setup":
+                # As an attribute of the report it reaches the process that owns the terminal, whoever ran the case.
+                log = dict(report.sections).get(_LOG_TITLE, "")
+                vars(report)["agentv_verbose"] = verbose_text(item.result, log)
+        else:
+            complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        shorten_traceback(self._config, excinfo)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._session.finish()
@@ -96,30 +104,21 @@ def _warn_of_unknown_ids(wanted: Iterable[str], known: set[str]) -> None:
             warnings.warn(text, AgentvWarning, stacklevel=1)
 
 
-def _annotate(item: EvalItem, result: EvalResult, report: pytest.TestReport) -> None:
+def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -> None:
     """Give the case's own time to the phase that shows it, and its figures to JUnit and other reporters.
 
     A case runs while its item is set up; what is shown as the call's duration is what the case took.
     """
-    took = (result.duration_ms or 0) / 1000
+    result = item.result
+    took = ((result.duration_ms if result else None) or 0) / 1000
     if report.when == "setup" and report.passed:
         report.duration = max(0.0, report.duration - took)
     elif report.when == "call":
         report.duration += took
     if report.when == "setup":
-        item.user_properties.extend(_properties(result))
+        item.user_properties.extend(
+            place_properties(session.preparer.eval_file(item.suite), item.entry.line, session.masker)
+        )
+        if result is not None:
+            item.user_properties.extend(result_properties(result, session.masker))
         report.user_properties = list(item.user_properties)
-
-
-def _properties(result: EvalResult) -> list[tuple[str, object]]:
-    """Scalars only: anything else ends an xdist session."""
-    metrics = result.execution_metrics
-    figures: dict[str, object] = {
-        "agentv_status": result.status,
-        "agentv_score": result.score,
-        "agentv_threshold": result.threshold,
-        "agentv_target": result.target,
-        "agentv_attempts": result.attempts,
-        "agentv_cost_usd": metrics.cost_usd if metrics else None,
-    }
-    return [(name, value) for name, value in figures.items() if value is not None]

@@ -1,15 +1,17 @@
 """Eval items: the cases of an eval file in pytest's tree."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OwnParts
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed
+from pytest_agentv.session.target_caller import OWN_FIXTURES, own_parts
 from pytest_agentv.session.texts import errored, failed
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
@@ -24,9 +26,15 @@ class EvalItem(pytest.Function):
     a score below the threshold a failed call (FAILED).
     """
 
-    def __init__(self, *, suite: SuiteSource, entry: CaseEntry, **kwargs: Any) -> None:
+    def __init__(
+        self, *, suite: SuiteSource, entry: CaseEntry, own_fixtures: tuple[str, ...] = (), **kwargs: Any
+    ) -> None:
         self.suite = suite
         self.entry = entry
+        self.own_fixtures = own_fixtures
+        """Those of `OWN_FIXTURES` that a conftest or plugin overrides for the item."""
+        self.reference_answer = ""
+        """Set when the case has failed."""
         self.result: EvalResult | None = None
         """Set when the case has run."""
         super().__init__(**kwargs)
@@ -47,7 +55,13 @@ class EvalItem(pytest.Function):
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":
-            raise failed(self.config, self.result, EvalSession.of(self.config).masker)
+            raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.reference_answer)
+
+    def own_parts(self, names: Collection[str]) -> OwnParts:
+        """Return what overridden fixtures made for this item, which is set up."""
+        if not names:
+            return NO_OWN_PARTS
+        return own_parts(*(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.entry.line - 1, self.name

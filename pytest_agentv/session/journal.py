@@ -40,14 +40,14 @@ class Journal:
                 self._note(key, result, with_errors=with_errors)
 
     def take(self, job: CaseJob) -> Carried | None:
-        """Return the result of a job that need not run; its status follows the threshold of now."""
+        """Return the result of a job that need not run; its status follows the threshold of now, or a hook of then."""
         identity = job.identity
         target = effective_target_name(identity.target, dry_run=job.options.dry_run)
         result = self._results.pop((identity.eval_file, identity.eval_id, target, identity.case_hash or ""), None)
         if result is None:
             return None
         current = result.replace(node_id=identity.node_id, line=identity.line)
-        if result.status != "error" and not job.options.dry_run:
+        if result.status != "error" and result.assertion is None and not job.options.dry_run:
             threshold = effective_threshold(job.options, job.case)
             status = decide_status(result.score, threshold.value)
             current = current.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
@@ -61,20 +61,21 @@ class Journal:
 
 
 class FinishedCases:
-    """The cases that need not be run: of the run to resume, and of workers that died meanwhile.
+    """The cases that need not be run: of the run to resume, and, in a worker, of workers that died meanwhile.
 
     Raises `FileError` when a results file cannot be read.
     """
 
-    def __init__(self, identity: RunIdentity, *, with_errors: bool) -> None:
+    def __init__(self, identity: RunIdentity, *, with_errors: bool, is_worker: bool) -> None:
         self._identity = identity
         self._with_errors = with_errors
+        self._is_worker = is_worker
         self._crashed_at: int | None = None
         self._journal = self._read()
 
     def take(self, job: CaseJob) -> Carried | None:
         """Return the result of a job that need not run."""
-        crashed_at = _modified_at(self._identity.crash_mark)
+        crashed_at = _modified_at(self._identity.crash_mark) if self._is_worker else None
         if crashed_at != self._crashed_at:
             self._crashed_at = crashed_at
             self._journal = self._read()

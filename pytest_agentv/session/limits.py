@@ -1,6 +1,5 @@
 """How many cases may be in flight in this process."""
 
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,16 +34,6 @@ def process_share(config: pytest.Config) -> ProcessShare:
 def shared_folder(run_id: str) -> Path:
     """Return the folder, not made yet, in which the processes of a run tell each other what they found."""
     return Path(tempfile.gettempdir()) / f"agentv-{run_id}"
-
-
-class Parent:
-    """The process that started this one. An xdist worker whose controller was killed must call nothing more."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._pid = os.getppid() if hasattr(config, "workerinput") else None
-
-    def is_gone(self) -> bool:
-        return self._pid is not None and os.getppid() != self._pid
 
 
 def max_failures(config: pytest.Config) -> int:

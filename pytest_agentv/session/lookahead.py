@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.session.compat import is_free_to_run_ahead, queued_items
+from pytest_agentv.session.compat import has_same_fixtures, is_free_to_run_ahead, queued_items
 from pytest_agentv.session.items import EvalItem
 
 
@@ -47,7 +47,7 @@ class Lookahead:
             return
         following = self._queue(reach) if self._is_worker else self._behind(item, known, reach)
         new = islice((item for item in following if isinstance(item, EvalItem) and item not in known), count)
-        yield from (item for item in new if _may_run_ahead(item))
+        yield from (following for following in new if _may_run_ahead(following, item))
 
     def _queue(self, reach: int | None) -> Iterator[pytest.Item]:
         queued = None if self._only_next else queued_items(self._config, self._items)
@@ -66,6 +66,10 @@ class Lookahead:
         return map(items.__getitem__, range(start, end))
 
 
-def _may_run_ahead(item: EvalItem) -> bool:
+def _may_run_ahead(item: EvalItem, current: pytest.Item) -> bool:
+    if item.own_fixtures and not (
+        isinstance(current, EvalItem) and has_same_fixtures(item, current, item.own_fixtures)
+    ):
+        return False
     has_condition = any(item.get_closest_marker(name) for name in ("skip", "skipif", "xfail"))
     return not has_condition and is_free_to_run_ahead(item)

@@ -1,6 +1,7 @@
 """Names of items: what a case's id becomes in a node id."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 # pytest 9.2 takes node ids apart at `::` and `[`; VS Code hands them on a line each and loses every other line break.
@@ -14,16 +15,20 @@ def clean_name(eval_id: str) -> str:
 
 
 def unique_names(eval_ids: Iterable[str | None]) -> Iterator[str]:
-    """Yield one name per case, in order; a name that was there before gets `-2`, `-3` and so on.
+    """Yield one name per case, in order; equal ones are told apart by `-2`, `-3` and so on.
 
-    The names depend on the file's content only: xdist needs the same ones in every worker.
+    The names depend on the file's content only: xdist needs the same ones in every worker. An id that can be a name
+    as it stands is one, wherever it stands: a case that is added above takes no other case's name.
     """
-    seen: set[str] = set()
-    for number, eval_id in enumerate(eval_ids, start=1):
-        base = clean_name(eval_id or "") or f"unnamed-{number}"
-        name, copy = base, 1
-        while name in seen:
-            copy += 1
-            name = f"{base}-{copy}"
-        seen.add(name)
+    ids = list(eval_ids)
+    bases = [clean_name(eval_id or "") or "unnamed" for eval_id in ids]
+    kept = {base for eval_id, base in zip(ids, bases, strict=True) if eval_id == base}
+    taken: set[str] = set()
+    copies: Counter[str] = Counter()
+    for eval_id, base in zip(ids, bases, strict=True):
+        name = base
+        while name in taken or (name in kept and name != eval_id):
+            copies[base] += 1
+            name = f"{base}-{copies[base] + 1}"
+        taken.add(name)
         yield name

@@ -2,16 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.own_parts import NO_HOOKS, NO_OWN_PARTS, CaseHooks, OwnParts
 from pytest_agentv.engine.results import CaseIdentity, error_result
 from pytest_agentv.engine.targets import Places, choose_target
-from pytest_agentv.errors import CaseError
+from pytest_agentv.errors import CaseError, HookError
 from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.config import load_guideline_patterns
 from pytest_agentv.loading.problems import Problem, join_problems
@@ -29,6 +30,13 @@ class PreparedCase(Record):
 
     job: CaseJob | EvalResult
     problems: tuple[Problem, ...] = ()
+    hooks: CaseHooks = NO_HOOKS
+    own: OwnParts = NO_OWN_PARTS
+
+    @property
+    def case(self) -> EvalCase | None:
+        """None: it cannot be loaded."""
+        return self.job.case if isinstance(self.job, CaseJob) else None
 
 
 class CasePreparer:
@@ -52,22 +60,30 @@ class CasePreparer:
         self._contexts: dict[Path, LoadContext] = {}
         self._context_problems: list[Problem] = []
 
-    def prepare(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> PreparedCase:
-        """Load a case and make it a job."""
+    def prepare(
+        self,
+        suite: SuiteSource,
+        entry: CaseEntry,
+        node_id: str,
+        adjust: Callable[[EvalCase], EvalCase] = lambda case: case,
+    ) -> PreparedCase:
+        """Load a case, let `adjust` change it, and make it a job."""
         identity = self._identify(suite, entry, node_id)
         found: list[Problem] = []
         try:
             context = self._context(suite.path.parent)
             found, self._context_problems = self._context_problems, []
             loaded = load_case(suite, entry, context)
-        except CaseError as error:
-            broken = error_result(identity, "setup", "config", str(error), dry_run=self._options.dry_run)
+            case = adjust(loaded.case)
+        except (CaseError, HookError) as error:
+            kind = error.kind if isinstance(error, HookError) else "config"
+            broken = error_result(identity, "setup", kind, str(error), dry_run=self._options.dry_run)
             return PreparedCase(broken.replace(duration_ms=0.0), tuple(found))
-        case = loaded.case
         identity = identity.replace(
+            dataset=case.dataset,
             target=choose_target(self._options, case.target),
             conversation_id=case.conversation_id,
-            case_hash=_hash_case(suite, entry, case),
+            case_hash=_hash_case(suite, entry, loaded.case, case),
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
@@ -105,10 +121,15 @@ class CasePreparer:
         return self._contexts[eval_dir]
 
 
-def _hash_case(suite: SuiteSource, entry: CaseEntry, case: EvalCase) -> str:
-    """Return a hash of all that the case says: its own text, its file's, and the files it refers to."""
-    texts = [part.text for message in case.messages for part in message.parts if isinstance(part, FilePart)]
-    content = json.dumps([_without_threshold(entry.value), _without_threshold(suite.header), texts], sort_keys=True)
+def _hash_case(suite: SuiteSource, entry: CaseEntry, written: EvalCase, case: EvalCase) -> str:
+    """Return a hash of all that the case says: its text, its file, the files it refers to, what a hook changed."""
+    texts = [part.text for message in written.messages for part in message.parts if isinstance(part, FilePart)]
+    said: list[Json] = [_without_threshold(entry.value), _without_threshold(suite.header), texts]
+    if case != written:
+        before, after = written.to_plain(), case.to_plain()
+        changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
+        said += filter(None, [_without_threshold(changed)])
+    content = json.dumps(said, sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -116,6 +137,6 @@ def _without_threshold(value: Json) -> Json:
     """Leave out what a kept score can be held against anew without a call."""
     if not isinstance(value, dict):
         return value
-    rest = {key: item for key, item in value.items() if key != "threshold"}
+    rest = {key: item for key, item in value.items() if key not in ("threshold", "threshold_source")}
     execution = _without_threshold(rest.pop("execution", None))
     return rest | {"execution": execution} if execution else rest

@@ -1,6 +1,5 @@
 """Writes results the moment their cases are done."""
 
-import asyncio
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -29,15 +28,14 @@ class Recorder:
         self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    async def record(self, result: EvalResult) -> None:
-        """Return when the result is written, or known to be lost. Called on the event loop."""
+    def record(self, result: EvalResult) -> "Future[None]":
+        """Queue a result; the future is done when it is written, or known to be lost. Called on the event loop."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
             self._thread.start()
         written: Future[None] = Future()
         self._queue.put((result, written))
-        # A case that is cancelled now has been judged: its line is written all the same.
-        await asyncio.shield(asyncio.wrap_future(written))
+        return written
 
     def close(self) -> None:
         """Write what still waits, end the thread and close the file."""

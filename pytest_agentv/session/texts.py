@@ -9,25 +9,39 @@ from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.figures import format_duration, format_score
 from pytest_agentv.reporting.render import error_text, failure_text
+from pytest_agentv.reporting.sections import TEXT_LIMIT
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 
 _LONGEST_HEADLINE = 300
+_WANTS_ALL = 2
 _REPEATED_FLAGS = ("target", "targets", "threshold")
 """Flags that shape a case's outcome and so belong to the command that runs it again."""
 
 
-def failed(config: pytest.Config, result: EvalResult, masker: Masker) -> EvalFailed:
-    """Return what a case raises whose score is below the threshold."""
-    rerun = rerun_command(config, result.node_id)
-    account = failure_text(result, threshold_source=result.threshold_source, rerun_command=rerun, masker=masker)
+def failed(config: pytest.Config, result: EvalResult, masker: Masker, reference_answer: str = "") -> EvalFailed:
+    """Return what a case raises whose score is below the threshold, or which a hook lets fail."""
+    account = failure_text(
+        result,
+        threshold_source=result.threshold_source,
+        rerun_command=rerun_command(config, result.node_id),
+        masker=masker,
+        reference_answer=reference_answer,
+        limit=_limit(config),
+    )
     return EvalFailed(account, account.partition("\n")[0])
 
 
 def errored(config: pytest.Config, result: EvalResult, masker: Masker) -> EvalErrored:
     """Return what a case raises that could not be judged."""
-    account = error_text(result, rerun_command=rerun_command(config, result.node_id), masker=masker)
+    rerun = rerun_command(config, result.node_id)
+    account = error_text(result, rerun_command=rerun, masker=masker, limit=_limit(config))
     reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
     return EvalErrored(account, reason[:_LONGEST_HEADLINE])
+
+
+def _limit(config: pytest.Config) -> int | None:
+    """Return how long texts may be: whoever asks for `-vv` wants all of them."""
+    return None if config.get_verbosity() >= _WANTS_ALL else TEXT_LIMIT
 
 
 def verbose_text(result: EvalResult, log: str) -> str:

@@ -2,7 +2,8 @@
 
 from pytest_agentv.engine.batching import Batch, BatchMember
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.eval_session import Begun, EvalSession
+from pytest_agentv.session.begun import Begun
+from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.items import EvalItem
 from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.preparing import PreparedCase
@@ -33,21 +34,26 @@ class Turns:
     def take(self, item: EvalItem) -> EvalResult:
         """Return the result of an item's case. A rerun of the item is a case of its own."""
         if item not in self._begun:
-            self._begin(item)
+            self._begin(item, item)
         begun = self._begun.pop(item)
         self._session.urge(begun)
         self._run_ahead(item, begun.limit)
         try:
-            return self._session.finish_case(begun, lambda: self._run_ahead(item, begun.limit))
+            result = self._session.finish_case(begun, lambda: self._run_ahead(item, begun.limit))
         finally:
             if begun.log.lines:
                 item.add_report_section("setup", LOG_SECTION, begun.log.text)
+        case = begun.prepared.case
+        item.reference_answer = case.reference_answer if case is not None and result.status == "fail" else ""
+        return result
 
-    def _begin(self, item: EvalItem) -> None:
-        prepared = self._prepare(item)
+    def _begin(self, item: EvalItem, current: EvalItem) -> None:
+        """Begin an item's case; the objects that fixtures made are those of the current item."""
+        prepared = self._prepare(item, current)
         job = prepared.job
-        if not isinstance(job, EvalResult) and self._session.pace(job).is_batched and item not in self._known:
-            self._begin_batch({item: prepared} | self._followers(item, job.identity.target), self._session.limit(job))
+        if not isinstance(job, EvalResult) and self._session.pace(prepared).is_batched and item not in self._known:
+            followers = self._followers(item, job.identity.target)
+            self._begin_batch({item: prepared} | followers, self._session.limit(prepared))
         else:
             self._note(item, self._session.begin(prepared, is_repeated=item in self._known))
 
@@ -58,7 +64,7 @@ class Turns:
         reach = self._widest if self._session.max_failures else _FARTHEST
         room = _AHEAD * self._widest - self._session.unfinished
         for following in self._lookahead.after(item, self._known, reach=reach, count=max(0, room)):
-            self._begin(following)
+            self._begin(following, item)
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
         batch = Batch(len(cases), limit)
@@ -72,11 +78,13 @@ class Turns:
         candidates = (
             following for following in self._lookahead.after(item, self._known) if following.path.parent == folder
         )
-        prepared = {following: self._prepare(following) for following in candidates}
+        prepared = {following: self._prepare(following, item) for following in candidates}
         return {
             following: case
             for following, case in prepared.items()
-            if not isinstance(case.job, EvalResult) and case.job.identity.target == target
+            if not isinstance(case.job, EvalResult)
+            and case.job.identity.target == target
+            and not case.own.replace_target
         }
 
     def _note(self, item: EvalItem, begun: Begun) -> None:
@@ -84,5 +92,9 @@ class Turns:
         self._begun[item] = begun
         self._widest = max(self._widest, begun.limit)
 
-    def _prepare(self, item: EvalItem) -> PreparedCase:
-        return self._session.preparer.prepare(item.suite, item.entry, item.nodeid)
+    def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
+        hooks = self._session.user_hooks
+        prepared = self._session.preparer.prepare(
+            item.suite, item.entry, item.nodeid, lambda case: hooks.adjust(item, case)
+        )
+        return prepared.replace(hooks=hooks.of(item), own=current.own_parts(item.own_fixtures))

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.reporting.escaping import cut, escaped_size, visible
 from pytest_agentv.reporting.figures import format_cost, format_duration, format_tokens
-from pytest_agentv.reporting.render import TEXT_LIMIT, error_text, failure_text
+from pytest_agentv.reporting.render import error_text, failure_text, one_line
+from pytest_agentv.reporting.sections import TEXT_LIMIT
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
 RERUN = "pytest 'evals/qa.eval.yaml::refund-policy'"
@@ -113,6 +114,67 @@ def test_a_failure_with_far_too_much_to_say_keeps_a_part_of_everything() -> None
     assert_golden(text, "failure_cut.txt")
 
 
+def test_a_failure_of_an_agent_shows_reference_tools_and_log() -> None:
+    text = failure_text(
+        result(
+            evaluator_results=(
+                KEYWORDS.replace(reasoning="half of them"),
+                GATE.replace(misses=("is polite\nand short",), reasoning="rude"),
+            ),
+            reasoning="keywords: half of them | safety gate: rude",
+            trace_summary=TraceSummary(5, ("read", "search"), {"search": 3, "read": 1}, 0),
+            log_file=".agentv/logs/codex_refund.log",
+        ),
+        threshold_source="default",
+        rerun_command=RERUN,
+        masker=Masker(),
+        reference_answer="Within 30 days,\nwith the form.",
+    )
+    assert_golden(text, "failure_agent.txt")
+
+
+def test_a_failure_that_a_hook_decided_says_so_first() -> None:
+    assert_golden(failure(assertion="It is rude.\nNobody wants that.", score=0.9), "failure_assertion.txt")
+    assert failure(assertion="It is rude.").count("It is rude.") == 1
+
+
+def test_all_is_shown_where_nothing_limits_the_text() -> None:
+    answer, reference, miss = "a" * 50_000, "r" * 50_000, "m" * 50_000
+    text = failure_text(
+        result(candidate_answer=answer, misses=(miss,)),
+        threshold_source=None,
+        rerun_command=None,
+        masker=Masker(),
+        reference_answer=reference,
+        limit=None,
+    )
+    assert all(part in text for part in (answer, reference, miss))
+    broken = result(status="error", error=answer)
+    assert answer in error_text(broken, rerun_command=None, masker=Masker(), limit=None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"status": "pass", "score": 0.9}, "refund-policy: pass, score 0.900"),
+        (
+            {"evaluator_results": (KEYWORDS, GATE, SCRIPT)},
+            "refund-policy: score 0.300 < 0.800; keywords 0.500: names the form; safety gate 0.350; "
+            "script 0.000: no valid JSON",
+        ),
+        ({}, "refund-policy: score 0.300 < 0.800; names the form, no valid JSON, is polite and short"),
+        ({"misses": (), "reasoning": "too\nrude"}, "refund-policy: score 0.300 < 0.800; too rude"),
+        ({"misses": ()}, "refund-policy: score 0.300 < 0.800"),
+        ({"assertion": "too\nrude"}, "refund-policy: fail: too rude"),
+        ({"assertion": "fine", "status": "pass"}, "refund-policy: pass: fine"),
+        ({"status": "error", "error": "no\nanswer"}, "refund-policy: error: no answer"),
+        ({"eval_id": "x" * 80, "misses": ()}, f"{'x' * 57}...: score 0.300 < 0.800"),
+    ],
+)
+def test_a_case_in_one_line(changes: dict[str, Any], expected: str) -> None:
+    assert one_line(result(**changes), Masker()) == expected
+
+
 def test_a_provider_error() -> None:
     assert_golden(error("no answer within 120 s\nstderr: waiting", attempts=3), "error_provider.txt")
 
@@ -173,8 +235,16 @@ def test_an_empty_answer_is_named_as_such() -> None:
 def test_secrets_are_masked_before_texts_are_cut() -> None:
     secret = "s3cret-" + "x" * 200
     leaky = result(
-        candidate_answer="a" * 2_950 + secret, misses=(secret,), reasoning=secret, target=secret, eval_file=secret
+        candidate_answer="a" * 2_950 + secret,
+        misses=(secret,),
+        reasoning=secret,
+        target=secret,
+        eval_file=secret,
+        log_file=secret,
+        assertion=secret,
+        eval_id=secret,
     )
+    assert "s3cret" not in one_line(leaky, Masker([secret]))
     text = failure_text(leaky, threshold_source=None, rerun_command=f"pytest {secret}", masker=Masker([secret]))
     assert "s3cret" not in text
     assert "Rerun:  pytest ***" in text
@@ -203,9 +273,16 @@ def test_no_text_is_longer_than_clients_can_take(one: str, two: str, three: str,
         evaluator_results=evaluators,
         error_detail=ErrorDetail("evaluator", "crash"),
         execution_metrics=ExecutionMetrics(TokenUsage(1e300, 1e300, 1e300), 1e300, 1e300),
+        trace_summary=TraceSummary(1, (one,), {one: 10**30, two: 2}, 0),
+        log_file=three,
     )
+    assert len(one_line(huge, Masker())) <= 200
+    assert "\n" not in one_line(huge, Masker())
     for text in (
-        failure_text(huge, threshold_source=four, rerun_command=four, masker=Masker()),
+        failure_text(huge, threshold_source=four, rerun_command=four, masker=Masker(), reference_answer=two),
+        failure_text(
+            huge.replace(assertion=one, status="fail"), threshold_source=four, rerun_command=four, masker=Masker()
+        ),
         error_text(huge, rerun_command=four, masker=Masker()),
     ):
         assert json_size(text) <= TEXT_LIMIT

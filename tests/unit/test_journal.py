@@ -51,6 +51,15 @@ def test_another_file_id_target_or_text_is_another_case(other: dict[str, Any]) -
     assert journal(RESULT).take(job(**other)) is None
 
 
+@pytest.mark.parametrize("status", ["pass", "fail"])
+def test_what_a_hook_decided_holds_whatever_the_threshold_of_now(status: Any) -> None:
+    decided = RESULT.replace(status=status, assertion="because")
+    for threshold in (0.1, 0.9):
+        carried = journal(decided).take(job(RunOptions(threshold=threshold)))
+        assert carried is not None
+        assert (carried.result, carried.is_changed) == (decided, False)
+
+
 def test_the_last_word_on_a_case_counts() -> None:
     carried = journal(RESULT.replace(status="error"), RESULT.replace(score=0.7)).take(job())
     assert carried is not None
@@ -95,7 +104,7 @@ def written(path: Path, *results: EvalResult) -> Path:
 def test_what_a_dead_worker_finished_is_known_as_soon_as_its_death_is(tmp_path: Path) -> None:
     run = RunIdentity("run", tmp_path / "new.jsonl", JournalSource(tmp_path / "old.jsonl", "before"))
     written(tmp_path / "old.jsonl", RESULT.replace(run_id="before"))
-    finished = FinishedCases(run, with_errors=True)
+    finished = FinishedCases(run, with_errors=True, is_worker=True)
     assert finished.take(job()) is not None
     written(run.results_path, *(RESULT.replace(eval_id=name) for name in "bc"))
     assert finished.take(job(eval_id="b")) is None

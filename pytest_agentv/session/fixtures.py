@@ -1,0 +1,55 @@
+"""The fixtures of the plugin: of evaluations written in Python, and to override.
+
+Loaded in every pytest run; what they need is imported when they are used.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def agentv_options(pytestconfig: pytest.Config) -> Any:
+    """The options of the run (`RunOptions`): command line, ini file and defaults put together."""
+    from pytest_agentv.session.fixture_values import options_of  # noqa: PLC0415 - see above
+
+    return options_of(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def agentv_targets(pytestconfig: pytest.Config) -> Mapping[str, Any]:
+    """The targets by name (`TargetDefinition`), as written in the targets file that is found from where pytest runs."""
+    from pytest_agentv.session.fixture_values import targets_of  # noqa: PLC0415 - see above
+
+    return targets_of(pytestconfig)
+
+
+@pytest.fixture
+def agentv_target(agentv_options: Any) -> str:
+    """The name of the target of evaluations written in Python; may be overridden, and parametrized."""
+    from pytest_agentv.session.fixture_values import target_of  # noqa: PLC0415 - see above
+
+    return target_of(agentv_options)
+
+
+@pytest.fixture
+def agentv_provider(request: pytest.FixtureRequest, agentv_target: str) -> Any:
+    """A function that asks the target; overridden by a function or provider, that is what all cases below ask."""
+    from pytest_agentv.session.fixture_values import provider_of  # noqa: PLC0415 - see above
+
+    return provider_of(request.node, agentv_target)
+
+
+@pytest.fixture
+def agentv_judge() -> Any:
+    """None: the targets file names the judge; overridden by a function or provider, that judges all cases below."""
+    return None
+
+
+@pytest.fixture
+def agentv(request: pytest.FixtureRequest, agentv_target: str, agentv_provider: Any, agentv_judge: Any) -> Any:
+    """Runs and judges evaluations written in Python: `agentv.run(prompt, ...)`, `agentv.evaluate(answer, ...)`."""
+    from pytest_agentv.session.fixture_values import agentv_of  # noqa: PLC0415 - see above
+
+    return agentv_of(request.node, agentv_target, agentv_provider, agentv_judge)

@@ -1,0 +1,33 @@
+"""How a run with many processes comes to its end at Ctrl-C, or when its controller is killed."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+
+def stop_mark(run_id: str, controller: int) -> Path:
+    """Return the file with which an interrupted controller, given by its process id, tells its workers to end.
+
+    Ctrl-C reaches them too, but not a signal to the controller alone, and xdist gives them five seconds then.
+    """
+    return Path(tempfile.gettempdir()) / f"agentv-{run_id}-{controller}.stopped"
+
+
+class Parent:
+    """The process that started this one. An xdist worker whose controller is at its end must call nothing more."""
+
+    def __init__(self, config: pytest.Config, run_id: str) -> None:
+        self._pid = os.getppid() if hasattr(config, "workerinput") else None
+        self._stop_mark = stop_mark(run_id, os.getppid())
+
+    def is_gone(self) -> bool:
+        """Whether it was killed, or is interrupted and waits for this process."""
+        return self._pid is not None and (os.getppid() != self._pid or self._stop_mark.exists())
+
+
+def shorten_traceback(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Leave of an interrupt's traceback what pytest shows of it: to render all of it takes half a second."""
+    if not config.getoption("fulltrace", default=False):
+        excinfo.traceback = excinfo.traceback[-1:]

@@ -1,0 +1,137 @@
+"""Cases written in Python, as the eval files that the loader knows."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
+from pytest_agentv.loading.places import first_key
+from pytest_agentv.loading.source import Source
+from pytest_agentv.loading.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.yaml_values import KeyPath
+from pytest_agentv.models.base import Json, JsonObject
+
+Prompt: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+"""The prompt's text, messages, or a case as in an eval file."""
+
+_NO_OUTCOME: Final = "The evaluators are content with the answer."
+"""Where nobody is asked who would need one."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseWords:
+    """What a test says of a case beside its prompt; each beats what the case says itself."""
+
+    eval_id: str | None = None
+    expected_outcome: str | None = None
+    reference_answer: str | None = None
+    expected_messages: Sequence[Mapping[str, Any]] | None = None
+    evaluators: Sequence[Mapping[str, Any]] | None = None
+    rubrics: Sequence[Any] | None = None
+    threshold: float | None = None
+    files: Sequence[str | PathLike[str]] = ()
+
+
+class PythonSource(Source):
+    """A case written in Python: all of it stands on the line of its test."""
+
+    def __init__(self, path: Path, value: Json, line: int) -> None:
+        super().__init__(path, value, "", {})
+        self._line = line
+
+    @property
+    def tells_case_by_line(self) -> bool:
+        return True
+
+    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - there is one line
+        return self._line
+
+
+def python_case(prompt: Prompt, words: CaseWords) -> dict[str, Json]:
+    """Return the case that a test describes, as it would stand in an eval file; its id may be missing.
+
+    Raises `TypeError` for a prompt that is none, or for files beside one that is no text.
+    """
+    case = _case_of(prompt, words.files)
+    case |= {} if words.eval_id is None else {"id": words.eval_id}
+    expected = words.expected_messages
+    if words.reference_answer is not None:
+        expected = [{"role": "assistant", "content": words.reference_answer}]
+    _set(case, OUTCOME_KEYS, words.expected_outcome)
+    _set(case, EXPECTED_KEYS, expected)
+    _set(case, ("threshold",), words.threshold)
+    _set(case, ("rubrics",), words.rubrics)
+    if words.evaluators is not None:
+        execution = case.get("execution")
+        if isinstance(execution, dict):
+            case["execution"] = {key: value for key, value in execution.items() if key not in EVALUATOR_LIST_KEYS}
+        _set(case, EVALUATOR_LIST_KEYS, words.evaluators)
+    if not isinstance(prompt, Mapping) and first_key(case, OUTCOME_KEYS) is None and not _asks_for_an_outcome(case):
+        case[OUTCOME_KEYS[0]] = _NO_OUTCOME
+    return case
+
+
+def python_suite(path: Path, line: int, case: JsonObject, target: str) -> SuiteSource:
+    """Return an eval file that holds one case, written at a line of a test file."""
+    source = PythonSource(path, [case], line)
+    return SuiteSource(
+        path=path,
+        dataset=path.stem,
+        entries=(CaseEntry(0, case["id"] if isinstance(case["id"], str) else None, line, case),),
+        header={},
+        source=source,
+        header_source=source,
+        cases_key=None,
+        target=target,
+        threshold=None,
+        problems=(),
+    )
+
+
+def _case_of(prompt: Prompt, files: Sequence[str | PathLike[str]]) -> dict[str, Json]:
+    if isinstance(prompt, str):
+        parts = [{"type": "text", "value": prompt}, *({"type": "file", "value": fspath(file)} for file in files)]
+        return {INPUT_KEYS[0]: [{"role": "user", "content": parts}] if files else prompt}
+    if files:
+        raise TypeError("files= goes with a prompt that is a text; messages name their files themselves")
+    if isinstance(prompt, Mapping):
+        return {str(key): _plain(value) for key, value in prompt.items()}
+    if isinstance(prompt, Sequence):
+        return {INPUT_KEYS[0]: _plain(prompt)}
+    raise TypeError(f"expected a text, a list of messages or a case, got {type(prompt).__name__}")
+
+
+def _set(case: dict[str, Json], synonyms: Collection[str], value: object) -> None:
+    if value is not None:
+        for key in synonyms:
+            case.pop(key, None)
+        case[next(iter(synonyms))] = _plain(value)
+
+
+def _plain(value: Any) -> Json:
+    """Return lists and mappings as a YAML file has them; what is wrong in them is told by the loader."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return fspath(value) if isinstance(value, PathLike) else value
+
+
+def _asks_for_an_outcome(case: JsonObject) -> bool:
+    """Whether the answer is held against the expected outcome: by the default judge, or by one without rubrics."""
+    evaluators = case.get(EVALUATOR_LIST_KEYS[0])
+    if not evaluators:
+        return "rubrics" not in case
+    return isinstance(evaluators, list) and any(map(_wants_outcome, evaluators))
+
+
+def _wants_outcome(evaluator: Json) -> bool:
+    if not isinstance(evaluator, dict):
+        return False
+    members = evaluator.get(first_key(evaluator, EVALUATOR_LIST_KEYS) or "")
+    if isinstance(members, list) and any(map(_wants_outcome, members)):
+        return True
+    has_own_words = any(evaluator.get(key) is not None for key in ("rubrics", "prompt", "prompt_path", "promptPath"))
+    return evaluator.get("type") == "llm_judge" and not has_own_words

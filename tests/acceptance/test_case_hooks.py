@@ -1,0 +1,381 @@
+"""The hooks of conftest files around cases: adjust, see the response, decide, see the result, see the run."""
+
+import re
+
+import pytest
+
+MOCK = "targets: [{name: default, provider: mock, response: hello world}]\n"
+
+HOOKS = ("case", "response", "assert", "result", "summary")
+
+
+def prepared(project, suite):
+    project.write("targets.yaml", MOCK)
+    project.write("qa.eval.yaml", suite(a="hello", b="nothing"))
+    return project
+
+
+@pytest.fixture
+def project(project, suite):
+    return prepared(project, suite)
+
+
+@pytest.fixture
+def any_mode(project_in_all_modes, suite):
+    return prepared(project_in_all_modes, suite)
+
+
+def notes(project, name="notes.txt"):
+    path = project.path / name
+    return sorted(path.read_text().splitlines()) if path.exists() else []
+
+
+def test_every_hook_sees_each_case_once_and_the_summary_the_whole_run(any_mode):
+    project = any_mode
+    project.write(
+        "conftest.py",
+        """
+        def note(*words):
+            with open("notes.txt", "a") as file:
+                print(*words, file=file)
+
+        def pytest_agentv_case(case):
+            note("case", case.eval_id)
+
+        def pytest_agentv_response(case, response):
+            note("response", case.eval_id, response.output_messages[-1].content)
+
+        def pytest_agentv_assert(case, result):
+            note("assert", case.eval_id, result.score, result.status, result.duration_ms is not None)
+
+        def pytest_agentv_result(case, result):
+            note("result", case.eval_id, result.status, result.line)
+
+        def pytest_agentv_summary(results):
+            note("summary", *(result.eval_id for result in results))
+        """,
+    )
+    run = project.run()
+    assert run.statuses == {"a": "pass", "b": "fail"}
+    assert "assertion" not in run.by_id["a"]
+    assert notes(project) == [
+        "assert a 1.0 pass True",
+        "assert b 0.0 fail True",
+        "case a",
+        "case b",
+        "response a hello world",
+        "response b hello world",
+        "result a pass 2",
+        "result b fail 6",
+        "summary a b",
+    ]
+
+
+def test_a_changed_case_is_what_is_run_and_what_its_hash_covers(project):
+    plain = project.run().by_id
+    project.write(
+        "conftest.py",
+        """
+        from pytest_agentv.models.evaluator_configs import HeuristicConfig
+
+        def pytest_agentv_case(case):
+            if case.eval_id == "b":
+                (words,) = case.evaluators
+                return case.replace(evaluators=(words.replace(config=HeuristicConfig(hits=("world",))),))
+        """,
+    )
+    run = project.run()
+    assert run.statuses == {"a": "pass", "b": "pass"}
+    assert run.by_id["a"]["case_hash"] == plain["a"]["case_hash"]
+    assert run.by_id["b"]["case_hash"] != plain["b"]["case_hash"]
+    assert project.run().by_id["b"]["case_hash"] == run.by_id["b"]["case_hash"]
+
+
+def test_a_changed_threshold_does_not_make_it_another_case(project):
+    plain = project.run().by_id
+    project.write("conftest.py", "def pytest_agentv_case(case):\n    return case.replace(threshold=0)\n")
+    run = project.run()
+    assert run.statuses == {"a": "pass", "b": "pass"}
+    assert run.by_id["b"]["case_hash"] == plain["b"]["case_hash"]
+
+
+def test_a_changed_target_is_the_one_that_is_asked(project):
+    project.write("targets.yaml", MOCK.replace("]", ", {name: other, provider: mock, response: nothing}]"))
+    project.write("conftest.py", "def pytest_agentv_case(case):\n    return case.replace(target='other')\n")
+    assert {(each["target"], each["candidate_answer"]) for each in project.run().results} == {("other", "nothing")}
+
+
+def test_a_changed_response_is_what_is_judged_and_recorded(any_mode):
+    project = any_mode
+    project.write(
+        "conftest.py",
+        """
+        from pytest_agentv.models.messages import Message
+
+        def pytest_agentv_response(case, response):
+            return response.replace(output_messages=(Message("assistant", "nothing"),), cost_usd=0.5)
+        """,
+    )
+    run = project.run()
+    assert run.statuses == {"a": "fail", "b": "pass"}
+    assert run.by_id["b"]["execution_metrics"]["cost_usd"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("body", "outcomes", "assertion"),
+    [
+        ("return True", {"passed": 2}, "pytest_agentv_assert says that the case passes"),
+        ("return False", {"failed": 2}, "pytest_agentv_assert says that the case fails"),
+        ("return 'too rude'", {"failed": 2}, "too rude"),
+        ("raise AssertionError('too rude')", {"failed": 2}, "too rude"),
+        ("raise AssertionError", {"failed": 2}, "pytest_agentv_assert raised AssertionError"),
+        ("assert 1 > 2, 'not enough'", {"failed": 2}, "not enough\nassert 1 > 2"),
+        ("import pytest; pytest.fail('too rude')", {"failed": 2}, "too rude"),
+        ("return None", {"passed": 1, "failed": 1}, None),
+    ],
+)
+def test_the_assert_hook_decides_what_is_shown_and_what_is_recorded(project, body, outcomes, assertion):
+    project.write("conftest.py", f"def pytest_agentv_assert(case, result):\n    {body}\n")
+    run = project.run()
+    assert run.outcomes == outcomes
+    recorded = {(result["status"] == "pass", result.get("assertion")) for result in run.results}
+    if assertion is None:
+        assert recorded == {(True, None), (False, None)}
+        return
+    ((passed, reason),) = recorded
+    assert passed == ("passed" in outcomes)
+    assert reason.startswith(assertion)
+    if not passed:
+        assert "FAILED qa.eval.yaml::a - Assertion: " in run.text
+        assert f"Assertion: {reason.partition(chr(10))[0]}\n" in run.text
+        assert "1 > 2" not in reason or f"\n{reason}\n" in run.text
+        assert "Score 1.000, threshold 1.000 (the default)" in run.text
+    assert run.internals == []
+
+
+def test_the_nearest_assert_hook_speaks_first_and_none_leaves_it_to_the_next(project, suite):
+    project.write("sub/near.eval.yaml", suite(c="hello", d="nothing"))
+    project.write("conftest.py", "def pytest_agentv_assert(case, result):\n    return 'far'\n")
+    project.write(
+        "sub/conftest.py", "def pytest_agentv_assert(case, result):\n    return None if case.eval_id == 'c' else True\n"
+    )
+    run = project.run()
+    assert run.statuses == {"a": "fail", "b": "fail", "c": "fail", "d": "pass"}
+    assert run.by_id["c"]["assertion"] == "far"
+
+
+@pytest.mark.parametrize("hook", ["case", "response", "assert", "result"])
+def test_hooks_of_a_conftest_hold_below_its_folder_only(project, suite, hook):
+    project.write("sub/near.eval.yaml", suite(c="hello"))
+    project.write(
+        "sub/conftest.py",
+        f"""
+        def pytest_agentv_{hook}(case):
+            with open("notes.txt", "a") as file:
+                print(case.eval_id, file=file)
+        """,
+    )
+    project.run("--agentv-workers=3")
+    assert notes(project) == ["c"]
+
+
+def raising(hook):
+    return f"""
+        def pytest_agentv_{hook}({"results" if hook == "summary" else "case"}):
+            helper()
+
+        def helper():
+            raise RuntimeError("no such library")
+        """
+
+
+@pytest.mark.parametrize("hook", ["case", "response", "assert"])
+def test_a_hook_that_raises_breaks_its_cases_and_says_where(any_mode, hook):
+    project = any_mode
+    project.write("conftest.py", raising(hook))
+    project.write("test_python.py", "def test_one(): ...\n")
+    run = project.run()
+    assert run.outcomes == {"passed": 1, "errors": 2}
+    assert run.internals == []
+    place = r"conftest\.py:2 in pytest_agentv_" + hook + r"\n.*conftest\.py:5 in helper"
+    assert re.search(f"pytest_agentv_{hook} raised RuntimeError: no such library\n.*{place}", run.text)
+    stage = "setup" if hook == "case" else "evaluator"
+    assert [result["error_detail"] for result in run.results] == [{"stage": stage, "kind": "crash"}] * 2
+    if hook != "case":
+        assert {result["candidate_answer"] for result in run.results} == {"hello world"}, "it was paid for"
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        ("case", "expected an EvalCase (case.replace(...)) or None"),
+        ("response", "expected a ProviderResponse (response.replace(...)) or None"),
+        ("assert", "expected True, False, a text that says why the case fails, or None"),
+    ],
+)
+def test_an_odd_value_is_told_with_what_was_expected(project, hook, message):
+    project.write("conftest.py", f"def pytest_agentv_{hook}(case):\n    return 5\n")
+    run = project.run()
+    assert run.outcomes == {"errors": 2}
+    assert f"ERROR qa.eval.yaml::a - pytest_agentv_{hook} returned" in run.text
+    assert f"pytest_agentv_{hook} returned a value of type int: {message}" in run.text
+    assert run.internals == []
+
+
+def test_a_case_keeps_its_id(project):
+    project.write("conftest.py", "def pytest_agentv_case(case):\n    return case.replace(eval_id='other')\n")
+    run = project.run()
+    assert run.outcomes == {"errors": 2}
+    assert "pytest_agentv_case changed eval_id, which names the case in the results: expected it as it was" in run.text
+
+
+@pytest.mark.parametrize("exception", ["SystemExit(3)", "__import__('pytest').skip.Exception('no')"])
+def test_what_hooks_raise_beside_exceptions_ends_no_run(project, exception):
+    project.write("conftest.py", f"def pytest_agentv_response(case):\n    raise {exception}\n")
+    run = project.run()
+    assert run.outcomes == {"errors": 2}
+    assert run.internals == []
+
+
+def test_a_result_hook_that_raises_is_a_warning_and_no_outcome(any_mode):
+    project = any_mode
+    project.write("conftest.py", raising("result"))
+    run = project.run()
+    assert {key: run.outcomes[key] for key in ("passed", "failed")} == {"passed": 1, "failed": 1}
+    assert "errors" not in run.outcomes
+    assert run.text.count("pytest_agentv_result raised RuntimeError: no such library") == 2
+    assert re.search(r"qa\.eval\.yaml:2: a: pytest_agentv_result raised RuntimeError: no such library", run.text)
+
+
+def test_a_summary_hook_that_raises_is_said_and_changes_nothing(any_mode):
+    project = any_mode
+    project.write("conftest.py", raising("summary"))
+    run = project.run()
+    assert run.outcomes == {"passed": 1, "failed": 1}
+    assert run.text.count("pytest_agentv_summary raised RuntimeError: no such library") == 1
+    assert run.internals == []
+
+
+def test_cases_that_could_not_be_judged_are_not_asked_about_and_are_told_of(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello", broken="hello").replace("Say hello}]", "Say hello}]", 1))
+    project.write("bad.eval.yaml", "evalcases: [{id: unloadable}]\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write("agent.py", "def answer(prompt):\n    raise RuntimeError('down')\n")
+    project.write(
+        "conftest.py",
+        """
+        def pytest_agentv_assert(case, result):
+            return True
+
+        def pytest_agentv_result(case, result):
+            with open("notes.txt", "a") as file:
+                print(case and case.eval_id, result.eval_id, result.status, file=file)
+        """,
+    )
+    assert project.run().outcomes == {"errors": 3}
+    assert notes(project) == ["None unloadable error", "a a error", "broken broken error"]
+
+
+def test_a_dry_run_is_not_decided_by_hooks(project):
+    project.write("conftest.py", "def pytest_agentv_assert(case, result):\n    return False\n")
+    assert project.run("--agentv-dry-run").outcomes == {"passed": 2}
+
+
+def test_a_blocking_hook_holds_up_its_own_case_only(project, suite):
+    """Each of ten hooks waits until all ten are called: they would wait for ever if one held up the others."""
+    project.write("qa.eval.yaml", suite(**{f"c{number}": "hello" for number in range(10)}))
+    project.write(
+        "conftest.py",
+        """
+        import threading
+
+        together = threading.Barrier(10)
+
+        def pytest_agentv_response(case):
+            together.wait(timeout=20)
+
+        def pytest_agentv_assert(case):
+            together.wait(timeout=20)
+
+        def pytest_agentv_result(case):
+            together.wait(timeout=20)
+        """,
+    )
+    run = project.run("--agentv-workers=10")
+    assert run.outcomes == {"passed": 10}
+
+
+def test_what_a_hook_logs_belongs_to_its_case(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello", b="nothing", c="hello"))
+    project.write(
+        "conftest.py",
+        """
+        import logging
+
+        def pytest_agentv_response(case):
+            logging.warning("response of %s", case.eval_id)
+
+        def pytest_agentv_result(case):
+            logging.warning("result of %s", case.eval_id)
+        """,
+    )
+    text = project.run("--agentv-workers=3").text
+    assert "response of b" in text
+    assert "result of b" in text
+    assert "of a" not in text, "only the failed case is shown"
+
+
+def test_a_decision_is_carried_over_on_resume_and_told_once(project):
+    project.write(
+        "conftest.py",
+        """
+        def pytest_agentv_assert(case, result):
+            return case.eval_id == "b"
+
+        def pytest_agentv_result(case, result):
+            with open("notes.txt", "a") as file:
+                print(case.eval_id, result.status, file=file)
+        """,
+    )
+    assert project.run().statuses == {"a": "fail", "b": "pass"}
+    project.write("targets.yaml", "targets: []\n")
+    run = project.run("--agentv-resume=out-1.jsonl", "--agentv-out=out-1.jsonl")
+    assert run.outcomes == {"passed": 1, "failed": 1}
+    assert "Assertion: pytest_agentv_assert says that the case fails" in run.text
+    assert notes(project) == ["a fail", "b pass"]
+
+
+@pytest.mark.parametrize("body", ["return case.replace(question='other')", "raise RuntimeError"])
+def test_a_case_that_a_hook_changed_is_not_carried_over_from_before(project, body):
+    project.run()
+    project.write("conftest.py", f"def pytest_agentv_case(case):\n    if case.eval_id == 'a':\n        {body}\n")
+    run = project.run("--agentv-resume=out-1.jsonl")
+    assert [result["eval_id"] for result in run.results] == ["a", "b"]
+    run_ids = {result["eval_id"]: result["timestamp"] for result in run.results}
+    before = {result["eval_id"]: result["timestamp"] for result in project.run("--agentv-resume=out-1.jsonl").results}
+    assert run_ids["b"] == before["b"], "what was not changed is carried over"
+    assert run_ids["a"] != before["a"]
+
+
+def test_the_summary_hook_gets_records_and_is_not_called_without_cases(project):
+    project.write("test_python.py", "def test_one(): ...\n")
+    project.write(
+        "conftest.py",
+        """
+        def pytest_agentv_summary(results):
+            with open("notes.txt", "a") as file:
+                print([(result.eval_id, result.score, type(result).__name__) for result in results], file=file)
+        """,
+    )
+    project.run("test_python.py")
+    project.run("--collect-only")
+    assert notes(project) == []
+    project.run("-p", "no:terminal")
+    assert notes(project) == ["[('a', 1.0, 'EvalResult'), ('b', 0.0, 'EvalResult')]"]
+
+
+def test_unknown_arguments_of_a_hook_are_pytests_own_error(project):
+    project.write("conftest.py", "def pytest_agentv_case(cases): ...\n")
+    assert (
+        "Argument(s) {'cases'} are declared in the hookimpl but can not be found in the hookspec" in project.run().text
+    )

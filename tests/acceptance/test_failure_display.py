@@ -1,0 +1,106 @@
+"""Failures as they are shown: on narrow terminals, on those that know ASCII only, and with `-vv`."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+ANSWER = "Grüße, 世界 – " + "long " * 2_000
+
+
+@pytest.fixture
+def project(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write(
+        "agent.py",
+        f"""
+        from pytest_agentv.models.messages import Message, ToolCall
+        from pytest_agentv.providers.base import ProviderResponse
+
+        def answer(prompt):
+            message = Message("assistant", {ANSWER!r}, (ToolCall("search"), ToolCall("search"), ToolCall("read")))
+            return ProviderResponse(output_messages=(message,), cost_usd=0.25, raw={{"log_file": "logs/agent.log"}})
+        """,
+    )
+    project.write(
+        "qa.eval.yaml",
+        """
+        evalcases:
+          - id: greets
+            expected_outcome: greets
+            input: Hi
+            expected_output: Grüße vom Referenten
+            evaluators:
+              - {name: words, type: heuristic, hits: [nothing]}
+              - {name: other words, type: heuristic, hits: [nobody]}
+        """,
+    )
+    return project
+
+
+def test_a_failure_answers_what_is_asked_next(project):
+    run = project.run()
+    text = run.text
+    assert "  words: 0/1 expected keywords found; missing: nothing\n" in text
+    assert "  other words: 0/1 expected keywords found; missing: nobody\n" in text
+    assert f"Answer ({len(ANSWER):,} characters):\n  Grüße, 世界" in text
+    assert "Reference answer (20 characters):\n  Grüße vom Referenten\n" in text
+    assert "Target: default, 1 attempt, " in text
+    assert ", $0.2500\nTools:  search (2 times), read\nLog:    logs/agent.log\nCase:   qa.eval.yaml:2\n" in text
+    assert "Rerun:  pytest qa.eval.yaml::greets" in text
+    assert ANSWER.strip() not in text
+    assert run.results[0]["log_file"] == "logs/agent.log"
+
+
+def test_vv_shows_all_of_it(project):
+    assert ANSWER.strip() in project.run("-vv").text
+
+
+def test_a_log_is_named_for_a_target_that_gave_no_answer(project):
+    project.write(
+        "agent.py",
+        """
+        from pytest_agentv.errors import ProviderError
+
+        def answer(prompt):
+            raise ProviderError("it broke", "process", {"log_file": "logs/agent.log"})
+        """,
+    )
+    run = project.run()
+    assert run.outcomes == {"errors": 1}
+    assert "Log:    logs/agent.log" in run.text
+    assert run.results[0]["log_file"] == "logs/agent.log"
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_what_is_sent_to_ides_stays_small_without_vv(project, workers):
+    project.write(
+        "conftest.py",
+        """
+        import json
+
+        def pytest_runtest_logreport(report):
+            if report.failed:
+                with open("size.txt", "a") as file:
+                    print(len(json.dumps(report.longreprtext)), file=file)
+        """,
+    )
+    project.run(*workers)
+    sizes = {int(size) for size in (project.path / "size.txt").read_text().split()}
+    assert max(sizes) <= 3_100, "xdist puts a line before it"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_terminals_that_are_narrow_and_not_utf_8_show_it_all_the_same(project, encoding):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "20", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "--agentv-out=out.jsonl", "-vv"]
+    finished = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, check=False)
+    text = finished.stdout.decode(encoding)
+    assert finished.returncode == pytest.ExitCode.TESTS_FAILED
+    assert finished.stderr == b""
+    assert "INTERNALERROR" not in text
+    assert "Rerun:  pytest qa.eval.yaml::greets" in text
+    assert "\x1b" not in text, "colours are for terminals"
+    assert json.loads((project.path / "out.jsonl").read_text("utf-8"))["candidate_answer"] == ANSWER

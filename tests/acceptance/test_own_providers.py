@@ -1,0 +1,439 @@
+"""Fixtures that plug in an object of the user's own: `agentv_provider` and `agentv_judge`, overridden in a conftest."""
+
+import pytest
+
+FUNCTION = """
+    import pytest
+
+    @pytest.fixture{SCOPE}
+    def agentv_provider():
+        def answer(prompt):
+            with open("calls.txt", "a") as file:
+                print(prompt, file=file)
+            return f"hello: {prompt}"
+        return answer
+"""
+
+CLASS = """
+    import pytest
+
+    class Agent:
+        def __call__(self, prompt, request):
+            return {"text": f"hello: {prompt} {request.eval_id}", "cost_usd": 0.5}
+
+    @pytest.fixture
+    def agentv_provider():
+        return Agent()
+"""
+
+ASYNC = """
+    import asyncio, pytest
+
+    class Agent:
+        async def __call__(self, prompt):
+            await asyncio.sleep(0)
+            return f"hello: {prompt}"
+
+    @pytest.fixture(scope="session")
+    def agentv_provider():
+        return Agent()
+"""
+
+PROVIDER = """
+    import pytest
+    from pytest_agentv.models.messages import Message
+    from pytest_agentv.providers.base import ProviderResponse
+
+    class Agent:
+        async def invoke(self, request):
+            return ProviderResponse(output_messages=(Message("assistant", f"hello: {request.prompt.question}"),))
+
+    @pytest.fixture(scope="module")
+    def agentv_provider():
+        return Agent()
+"""
+
+
+def function(scope=""):
+    return FUNCTION.replace("{SCOPE}", scope)
+
+
+@pytest.mark.parametrize(
+    "conftest",
+    [function(), function('(scope="session")'), CLASS, ASYNC, PROVIDER],
+    ids=["function", "session", "class", "async", "provider"],
+)
+def test_an_object_of_the_users_own_is_what_cases_ask_without_a_targets_file(project_in_all_modes, suite, conftest):
+    project = project_in_all_modes
+    project.write("qa.eval.yaml", suite(a="hello", b="nothing"))
+    project.write("conftest.py", conftest)
+    run = project.run()
+    assert run.internals == []
+    assert run.statuses == {"a": "pass", "b": "pass"}
+    assert {result["target"] for result in run.results} == {"default"}
+    assert all(result["candidate_answer"].startswith("hello: ") for result in run.results)
+    assert run.by_id["a"]["attempts"] == 1
+
+
+def test_what_the_object_reports_is_recorded(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("conftest.py", CLASS)
+    (result,) = project.run("--agentv-target=mine").results
+    assert result["candidate_answer"].endswith(" a")
+    assert result["execution_metrics"]["cost_usd"] == 0.5
+    assert result["target"] == "mine"
+
+
+def test_an_override_holds_below_its_folder_and_others_keep_their_targets(project, suite):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: from the file}]\n")
+    project.write("qa.eval.yaml", suite(a="file"))
+    project.write("sub/near.eval.yaml", suite(b="hello"))
+    project.write("sub/conftest.py", function())
+    run = project.run("--agentv-workers=3")
+    assert run.statuses == {"a": "pass", "b": "pass"}
+    assert run.by_id["a"]["candidate_answer"] == "from the file"
+
+
+def test_nothing_is_set_up_where_nothing_is_overridden(project, suite):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("qa.eval.yaml", suite(a="hello"))
+    run = project.run("--setup-plan")
+    assert "fixtures used" not in run.text
+    project.write("conftest.py", function())
+    assert "agentv_provider" in project.run("--setup-plan").text
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("5", "agentv_provider is a value of type int: expected a function that takes the prompt, or an object"),
+        ("dict", "agentv_provider is the class dict: expected a function that takes the prompt, or an object with an"),
+        ("Sync()", "its `invoke` is not async: hand over `object.invoke` itself"),
+    ],
+)
+def test_a_value_that_is_no_provider_is_an_error_of_the_case(project, suite, value, message):
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write(
+        "conftest.py",
+        f"""
+        import pytest
+
+        class Sync:
+            def invoke(self, prompt): ...
+
+        @pytest.fixture
+        def agentv_provider():
+            return {value}
+        """,
+    )
+    run = project.run()
+    assert run.outcomes == {"errors": 1}
+    assert run.results[0]["error_detail"] == {"stage": "setup", "kind": "config"}
+    assert message in run.results[0]["error"]
+    assert run.internals == []
+
+
+def test_an_object_that_raises_is_an_error_with_the_users_line(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def agentv_provider():
+            def answer(prompt):
+                raise RuntimeError("the agent is down")
+            return answer
+        """,
+    )
+    run = project.run()
+    assert run.outcomes == {"errors": 1}
+    assert run.results[0]["error"] == (
+        "agentv_provider raised RuntimeError: the agent is down\n  conftest.py:6 in answer"
+    )
+
+
+def test_a_session_object_is_asked_by_many_cases_at_once(project, suite):
+    """Each of five calls waits for the others."""
+    project.write("qa.eval.yaml", suite(**dict.fromkeys("abcde", "hello")))
+    project.write(
+        "conftest.py",
+        """
+        import threading, pytest
+
+        @pytest.fixture(scope="session")
+        def agentv_provider():
+            together = threading.Barrier(5)
+            def answer(prompt):
+                together.wait(timeout=20)
+                return "hello"
+            return answer
+        """,
+    )
+    assert project.run("--agentv-workers=5").outcomes == {"passed": 5}
+
+
+@pytest.mark.parametrize("scope", ["function", "module"])
+def test_an_object_of_a_narrower_scope_is_asked_by_its_own_cases_only(project, suite, scope):
+    project.write("one.eval.yaml", suite(a="hello", b="hello"))
+    project.write("two.eval.yaml", suite(c="hello", d="hello"))
+    project.write(
+        "conftest.py",
+        f"""
+        import pytest
+
+        @pytest.fixture(scope="{scope}")
+        def agentv_provider(request):
+            name = request.node.name
+            yield lambda prompt: f"hello from {{name}}"
+            name = "the grave"
+        """,
+    )
+    answers = {result["eval_id"]: result["candidate_answer"] for result in project.run("--agentv-workers=4").results}
+    own = {name: name for name in "abcd"} if scope == "function" else dict(zip("abcd", "1122", strict=True))
+    files = {"1": "one.eval.yaml", "2": "two.eval.yaml"}
+    assert answers == {name: f"hello from {files.get(value, value)}" for name, value in own.items()}
+
+
+def test_session_objects_of_two_folders_are_not_mixed_up(project, suite):
+    project.write(
+        "conftest.py",
+        """
+        def pytest_collection_modifyitems(items):
+            items.sort(key=lambda item: item.name[::-1])  # one of each folder in turn
+        """,
+    )
+    for folder in ("one", "two"):
+        project.write(f"{folder}/qa.eval.yaml", suite(**{f"{folder}-{number}": "hello" for number in range(10)}))
+        project.write(
+            f"{folder}/conftest.py",
+            f"""
+            import pytest
+
+            @pytest.fixture(scope="session")
+            def agentv_provider():
+                return lambda prompt: "hello from {folder}"
+            """,
+        )
+    run = project.run("--agentv-workers=2")
+    assert run.outcomes == {"passed": 20}
+    for result in run.results:
+        assert result["candidate_answer"] == f"hello from {result['eval_id'].partition('-')[0]}"
+
+
+def test_an_override_may_wrap_what_is_there(project, suite):
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write("agent.py", "def answer(prompt):\n    return f'hello, you said {prompt}'\n")
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def agentv_provider(agentv_provider):
+            return lambda prompt: agentv_provider(f"please: {prompt}")
+        """,
+    )
+    (result,) = project.run().results
+    assert result["candidate_answer"] == "hello, you said please: Say hello"
+
+
+def test_calling_the_target_from_the_event_loop_is_refused_and_does_not_hang(project, suite):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def agentv_provider(agentv_provider):
+            async def answer(prompt):
+                return agentv_provider(prompt)
+            return answer
+        """,
+    )
+    run = project.run()
+    assert run.outcomes == {"errors": 1}
+    assert "call it from a function that is not async" in run.results[0]["error"]
+
+
+def test_none_and_the_fixture_itself_override_nothing(project, suite):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("qa.eval.yaml", suite(a="hello"))
+    for value in ("None", "agentv_provider"):
+        project.write(
+            "conftest.py",
+            f"""
+            import pytest
+
+            @pytest.fixture
+            def agentv_provider(agentv_provider):
+                return {value}
+            """,
+        )
+        assert project.run().outcomes == {"passed": 1}
+
+
+def test_a_dry_run_asks_no_object_and_needs_no_targets_file(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("conftest.py", function())
+    run = project.run("--agentv-dry-run")
+    assert run.outcomes == {"passed": 1}
+    assert run.results[0]["target"] == "default-dry-run"
+    assert not (project.path / "calls.txt").exists()
+
+
+def test_answers_of_an_object_are_not_cached_and_finished_cases_are_carried_over(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("conftest.py", function())
+    for _ in range(2):
+        project.run("--agentv-cache")
+    assert len((project.path / "calls.txt").read_text().splitlines()) == 2
+    assert project.run("--agentv-resume=out-1.jsonl").outcomes == {"passed": 1}
+    assert len((project.path / "calls.txt").read_text().splitlines()) == 2
+
+
+def test_a_target_that_batches_does_not_take_an_objects_cases_along(project, suite):
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - name: default
+            provider: cli
+            provider_batching: true
+            command_template: "false"
+        """,
+    )
+    project.write("qa.eval.yaml", suite(a="hello", b="hello"))
+    project.write("conftest.py", function('(scope="session")'))
+    assert project.run("--agentv-workers=4").outcomes == {"passed": 2}
+
+
+JUDGED = """
+    evalcases:
+      - id: default-judge
+        expected_outcome: x
+        input: Hi
+      - id: rubrics
+        expected_outcome: x
+        input: Hi
+        rubrics: [{id: polite, description: is polite}]
+      - id: composite
+        expected_outcome: x
+        input: Hi
+        evaluators:
+          - name: both
+            type: composite
+            evaluators: [{name: one, type: llm_judge}, {name: two, type: heuristic, hits: [hello]}]
+            aggregator: {type: llm_judge}
+"""
+
+JUDGE = """
+    import json, pytest
+
+    @pytest.fixture{SCOPE}
+    def agentv_judge():
+        def judge(prompt):
+            assert isinstance(prompt, str)
+            with open("judged.txt", "a") as file:
+                print("-", file=file)
+            if "polite" in prompt:
+                checks = [{"id": "polite", "satisfied": True, "reasoning": "yes"}]
+                return json.dumps({"checks": checks, "overall_reasoning": "fine"})
+            return json.dumps({"score": 0.75, "hits": ["fine"], "misses": [], "reasoning": "because"})
+        return judge
+"""
+
+
+@pytest.mark.parametrize("scope", ["", '(scope="session")'], ids=["function", "session"])
+@pytest.mark.parametrize("has_targets", [True, False], ids=["targets", "own-provider"])
+def test_an_object_of_the_users_own_judges_every_case_below(project, scope, has_targets):
+    project.write("qa.eval.yaml", JUDGED)
+    conftest = JUDGE.replace("{SCOPE}", scope)
+    if has_targets:  # an agent's program, which names no judge: without the object that is an error
+        project.write("targets.yaml", "targets: [{name: default, provider: cli, command_template: echo hello}]\n")
+    else:
+        conftest += "\n    @pytest.fixture\n    def agentv_provider():\n        return lambda prompt: 'hello'\n"
+    project.write("conftest.py", conftest)
+    run = project.run("--agentv-threshold=0.5", "--agentv-workers=3")
+    scores = {result["eval_id"]: (result["status"], result["score"]) for result in run.results}
+    assert scores == {"default-judge": ("pass", 0.75), "rubrics": ("pass", 1), "composite": ("pass", 0.75)}
+    assert len((project.path / "judged.txt").read_text().splitlines()) == 4
+
+
+def test_a_judge_that_raises_is_an_error_of_the_case(project):
+    project.write("qa.eval.yaml", JUDGED)
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def agentv_judge():
+            def judge(prompt):
+                raise RuntimeError("no quota")
+            return judge
+        """,
+    )
+    run = project.run()
+    assert run.outcomes == {"errors": 3}
+    assert "the judge 'agentv_judge' could not be asked: agentv_judge raised RuntimeError: no quota" in run.text
+
+
+def test_without_a_judge_an_own_provider_says_what_is_missing(project):
+    project.write("qa.eval.yaml", JUDGED)
+    project.write("conftest.py", function())
+    run = project.run()
+    assert run.outcomes == {"errors": 3}
+    assert "a model is to judge, and none is named" in run.text
+    assert run.results[0]["error"].endswith("; or override agentv_judge")
+    assert not (project.path / "calls.txt").exists()
+
+
+def test_the_targets_file_may_name_the_judge_of_an_own_provider(project):
+    project.write("qa.eval.yaml", JUDGED)
+    project.write("conftest.py", function())
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: cli, command_template: "false", judge_target: wise}
+          - {name: wise, provider: mock, response: '{"score": 1, "hits": [], "misses": []}'}
+        """,
+    )
+    assert project.run().by_id["default-judge"]["status"] == "pass"
+
+
+def test_judge_scripts_may_call_the_objects(project, python):
+    project.write("conftest.py", JUDGE.replace("{SCOPE}", "") + function().replace("import pytest", ""))
+    project.write(
+        "judge.py",
+        """
+        from pytest_agentv.sdk import Result, code_judge, create_target_client
+
+        @code_judge
+        def judge(case):
+            client = create_target_client()
+            first = client.invoke("What do you think?")
+            second = client.invoke("Once more", target="default")
+            return Result(1.0, [first.raw_text, second.raw_text])
+        """,
+    )
+    project.write(
+        "qa.eval.yaml",
+        f"""
+        evalcases:
+          - id: a
+            expected_outcome: x
+            input: Hi
+            evaluators: [{{name: script, type: code_judge, script: [{python}, judge.py], target: true}}]
+        """,
+    )
+    (result,) = project.run().results
+    assert result["status"] == "pass", result["error"]
+    assert "because" in result["hits"][0]
+    assert result["hits"][1] == "hello: Once more"
