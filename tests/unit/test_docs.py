@@ -1,0 +1,248 @@
+"""Each code block of the documentation is one that a test can hold to the code, and each link leads somewhere.
+
+The conventions stand in `docs_pages`; the commands are run by `tests/acceptance/test_docs.py`.
+"""
+
+import ast
+import configparser
+import importlib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from docs_pages import INSTALLERS, PAGES, PROGRAMS, ROOT, Block, added_kinds, is_set_up, program, read_page
+
+from pytest_agentv import __version__
+from pytest_agentv.cli.main import COMMANDS
+from pytest_agentv.loading.cases import LoadContext, load_case
+from pytest_agentv.loading.environment import REFERENCE, Environment
+from pytest_agentv.loading.source import read_yaml
+from pytest_agentv.loading.suites import read_suite
+from pytest_agentv.loading.targets import load_targets_file, resolve_target
+from pytest_agentv.models.options import RUN_OPTIONS, RunOption
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
+
+FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
+INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {
+    "agentv_files",
+    "agentv_exploration_tools",
+}
+
+BLOCKS: Final = [block for page in PAGES for block in read_page(page).blocks]
+PAGE_IDS: Final = [str(page.relative_to(ROOT)) for page in PAGES]
+
+
+def ids(blocks: Iterable[Block]) -> list[str]:
+    return [block.where for block in blocks]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=ids(BLOCKS))
+def test_each_block_is_of_a_kind_that_is_checked(block: Block, tmp_path: Path) -> None:
+    check = CHECKS.get(block.language)
+    assert check is not None, f"no test knows what to do with a block of language {block.language!r}"
+    check(block, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=PAGE_IDS)
+def test_options_settings_and_commands_exist(page: Path) -> None:
+    text = page.read_text("utf-8")
+    flags = {flag for flag in re.findall(r"--agentv-[a-z-]*[a-z]", text) if flag not in FLAGS}
+    keys = {key for key in re.findall(r"^(agentv_\w+) *=", text, re.MULTILINE) if key not in INI_KEYS}
+    commands = set(re.findall(r"(?:^|`)agentv ([a-z]+)", text, re.MULTILINE)) - set(COMMANDS)
+    assert (flags, keys, commands) == (set(), set(), set())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=PAGE_IDS)
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        assert path.exists(), f"{target}: there is no such file"
+        if anchor:
+            assert anchor in _anchors(path), f"{target}: there is no such heading"
+
+
+def test_the_table_of_options_is_that_of_the_code() -> None:
+    lines = (ROOT / "docs/running.md").read_text("utf-8").splitlines()
+    assert [line for line in lines if line.startswith("| `--agentv-")] == [_row(option) for option in RUN_OPTIONS]
+
+
+def test_the_keys_of_results_are_all_explained() -> None:
+    _, _, section = (ROOT / "docs/running.md").read_text("utf-8").partition("## The results file")
+    explained = re.findall(r"`(\w+)`", section.partition("\n## ")[0])
+    assert [key.name for key in fields(EvalResult) if key.name not in explained] == []
+
+
+def test_the_changelog_has_the_version_of_the_package() -> None:
+    versions = re.findall(r"^## \[(\d.*?)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert versions[0] == project["version"] == __version__
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_modules_that_are_named_exist(name: str) -> None:
+    """By their path within the package, or from the root of the checkout."""
+    text = (ROOT / name).read_text("utf-8")
+    named = re.findall(r"`([a-z_]+(?:/[\w.]+)+|[a-z_]+/|[a-z_]+\.py)`", text)
+    assert named
+    assert [path for path in named if not ((ROOT / path).exists() or (ROOT / "pytest_agentv" / path).exists())] == []
+
+
+def _row(option: RunOption) -> str:
+    value = f"={option.metavar}" if option.metavar else ""
+    flag = f"--agentv-{option.name}" + (f"[{value}]" if option.optional_value is not None else value)
+    aliases = "".join(f" (also `--agentv-{alias}`)" for alias in option.aliases)
+    ini = f"`agentv_{option.dest}`" if option.ini else ""
+    return f"| `{flag}`{aliases} | {ini} | {option.help} |"
+
+
+def _anchors(page: Path) -> set[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def check_sh(block: Block, _folder: Path) -> None:
+    assert block.commands
+    for command in block.commands:
+        known = not block.is_run or is_set_up(command) or program(command) in PROGRAMS
+        assert known, f"{command}: expected one of {', '.join((*PROGRAMS, *INSTALLERS))}"
+
+
+def check_text(block: Block, _folder: Path) -> None:
+    if not block.is_run:
+        return
+    before = [other for other in BLOCKS if other.page == block.page and other.line < block.line]
+    assert before, "shows the output of nothing"
+    shell = next((other for other in reversed(before) if other.language != "text"), None)
+    assert shell is not None
+    assert shell.language == "sh", "no command above it could print this"
+
+
+def check_json(block: Block, _folder: Path) -> None:
+    assert isinstance(json.loads(block.text), dict | list)
+
+
+def check_jsonl(block: Block, _folder: Path) -> None:
+    assert block.name is not None, "a dataset names its file"
+    for line in block.text.splitlines():
+        assert {"id"} <= set(json.loads(line))
+
+
+def check_toml(block: Block, _folder: Path) -> None:
+    settings = tomllib.loads(block.text)
+    assert block.name == "pyproject.toml"
+    assert settings["tool"]["pytest"]
+
+
+def check_ini(block: Block, _folder: Path) -> None:
+    parser = configparser.ConfigParser(interpolation=None)
+    if block.name == ".env":
+        assert all(re.match(r"#|[A-Z][A-Z0-9_]*=", line) for line in block.text.splitlines())
+    else:
+        parser.read_string(block.text)
+        assert parser.sections()
+
+
+def check_python(block: Block, _folder: Path) -> None:
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pytest_agentv"):
+            module = importlib.import_module(str(node.module))
+            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+
+
+def check_brackets(block: Block, _folder: Path) -> None:
+    """Of languages that nothing here can read; JavaScript is run as a judge."""
+    assert block.name is not None
+    for opening, closing in ("{}", "[]", "()"):
+        assert block.text.count(opening) == block.text.count(closing)
+
+
+def check_markdown(block: Block, _folder: Path) -> None:
+    assert block.name is not None
+
+
+def check_yaml(block: Block, folder: Path) -> None:
+    path = folder / "block.yaml"
+    path.write_text(block.text, "utf-8")
+    data = read_yaml(path).value
+    name = block.name or ""
+    if name.startswith(".github/") or name == ".gitlab-ci.yml":
+        check_workflow(data)
+    elif "targets" in data:
+        check_targets(block, folder)
+    elif "guideline_patterns" in data:
+        assert set(data) <= {"$schema", "guideline_patterns"}
+    elif block.name is None:
+        check_cases(block, data, folder)
+    else:
+        assert re.search(r"\.eval\.ya?ml$|^evals/.*\.ya?ml$", name), f"{name} is no eval file, targets or config file"
+
+
+def check_workflow(data: Mapping[Any, Any]) -> None:
+    """Each command is one that exists."""
+    jobs = data["jobs"] if "on" in data else {key: job for key, job in data.items() if isinstance(job, dict)}
+    for job in jobs.values():
+        steps = [step["run"] for step in job.get("steps", ()) if "run" in step]
+        lines = [line for text in (*steps, *job.get("script", ())) for line in text.splitlines()]
+        assert lines or "steps" in job or "script" not in job
+        for line in lines:
+            assert is_set_up(line) or program(line) in PROGRAMS, line
+
+
+def check_targets(block: Block, folder: Path) -> None:
+    """Load the targets without a warning, and fill in every variable that they name."""
+    path = folder / "targets.yaml"
+    path.write_text(block.text, "utf-8")
+    file = load_targets_file(path, added_kinds(block.page.read_text("utf-8")))
+    assert file.warnings == ()
+    variables = {name: f"https://{name.lower()}.invalid" for name in REFERENCE.findall(block.text)}
+    for definition in file.definitions:
+        resolve_target(file, definition, Environment(variables), folder, Masker())
+
+
+def check_cases(block: Block, data: Mapping[str, Any], folder: Path) -> None:
+    """Load a fragment: cases, evaluators, or keys of one case. Prompts of judges and attachments stand in."""
+    path, text = folder / "fragment.eval.yaml", block.text
+    if "evalcases" not in data:
+        case = "id: a\nexpected_outcome: b\ninput_messages: []\n"
+        text = "evalcases:\n  -\n" + _indent(
+            text + "".join(f"{line}\n" for line in case.splitlines() if line.partition(":")[0] not in data)
+        )
+    path.write_text(text, "utf-8")
+    for name in re.findall(r"[\w/-]+\.(?:md|csv|txt)", text):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("Is {{ candidate_answer }} good?", "utf-8")
+    suite = read_suite(path)
+    assert suite.problems == ()
+    kinds = frozenset(added_kinds(block.page.read_text("utf-8")))
+    for entry in suite.entries:
+        assert load_case(suite, entry, LoadContext(folder, folder, known_evaluator_types=kinds)).warnings == ()
+
+
+def _indent(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+CHECKS: Final[Mapping[str, Callable[[Block, Path], None]]] = {
+    "groovy": check_brackets,
+    "ini": check_ini,
+    "javascript": check_brackets,
+    "json": check_json,
+    "jsonl": check_jsonl,
+    "markdown": check_markdown,
+    "python": check_python,
+    "sh": check_sh,
+    "text": check_text,
+    "toml": check_toml,
+    "yaml": check_yaml,
+}
