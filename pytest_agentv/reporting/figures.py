@@ -50,3 +50,10 @@ def duration_of(result: EvalResult) -> float | None:
 
 def _metrics(result: EvalResult) -> list[ExecutionMetrics | TraceSummary]:
     return [metrics for metrics in (result.execution_metrics, result.trace_summary) if metrics is not None]
+
+
+def case_name(result: EvalResult) -> str:
+    """Return what names a case to people: its node id, and its own id where a Python test holds several."""
+    name = result.node_id or result.eval_id
+    is_python = (result.eval_file or "").endswith(".py")
+    return f"{name} ({result.eval_id})" if is_python and not name.endswith(f"::{result.eval_id}") else name

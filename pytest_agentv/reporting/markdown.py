@@ -15,7 +15,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import shown
-from pytest_agentv.reporting.figures import format_score
+from pytest_agentv.reporting.figures import case_name, format_score
 from pytest_agentv.reporting.statistics import judged_results, lowest_results, score_statistics
 from pytest_agentv.reporting.totals import score_figures, total_figures
 
@@ -171,7 +171,7 @@ def _more(count: int) -> str:
 
 
 def _place(result: EvalResult, masker: Masker) -> tuple[str, str]:
-    return _code(result.node_id or result.eval_id, masker, _LONGEST_NAME), str(result.line or "")
+    return _code(case_name(result), masker, _LONGEST_NAME), str(result.line or "")
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible, wrap
-from pytest_agentv.reporting.figures import format_score
+from pytest_agentv.reporting.figures import case_name, format_score
 from pytest_agentv.reporting.statistics import (
     BIN_LABELS,
     ScoreStatistics,
@@ -95,7 +95,7 @@ def _place(result: EvalResult) -> str:
 
 
 def _label(result: EvalResult) -> str:
-    return visible(result.node_id or result.eval_id).replace("\n", " ")
+    return visible(case_name(result)).replace("\n", " ")
 
 
 def _count_line(results: Sequence[EvalResult]) -> SummaryLine:

@@ -250,6 +250,11 @@ def test_many(agentv):
         *("named", "named-2"),
     ]
     assert "Total eval cases: 5 (5 passed, 0 failed, 0 errors)" in run.text
+    listed = [
+        line.split(maxsplit=2)[2] for line in run.text.splitlines() if "::test_many" in line and ". 1.000" in line
+    ]
+    assert f"{run.results[0]['eval_file']}::test_many" in listed
+    assert {"(test_many-2)", "(test_many-3)"} <= {name.split()[-1] for name in listed}, "each can be told apart"
 
 
 @pytest.mark.parametrize(
