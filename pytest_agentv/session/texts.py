@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.escaping import escaped_size, shown
 from pytest_agentv.reporting.figures import format_duration, format_score
 from pytest_agentv.reporting.render import error_text, failure_text
 from pytest_agentv.reporting.sections import TEXT_LIMIT
@@ -14,6 +14,8 @@ from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 
 _LONGEST_HEADLINE = 300
 _WANTS_ALL = 2
+_USUAL_NODE_ID = 200
+_SHORTEST_TEXT = 1000
 _REPEATED_FLAGS = ("target", "targets", "threshold")
 """Flags that shape a case's outcome and so belong to the command that runs it again."""
 
@@ -26,7 +28,7 @@ def failed(config: pytest.Config, result: EvalResult, masker: Masker, reference_
         rerun_command=rerun_command(config, result.node_id),
         masker=masker,
         reference_answer=reference_answer,
-        limit=_limit(config),
+        limit=_limit(config, result),
     )
     return EvalFailed(account, account.partition("\n")[0])
 
@@ -34,14 +36,20 @@ def failed(config: pytest.Config, result: EvalResult, masker: Masker, reference_
 def errored(config: pytest.Config, result: EvalResult, masker: Masker) -> EvalErrored:
     """Return what a case raises that could not be judged."""
     rerun = rerun_command(config, result.node_id)
-    account = error_text(result, rerun_command=rerun, masker=masker, limit=_limit(config))
+    account = error_text(result, rerun_command=rerun, masker=masker, limit=_limit(config, result))
     reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
     return EvalErrored(account, reason[:_LONGEST_HEADLINE])
 
 
-def _limit(config: pytest.Config) -> int | None:
-    """Return how long texts may be: whoever asks for `-vv` wants all of them."""
-    return None if config.get_verbosity() >= _WANTS_ALL else TEXT_LIMIT
+def _limit(config: pytest.Config, result: EvalResult) -> int | None:
+    """Return how long texts may be: whoever asks for `-vv` wants all of them.
+
+    VS Code gets the node id twice along with a text, and loses messages of more than 4,096 bytes under xdist.
+    """
+    if config.get_verbosity() >= _WANTS_ALL:
+        return None
+    excess = max(0, escaped_size(result.node_id or "") - _USUAL_NODE_ID)
+    return max(_SHORTEST_TEXT, TEXT_LIMIT - 2 * excess)
 
 
 def verbose_text(result: EvalResult, log: str) -> str:

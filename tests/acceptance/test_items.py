@@ -26,8 +26,8 @@ UNUSUAL_IDS = {
     "line\u2028separator": "line separator",
     "null\x00byte": "null byte",
     "tab\tulator": "tab ulator",
-    " padded ": "padded",
-    "padded": "padded-2",
+    " padded ": "padded-2",
+    "padded": "padded",
     "and": "and",
 }
 """Ids, and the names that pytest, xdist and IDEs can select their items by."""
@@ -156,7 +156,7 @@ def test_an_id_that_is_no_text_is_the_error_of_its_own_item(project, written, sh
     run = project.run()
     assert [(result["node_id"], result["status"]) for result in run.results] == [
         ("qa.eval.yaml::good", "pass"),
-        ("qa.eval.yaml::unnamed-2", "error"),
+        ("qa.eval.yaml::unnamed", "error"),
     ]
     assert run.results[1]["error"] == f"qa.eval.yaml:3: evalcases[1].id: expected a non-empty text, got {shown}"
     assert run.outcomes == {"passed": 1, "errors": 1}

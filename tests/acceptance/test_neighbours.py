@@ -1,6 +1,10 @@
 """Eval cases beside other people's tests and settings: nobody is disturbed."""
 
+import json
 import os
+import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -139,3 +143,68 @@ def test_pytests_lists_of_flags_marks_and_plugins_work(project):
     assert "--agentv-target=NAME" in project.run("--help").text
     for flag in ("--markers", "--fixtures", "--version"):
         assert project.run(flag).exit_code == 0
+
+
+def test_what_is_ours_in_pytests_lists_says_what_it_is(project):
+    text = project.run("--help").text
+    group = text[text.index("\nevaluations (pytest-agentv):") :].partition("\n\n")[0]
+    flags = [line.split()[0].partition("=")[0] for line in group.splitlines() if line.startswith("  --")]
+    assert len(flags) > 15
+    assert all(flag.startswith("--agentv-") for flag in flags)
+    assert all(line.startswith(("  --agentv-", "   ")) for line in group.splitlines()[2:])
+    fixtures = project.run("--fixtures", "qa.eval.yaml").text
+    ours = fixtures.partition("fixtures defined from pytest_agentv")[2].partition("-- fixtures defined")[0]
+    assert "no docstring available" not in ours
+    markers = [line for line in project.run("--markers").lines if "agentv" in line and line.startswith("@")]
+    assert all(re.match(r"@pytest\.mark\.agentv\w*(\(.*\))?: \S", line) for line in markers)
+
+
+STATE = """
+import json, logging, os, signal, sys, threading, warnings
+
+def pytest_unconfigure(config):
+    state = {
+        "environment": {name: os.environ[name] for name in sorted(os.environ) if not name.startswith("PYTEST_")},
+        "threads": [thread.name for thread in threading.enumerate()],
+        "handlers": [repr(handler) for handler in logging.getLogger().handlers],
+        "signals": [str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)],
+        "path": sys.path,
+        "hooks": [str(sys.excepthook), str(threading.excepthook), repr(sys.meta_path)],
+        "filters": repr(warnings.filters),
+        "folder": os.getcwd(),
+        "files": sorted(os.listdir()),
+    }
+    with open(os.environ["STATE"], "w") as file:
+        json.dump(state, file)
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_run_without_evals_prints_writes_and_changes_what_it_does_without_the_plugin(
+    project, flags, tmp_path_factory
+):
+    project.write("conftest.py", STATE)
+    project.write(".env", "FROM_DOTENV=1\n")
+
+    def run(*plugin):
+        state = tmp_path_factory.mktemp("state") / "state.json"
+        finished = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugin, *flags, "test_python.py"],
+            cwd=project.path,
+            env=environment() | {"STATE": str(state), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        output = re.sub(r"\nplugins: .*| in \d+\.\d+s =+|=", "", finished.stdout)
+        seen = json.loads(state.read_text().replace(str(state), "").replace(str(state.parent), ""))
+        return finished.returncode, output, finished.stderr, {name: without_addresses(seen[name]) for name in seen}
+
+    without, with_plugin = run("-p", "no:agentv"), run()
+    assert with_plugin == without
+    assert "FROM_DOTENV" not in with_plugin[3]["environment"]
+
+
+def without_addresses(value):
+    return re.sub(r"0x[0-9a-f]+", "", json.dumps(value))

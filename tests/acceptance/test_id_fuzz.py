@@ -1,0 +1,163 @@
+"""A thousand hostile case ids: every node id stays one that pytest can run again, alone or with what failed."""
+
+import json
+import random
+import sys
+from itertools import pairwise
+
+import pytest
+import yaml
+
+COUNT = 1000
+FRAGMENTS = [
+    *("[", "]", "[]", "[a-b]", "::", ":", ":::", "()", "(", "@", "@group", "-", "--lf", "-n", "=", "$HOME", "`x`", "*"),
+    *(
+        "/",
+        "//",
+        "../",
+        "\\",
+        ".",
+        "..",
+        "evals/",
+        "qa.eval.yaml",
+        "qa.eval.yaml::case",
+        ".py::test_a",
+        "#",
+        "%s",
+        "{}",
+    ),
+    *(" ", "  ", "\t", "\n", "\r\n", "\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\u00a0", "\u3000"),
+    *("\x00", "\x07", "\x1b[31m", "\x7f", "\x9f", "\ufeff", "\u200b", "\u202e", "\ufffd", "\ud800"),
+    *("é", "e\u0301", "ß", "日本語", "עברית", "🙂", "👩\u200d💻", "ﬁ", "İ", "Ω"),
+    *("case", "case-1", "case-10", "1", "01", "true", "null", "and", "not", "or", "'", '"', "<b>&amp;", "a" * 500),
+]
+
+
+def hostile_ids(count=COUNT):
+    """Return ids made of what has broken selection somewhere, some of them equal; always the same ones."""
+    generator = random.Random(7)
+    ids = []
+    while len(ids) < count:
+        if ids and generator.random() < 0.05:
+            ids.append(generator.choice(ids))
+        else:
+            ids.append("".join(generator.choices(FRAGMENTS, k=generator.randint(1, 5))))
+    return ids
+
+
+def yaml_file(ids, failing):
+    """Return a file with a case on each line, so that the line tells cases of equal ids apart."""
+    # YAML, unlike JSON, has no way to write half a surrogate pair.
+    ids = [eval_id.replace("\ud800", "?") for eval_id in ids]
+    written = yaml.dump(ids, default_style='"', width=sys.maxsize).splitlines()
+    lines = (case(number, failing) for number in range(len(ids)))
+    return "evalcases:\n" + "".join(
+        f"{eval_id.replace('- ', '  - {id: ', 1)}, {line[1:]}\n" for eval_id, line in zip(written, lines, strict=True)
+    )
+
+
+def jsonl_file(ids, failing):
+    values = (json.loads(case(number, failing)) | {"id": eval_id} for number, eval_id in enumerate(ids))
+    return "\n" + "".join(f"{json.dumps(value)}\n" for value in values)
+
+
+def case(number, failing):
+    """Return a case without its id, which the answer of the mock target passes or not."""
+    keyword = "nothing" if number in failing else "hello"
+    words = {"name": "words", "type": "heuristic", "hits": [keyword]}
+    return json.dumps({"expected_outcome": "says it", "input": "Say it", "evaluators": [words]})
+
+
+@pytest.fixture
+def failing():
+    return set(random.Random(8).sample(range(COUNT), COUNT // 3))
+
+
+@pytest.fixture
+def name():
+    return "qa.eval.yaml"
+
+
+@pytest.fixture
+def project(project, name, failing):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello world}]\n")
+    write = yaml_file if name.endswith("yaml") else jsonl_file
+    project.write(name, write(hostile_ids(), failing))
+    project.write("two.eval.yaml", yaml_file(["good", "bad"], {1}))
+    return project
+
+
+def node_ids(project):
+    lines = project.run("--collect-only", "-q", "qa.eval.yaml").lines
+    return lines[: lines.index("")]
+
+
+def statuses(run, name):
+    """Return the status of each case that ran, by its line; none ran twice."""
+    records = [record for record in run.results if record["eval_file"] == name]
+    found = {record["line"]: record["status"] for record in records}
+    assert len(found) == len(records), "a case ran twice"
+    return found
+
+
+def test_the_ids_hold_what_they_are_made_for():
+    ids = hostile_ids()
+    assert len(set(ids)) < len(ids) == COUNT
+    assert all(any(fragment in eval_id for eval_id in ids) for fragment in FRAGMENTS)
+    assert max(map(len, ids)) >= 500
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("qa.eval.yaml", ()), ("qa.eval.yaml", ("-n", "2")), ("qa.eval.jsonl", ())],
+    ids=["yaml", "yaml-n2", "jsonl"],
+)
+def test_last_failed_runs_exactly_what_failed_and_failed_first_begins_with_it(project, name, failing, mode):
+    first = statuses(project.run("-q", "--tb=no", mode=mode), name)
+    failed = {line for line, status in first.items() if status != "pass"}
+    start = min(first)
+    assert set(first) == set(range(start, start + COUNT))
+    assert failed >= {number + start for number in failing}
+    assert len(failed) < COUNT / 2
+    run = project.run("--lf", "-q", "--tb=no", mode=mode)
+    assert statuses(run, name) == {line: first[line] for line in failed}
+    assert statuses(run, "two.eval.yaml") == {3: "fail"}
+    assert run.internals == []
+    if not mode:
+        in_turn = statuses(project.run("--ff", "-q", "--tb=no", name), name)
+        assert list(in_turn) == [*sorted(failed), *sorted(set(first) - failed)]
+
+
+def test_every_name_that_is_listed_can_be_selected(project):
+    listed = node_ids(project)
+    assert len(set(listed)) == len(listed) == COUNT
+    sample = random.Random(9).sample(listed, 50)
+    run = project.run("-q", "--tb=no", *sample)
+    assert [record["node_id"] for record in run.results] == sample
+    for node_id in sample[:5]:
+        assert [record["node_id"] for record in project.run("-q", "--tb=no", node_id).results] == [node_id]
+
+
+@pytest.mark.parametrize("added", ["new", "case[1]", "x\ny"])
+def test_a_case_inserted_above_leaves_all_names_as_they_are(project, name, failing, added):
+    before = node_ids(project)
+    project.write(name, yaml_file([added, *hostile_ids()], failing))
+    assert node_ids(project)[1:] == before
+
+
+def test_deselected_cases_are_left_out(project):
+    listed = node_ids(project)
+    unwanted = random.Random(10).sample(listed, 20)
+    flags = [f"--deselect={node_id}" for node_id in unwanted]
+    lines = project.run("--collect-only", "-q", "qa.eval.yaml", *flags).lines
+    # What begins like a deselected id goes as well: so it is for all tests.
+    assert lines[: lines.index("")] == [node_id for node_id in listed if not node_id.startswith(tuple(unwanted))]
+
+
+def test_stepwise_goes_on_from_the_failure_it_stopped_at(project, name):
+    first = statuses(project.run("-q", "--tb=no", name), name)
+    failed = [line for line, status in first.items() if status != "pass"][:3]
+    project.run("--sw", "-q", "--tb=no", name)
+    for line, following in pairwise(failed):
+        run = project.run("--sw", "--sw-skip", "-q", "--tb=no", name)
+        assert list(statuses(run, name)) == list(range(line, following + 1))
