@@ -16,16 +16,20 @@ from typing import Any
 import pytest
 from fake_llm import FakeLlm, Reply
 
-KEYS = {kind: f"sk-{kind}-5f0c1d2e3b4a" for kind in ("azure", "anthropic", "gemini", "openai")}
+KEYS = {kind: f"sk-{kind}-5f0c1d2e3b4a" for kind in ("azure", "anthropic", "gemini", "openai", "litellm")}
 ROLES = ("target", "judge")
 MODELS = {
     "azure": "gpt-4o",
     "anthropic": "claude-sonnet-4-5",
     "gemini": "gemini-2.5-flash",
     "openai": "gpt-4o",
+    "litellm": "openai/gpt-4o",
 }
+SPEAKS_OPENAI = ("openai", "litellm")
 ANSWER = json.dumps({"score": 1.0, "hits": ["it says hello"], "misses": []})
 OK = Reply(ANSWER)
+NOWHERE = "http://127.0.0.1:9"
+"""Where nobody listens."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,11 @@ class MatrixRun:
 def targets_file(server: FakeLlm, cells: Cells) -> str:
     entries = ["targets:"]
     for name, (kind, replies, role) in cells.items():
-        url = server.script(name, *replies)
+        url = server.script(name, *replies) if replies else NOWHERE
         entries += [
             f"  - name: {name}",
             f"    provider: {kind}",
-            f"    endpoint: {url}/v1" if kind == "openai" else f"    endpoint: {url}",
+            f"    endpoint: {url}/v1" if kind in SPEAKS_OPENAI else f"    endpoint: {url}",
             f"    api_key: ${{{{ KEY_{kind.upper()} }}}}",
             f"    model: {MODELS[kind]}",
             "    max_retries: 2\n    retry_initial_delay_ms: 2\n    retry_max_delay_ms: 8",
@@ -177,6 +181,7 @@ def matrix(server: FakeLlm, tmp_path_factory: pytest.TempPathFactory) -> MatrixR
     cells = {f"{fault}-{kind}-{role}": (kind, FAULTS[fault].replies, role) for fault, kind, role in CELLS}
     prose = "I like this answer: 10/10."
     cells |= {f"prose-{kind}-judge": (kind, (Reply(prose),), "judge") for kind in KEYS}
+    cells |= {f"nowhere-{kind}-{role}": (kind, (), role) for kind in KEYS for role in ROLES}
     folder = write_project(tmp_path_factory.mktemp("faults") / "project", server, cells)
     return run_pytest(folder, server, "--agentv-workers=20", "--agentv-timeout=60")
 
@@ -198,7 +203,7 @@ def expected_message(fault: Fault, name: str, kind: str, folder: Path) -> re.Pat
     )
     message = fault.message.format(
         model=f"model {MODELS[kind]!r} ({kind})",
-        key="Bearer ***" if kind == "openai" else "***",
+        key="Bearer ***" if kind in SPEAKS_OPENAI else "***",
         where=f"target {name!r} (targets.yaml:{line})",
     )
     requests = rf" \({fault.asked} requests, \d\.\d s of waiting\)" if fault.asked > 1 else ""
@@ -228,6 +233,22 @@ def test_a_fault_has_the_outcome_the_attempts_and_the_message_it_should(
     assert re.fullmatch(re.escape(prefix) + message, result["error"])
     stage = "evaluator" if role == "judge" else "provider"
     assert result["error_detail"] == {"stage": stage, "kind": expected.kind}
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_server_that_is_not_there_is_tried_again_and_named(matrix: MatrixRun, kind: str, role: str) -> None:
+    name = f"nowhere-{kind}-{role}"
+    result = matrix.results[name]
+
+    expected = f"no whole reply from model {MODELS[kind]!r} ({kind}): Cannot connect to host 127.0.0.1:9 "
+    prefix = f"the judge {name!r} could not be asked: " if role == "judge" else ""
+    assert result["error"].startswith(prefix + expected)
+    assert re.search(r" \(3 requests, \d\.\d s of waiting\)$", result["error"])
+    stage = "evaluator" if role == "judge" else "provider"
+    assert (result["status"], result["error_detail"]) == ("error", {"stage": stage, "kind": "network"})
+    if role == "target":
+        assert (result["attempts"], result["request_attempts"]) == (1, 3)
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -299,3 +320,42 @@ def test_runs_without_a_model_do_not_import_litellm(server: FakeLlm, tmp_path: P
 
     assert run.exit_code == 0, run.output
     assert run.output.count("IMPORTED False") == 1
+
+
+def test_a_run_that_is_answered_from_the_cache_does_not_import_litellm(server: FakeLlm, tmp_path: Path) -> None:
+    cells = {f"cached-{role}": ("openai", (OK,), role) for role in ROLES}
+    folder = write_project(tmp_path / "project", server, cells)
+
+    runs = [run_pytest(folder, server, "--agentv-cache") for _ in range(2)]
+
+    assert [run.exit_code for run in runs] == [0, 0], runs[1].output
+    assert [run.output.count("IMPORTED True") for run in runs] == [1, 0]
+    assert [len(server.asked(name)) for name in cells] == [1, 1]
+
+
+WAITING_AGENT = """
+import sys, time
+
+def answer(_request):
+    until = time.monotonic() + 30
+    while "litellm" not in sys.modules and time.monotonic() < until:
+        time.sleep(0.01)
+    return "hello" if "litellm" in sys.modules else "nobody imports the judge's library"
+"""
+
+
+def test_the_import_of_litellm_for_a_judge_overlaps_with_the_first_call_of_its_target(
+    server: FakeLlm, tmp_path: Path
+) -> None:
+    folder = write_project(tmp_path / "project", server, {"judge": ("openai", (OK,), "judge")})
+    (folder / "agent.py").write_text(WAITING_AGENT, "utf-8")
+    (folder / "targets.yaml").write_text(
+        (folder / "targets.yaml").read_text("utf-8")
+        + "\n  - {name: agent, provider: python, callable: agent.py:answer, judge_target: judge}\n",
+        "utf-8",
+    )
+
+    run = run_pytest(folder, server, "--agentv-target=agent")
+
+    assert run.exit_code == 0, run.output
+    assert run.results["judge"]["candidate_answer"] == "hello"

@@ -1,0 +1,212 @@
+"""The server that stands in for models: what coding agents get from it, read as a client reads it."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from fake_llm import FakeLlm, Reply, ToolCall
+
+CALLS = (ToolCall("read", {"path": "a.txt"}, said="I will look."), ToolCall("write", {"path": "b.txt"}))
+
+PATHS = {
+    "anthropic": "/v1/messages",
+    "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "gemini": "/v1beta/models/m:streamGenerateContent?alt=sse",
+}
+
+
+@pytest.fixture(scope="module")
+def llm() -> Iterator[FakeLlm]:
+    with FakeLlm() as server:
+        yield server
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A script of the server for each test."""
+    return str(abs(hash(request.node.nodeid)))
+
+
+def conversation(api: str, results: int = 0, question: str = "hi") -> dict[str, Any]:
+    """A request with so many results of tools in it."""
+    said = {"role": "user", "content": question}
+    if api == "anthropic":
+        blocks = [{"type": "tool_result", "tool_use_id": f"call_{n}", "content": "x"} for n in range(results)]
+        return {"model": "m", "stream": True, "messages": [said, {"role": "user", "content": blocks}]}
+    if api == "chat":
+        done = [{"role": "tool", "tool_call_id": f"call_{n}", "content": "x"} for n in range(results)]
+        return {"model": "m", "stream": True, "messages": [said, *done]}
+    if api == "responses":
+        outputs = [{"type": "function_call_output", "call_id": f"call_{n}", "output": "x"} for n in range(results)]
+        return {"model": "m", "stream": True, "input": [{"type": "message", **said}, *outputs]}
+    parts = [{"functionResponse": {"name": "t", "response": {}}}] * results
+    return {"contents": [{"role": "user", "parts": [{"text": question}, *parts]}]}
+
+
+def events(url: str, api: str, body: Any) -> list[Any]:
+    reply = httpx.post(f"{url}{PATHS[api]}", json=body)
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream")
+    payloads = [line.removeprefix("data: ") for line in reply.text.split("\n") if line.startswith("data: ")]
+    assert (payloads[-1] == "[DONE]") == (api == "chat")
+    return [json.loads(payload) for payload in payloads if payload != "[DONE]"]
+
+
+def read_anthropic(stream: list[Any]) -> tuple[str, list[Any]]:
+    deltas = [event["delta"] for event in stream if event["type"] == "content_block_delta"]
+    starts = [event["content_block"] for event in stream if event["type"] == "content_block_start"]
+    names = [block["name"] for block in starts if block["type"] == "tool_use"]
+    arguments = [json.loads(delta["partial_json"]) for delta in deltas if "partial_json" in delta]
+    assert [stream[0]["type"], stream[-1]["type"]] == ["message_start", "message_stop"]
+    assert stream[-2]["delta"]["stop_reason"] == ("tool_use" if names else "end_turn")
+    return "".join(delta.get("text", "") for delta in deltas), list(zip(names, arguments, strict=True))
+
+
+def read_chat(stream: list[Any]) -> tuple[str, list[Any]]:
+    deltas = [event["choices"][0]["delta"] for event in stream if event["choices"]]
+    calls = [call["function"] for delta in deltas for call in delta.get("tool_calls", ())]
+    names = [call["name"] for call in calls if "name" in call]
+    arguments = [json.loads(call["arguments"]) for call in calls if call["arguments"]]
+    assert stream[-1]["usage"]["prompt_tokens"] == 30
+    assert stream[-2]["choices"][0]["finish_reason"] == ("tool_calls" if names else "stop")
+    return "".join(delta.get("content", "") for delta in deltas), list(zip(names, arguments, strict=True))
+
+
+def read_responses(stream: list[Any]) -> tuple[str, list[Any]]:
+    items = [event["item"] for event in stream if event["type"] == "response.output_item.done"]
+    text = "".join(event["delta"] for event in stream if event["type"] == "response.output_text.delta")
+    assert [stream[0]["type"], stream[-1]["type"]] == ["response.created", "response.completed"]
+    assert stream[-1]["response"]["output"] == items
+    calls = [item for item in items if item["type"] == "function_call"]
+    return text, [(call["name"], json.loads(call["arguments"])) for call in calls]
+
+
+def read_gemini(stream: list[Any]) -> tuple[str, list[Any]]:
+    parts = [part for event in stream for part in event["candidates"][0]["content"]["parts"]]
+    calls = [part["functionCall"] for part in parts if "functionCall" in part]
+    return "".join(part.get("text", "") for part in parts), [(call["name"], call["args"]) for call in calls]
+
+
+READERS: dict[str, Callable[[list[Any]], tuple[str, list[Any]]]] = {
+    "anthropic": read_anthropic,
+    "chat": read_chat,
+    "responses": read_responses,
+    "gemini": read_gemini,
+}
+
+
+@pytest.mark.parametrize("api", PATHS)
+def test_a_play_asks_for_its_tools_in_turn_and_then_answers(llm: FakeLlm, name: str, api: str) -> None:
+    url = llm.script(name, Reply("It is done.", calls=CALLS))
+
+    said = [READERS[api](events(url, api, conversation(api, results))) for results in (0, 1, 2)]
+
+    assert said == [
+        ("I will look.", [("read", {"path": "a.txt"})]),
+        ("", [("write", {"path": "b.txt"})]),
+        ("It is done.", []),
+    ]
+    assert [request.method for request in llm.asked(name)] == ["POST"] * 3
+
+
+@pytest.mark.parametrize("api", PATHS)
+def test_calls_may_come_in_one_answer_and_have_ids_of_their_own(llm: FakeLlm, name: str, api: str) -> None:
+    url = llm.script(name, Reply("It is done.", calls=CALLS, is_parallel=True))
+
+    stream = events(url, api, conversation(api))
+
+    assert [tool for tool, _ in READERS[api](stream)[1]] == ["read", "write"]
+    assert all(json.dumps(stream).count(f'"{call}"') for call in ("call_1", "call_2"))
+
+
+@pytest.mark.parametrize("api", PATHS)
+def test_a_fault_comes_when_the_tools_have_been_called(llm: FakeLlm, name: str, api: str) -> None:
+    url = llm.script(name, Reply(status=500, message="overloaded", calls=CALLS[:1]))
+
+    assert READERS[api](events(url, api, conversation(api)))[1]
+    failure = httpx.post(f"{url}{PATHS[api]}", json=conversation(api, 1), headers={"x-api-key": "k"})
+    assert (failure.status_code, failure.json()["error"]["message"]) == (500, "overloaded to the key k")
+
+
+def test_a_free_form_tool_gets_a_text(llm: FakeLlm, name: str) -> None:
+    url = llm.script(name, Reply(calls=(ToolCall("apply_patch", "*** Begin Patch"),)))
+
+    done = [event["item"] for event in events(url, "responses", conversation("responses")) if "item" in event][-1]
+
+    assert (done["type"], done["name"], done["input"]) == ("custom_tool_call", "apply_patch", "*** Begin Patch")
+
+
+def test_replies_are_chosen_by_what_the_conversation_is_about(llm: FakeLlm, name: str) -> None:
+    url = llm.script(name, Reply("four", when="2 + 2"), Reply("nine", when="3 * 3"))
+
+    def ask(question: str) -> str:
+        return READERS["chat"](events(url, "chat", conversation("chat", question=question)))[0]
+
+    assert [ask("What is 3 * 3?"), ask("What is 2 + 2?"), ask("What is 3 * 3?")] == ["nine", "four", "nine"]
+    assert httpx.post(f"{url}{PATHS['chat']}", json=conversation("chat")).status_code == 400
+
+
+def test_a_reply_with_calls_is_done_with_when_their_results_have_come(llm: FakeLlm, name: str) -> None:
+    url = llm.script(name, Reply("first", calls=CALLS[:1]), Reply("second"))
+
+    texts = [READERS["chat"](events(url, "chat", conversation("chat", results)))[0] for results in (0, 1, 0)]
+
+    assert texts == ["I will look.", "first", "second"]
+
+
+def test_a_server_that_is_closed_lets_go_of_who_waits() -> None:
+    gone: list[Exception] = []
+
+    def wait(url: str) -> None:
+        try:
+            httpx.post(url, json=conversation("chat"), timeout=60)
+        except httpx.HTTPError as error:
+            gone.append(error)
+
+    with FakeLlm() as server:
+        url = server.script("hanging", Reply(fault="hang"))
+        client = threading.Thread(target=wait, args=(f"{url}{PATHS['chat']}",))
+        client.start()
+        server.wait_for("hanging")
+    client.join(20)
+
+    assert not client.is_alive()
+    assert len(gone) == 1
+
+
+def test_what_agents_ask_beside_their_questions_is_harmless_and_no_question(llm: FakeLlm, name: str) -> None:
+    url = llm.script(name)
+    upgrade = {"connection": "Upgrade", "upgrade": "websocket"}
+
+    statuses = [
+        httpx.head(f"{url}/").status_code,
+        httpx.get(f"{url}/v1/models").status_code,
+        httpx.post(f"{url}/v1/messages/count_tokens", json={"messages": []}).status_code,
+        httpx.get(f"{url}/v1/responses", headers=upgrade).status_code,
+    ]
+
+    assert statuses == [200, 200, 200, 426]
+    assert llm.asked(name) == []
+    assert len([request for request in llm.requests if request.script == name]) == 4
+
+
+def test_many_conversations_share_one_script(llm: FakeLlm, name: str) -> None:
+    url = llm.script(name, Reply("done", calls=CALLS, delay_seconds=0.02))
+
+    async def converse(client: httpx.AsyncClient) -> list[str]:
+        bodies = [conversation("anthropic", results) for results in (0, 1, 2)]
+        return [(await client.post(f"{url}{PATHS['anthropic']}", json=body)).text for body in bodies]
+
+    async def run() -> list[list[str]]:
+        async with httpx.AsyncClient(timeout=60) as client:
+            return await asyncio.gather(*(converse(client) for _ in range(20)))
+
+    conversations = asyncio.run(run())
+
+    assert all(["read" in first, "write" in second, "done" in last] for first, second, last in conversations)
+    assert llm.most_in_flight[name] > 1
+    assert len(llm.asked(name)) == 60
