@@ -98,11 +98,24 @@ def test_the_table_shows_every_case_and_the_summary(golden):
     [
         (compare_scores({"a": 0}, {"a": 1}, 0.1), "1 win, 0 losses, 0 ties | Mean delta: +1.000 | better"),
         (compare_scores({"a": 0}, {"a": 0}, 0.1), "0 wins, 0 losses, 1 tie | Mean delta: +0.000 | no difference"),
-        (Comparison((), 1, 0), "0 wins, 0 losses, 0 ties | Mean delta: +0.000 | no difference"),
+        (Comparison((), ("a",), ()), "0 wins, 0 losses, 0 ties | Mean delta: +0.000 | no difference"),
     ],
 )
 def test_the_last_line_tells_which_is_better(comparison, last):
     assert list(comparison_lines(comparison, "a", "b"))[-1] == f"Summary: {last}"
+
+
+def test_of_many_unmatched_cases_the_table_names_some():
+    only = {f"case {number}\n": 1.0 for number in range(1_012)}
+    lines = list(comparison_lines(compare_scores(only, {}, 0.1), "a", "b"))
+    assert lines[1] == (
+        f"Only in the baseline (1,012): {', '.join(f'case {number} ' for number in range(10))}, … and 1,002 more"
+    )
+
+
+def test_a_difference_too_small_to_be_seen_has_no_sign_of_a_loss():
+    lines = list(comparison_lines(compare_scores({"a": 0.5}, {"a": 0.499}, 0.1), "a", "b"))
+    assert lines[3] == "a            0.50       0.50   +0.00  = tie"
 
 
 def write(path: Path, text: str) -> Path:
