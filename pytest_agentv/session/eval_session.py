@@ -1,5 +1,6 @@
 """The one object that holds a run's state: options, engine, results."""
 
+import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Final
 import pytest
 
 from pytest_agentv.engine.asking import ask_target
+from pytest_agentv.engine.asking_hooks import tell
 from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.pacing import Pace
@@ -25,7 +27,7 @@ from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import LoopThread, wait_for
-from pytest_agentv.session.begun import Begun, Judged, nothing_to_write, tell_of
+from pytest_agentv.session.begun import Begun
 from pytest_agentv.session.identity import RunIdentity, run_identity
 from pytest_agentv.session.interrupts import Parent
 from pytest_agentv.session.journal import Carried, FinishedCases
@@ -67,7 +69,7 @@ class EvalSession:
         self.user_hooks = UserHooks(config)
         self.max_failures = max_failures(config)
         self._loop = LoopThread()
-        self._scheduler: Scheduler[Judged] = Scheduler(self._loop)
+        self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop)
         self._pool = TargetPool(self.options, places, self.masker, providers)
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
         self._recorder = Recorder(sink)
@@ -171,8 +173,7 @@ class EvalSession:
             while_waiting()
             self.progress.show(self._scheduler.in_flight)
 
-        judged = wait_for(begun.future, wait)
-        wait_for(judged.written, wait)
+        result = wait_for(begun.future, wait)
         self.progress.clear()
         warnings = [*self._pool.warnings, *self.user_hooks.warnings]
         self._pool.warnings, self.user_hooks.warnings = [], []
@@ -180,7 +181,7 @@ class EvalSession:
         new = [problem for problem in (*begun.prepared.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
         show_warnings(new)
-        return judged.result
+        return result
 
     @property
     def is_own_thread(self) -> bool:
@@ -207,14 +208,15 @@ class EvalSession:
             self._scheduler.hold()
             pytest.exit("the controller of this worker is gone")
 
-    async def _run(self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None) -> Judged:
+    async def _run(self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None) -> EvalResult:
         current_log.set(log)
         hooks, own = prepared.hooks, prepared.own
-        return self._record(await run_case(job, self._pool, self._evaluators, member, hooks=hooks, own=own), prepared)
+        result = await run_case(job, self._pool, self._evaluators, member, hooks=hooks, own=own)
+        return await self._record(result, prepared)
 
     async def _carry_over(
         self, carried: Carried, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
-    ) -> Judged:
+    ) -> EvalResult:
         """Take over a result; its line is written again only where it says something new."""
         current_log.set(log)
         if member is not None:
@@ -222,19 +224,19 @@ class EvalSession:
         resumed = self.identity.resumed
         if not carried.is_changed and (resumed is None or resumed.path == self.identity.results_path):
             self.progress.count(carried.result)
-            return Judged(carried.result, nothing_to_write())
-        return self._record(carried.result.replace(run_id=self.identity.run_id), prepared)
+            return carried.result
+        return await self._record(carried.result.replace(run_id=self.identity.run_id), prepared)
 
-    async def _give_up(self, broken: EvalResult, prepared: PreparedCase, log: CaseLog) -> Judged:
+    async def _give_up(self, broken: EvalResult, prepared: PreparedCase, log: CaseLog) -> EvalResult:
         current_log.set(log)
-        return self._record(broken, prepared)
+        return await self._record(broken, prepared)
 
-    def _record(self, result: EvalResult, prepared: PreparedCase) -> Judged:
+    async def _record(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
+        """Write a result; its case keeps its place until then: no more is paid for than could be lost in flight."""
         self.progress.count(result)
         self._failures += result.status != "pass"
         if self.stop_reason is not None or 0 < self.max_failures <= self._failures:
             self._scheduler.hold()  # the run is about to stop: nothing more is paid for
-        written = self._recorder.record(result)
-        if prepared.hooks.recorded is not None:
-            written = self._loop.submit(tell_of(written, prepared, result))
-        return Judged(result, written)
+        await asyncio.wrap_future(self._recorder.record(result))
+        await tell(prepared.hooks, prepared.case, result)
+        return result

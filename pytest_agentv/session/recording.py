@@ -34,6 +34,7 @@ class Recorder:
             self._thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
             self._thread.start()
         written: Future[None] = Future()
+        written.set_running_or_notify_cancel()  # a case that is cancelled now has its line all the same
         self._queue.put((result, written))
         return written
 

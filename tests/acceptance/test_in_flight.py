@@ -6,10 +6,13 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 from scripted_agent import TARGETS, figures, numbered, read_calls, write_agent, write_cases
+
+from pytest_agentv.runtime.locks import ProcessLock
 
 VARYING = {"timestamp", "run_id", "duration_ms"}
 """Keys, at any depth, of what two runs of the same cases do not share."""
@@ -116,6 +119,31 @@ def test_a_slow_first_case_does_not_keep_the_results_of_finished_ones_from_the_d
     least = 4 if suffix == "jsonl" else 4 * 15
     write_cases(project, {"slow": f"lines {least} own.{suffix}; say hello", **numbered(4)})
     assert project.run("--agentv-workers=3", *flags).outcomes == {"passed": 5}
+
+
+def test_while_results_cannot_be_written_no_more_is_paid_for_than_is_in_flight(project):
+    write_cases(project, numbered(8))
+    seen = []
+
+    def hold_lock():
+        lock = ProcessLock(project.path / ".out-1.jsonl.lock")
+        with lock.hold(5):
+            is_held.set()
+            deadline = time.monotonic() + 20
+            while len(read_calls(project.path).ended) < 2 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(0.5)
+            seen.extend(read_calls(project.path).ended)
+        lock.close()
+
+    is_held, holder = threading.Event(), threading.Thread(target=hold_lock)
+    holder.start()
+    assert is_held.wait(5)
+    run = project.run("--agentv-workers=2")
+    holder.join()
+    assert sorted(seen) == ["case-0", "case-1"]
+    assert run.outcomes == {"passed": 8}
+    assert sorted(run.by_id) == [f"case-{number}" for number in range(8)]
 
 
 @pytest.mark.scenario("Statistics match sequential execution")

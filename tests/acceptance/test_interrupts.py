@@ -1,6 +1,8 @@
 """Runs that are broken off: soon over, with what is done kept, and nothing left running or lying about."""
 
+import functools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -15,6 +17,12 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 
 WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 MARK = "AGENTV_TEST_RUN"
+SOON = 2.0
+"""Seconds from Ctrl-C to the end of the run."""
+TRIES = 3
+"""A machine that is busy with something else may make one try slow."""
+SOON_ON_A_BUSY_MACHINE = 1.0
+"""Seconds beyond what it takes two workers to end in the middle of Python tests, where all tries are slow."""
 
 FAMILY = """
 # A program with a child in its own process group and one in a session of its own, as agents have them for their tools.
@@ -25,6 +33,17 @@ for session in (False, True):
     subprocess.Popen(sleep, stdout=subprocess.PIPE, start_new_session=session).stdout.readline()
 open(sys.argv[1], "w").close()
 time.sleep(60)
+"""
+LONGEST_WAIT = 60.0
+"""Seconds after which what is waited for will not happen any more."""
+
+SLEEPING_TESTS = """
+import pathlib, time, pytest
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_that_sleeps(number):
+    pathlib.Path(f"up-{number}").touch()
+    time.sleep(60)
 """
 DEAF = "import signal\nfor number in (signal.SIGTERM, signal.SIGINT): signal.signal(number, signal.SIG_IGN)\n"
 
@@ -61,17 +80,29 @@ class Started:
 
     def wait_for_file(self, *names):
         for name in names:
-            until(lambda name=name: (self.project.path / name).exists() or self.process.poll() is not None, 20)
+            until(lambda name=name: (self.project.path / name).exists() or self.process.poll() is not None)
             assert self.process.poll() is None, self.process.communicate()[0].decode()
 
     def wait_for_results(self, count):
-        until(lambda: len(self.results()) >= count, 20)
+        until(lambda: len(self.results()) >= count)
 
-    def end(self, seconds):
-        """Wait for the end of the run; return its exit code and what it printed."""
+    def interrupt(self, *, all_processes=True):
+        """Send Ctrl-C as a terminal does, or to pytest alone; return what was printed and the seconds it took."""
         started = time.monotonic()
-        text = self.process.communicate(timeout=20)[0].decode()
-        assert time.monotonic() - started < seconds, text
+        if all_processes:
+            os.killpg(self.process.pid, signal.SIGINT)
+        else:
+            self.process.send_signal(signal.SIGINT)
+        exit_code, text = self.end()
+        seconds = time.monotonic() - started
+        assert exit_code == pytest.ExitCode.INTERRUPTED
+        assert "! KeyboardInterrupt !" in text
+        until(lambda: not self.leftovers())
+        return text, seconds
+
+    def end(self):
+        """Wait for the end of the run; return its exit code and what it printed."""
+        text = self.process.communicate(timeout=LONGEST_WAIT)[0].decode()
         assert "pytest_agentv/" not in text, text
         assert "INTERNALERROR" not in text, text
         return self.process.returncode, text
@@ -117,36 +148,72 @@ def command_line(pid):
         return b""
 
 
-def until(condition, seconds=5):
+def until(condition):
     """Wait until something holds."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + LONGEST_WAIT
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
 
 
-@pytest.fixture
-def start(project, tmp_path):
-    """Return what starts pytest over cases that are given as targets by id; whatever is left in the end is killed."""
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    project.write("family.py", FAMILY)
-    project.write("deaf.py", DEAF + FAMILY)
-    started = []
+def is_soon_over(test):
+    """Try a test, which returns the seconds that a run took to end, until they are few enough."""
 
-    def begin(targets, *args, evaluators=WORDS):
+    @functools.wraps(test)
+    def repeated(**fixtures):
+        tries = []
+        while len(tries) < TRIES and min(tries, default=math.inf) > SOON:
+            tries.append(test(**fixtures))
+        if min(tries) > SOON:
+            yardstick = min(fixtures["start"].sleeping_tests() for _ in range(TRIES))
+            assert min(tries) <= yardstick + SOON_ON_A_BUSY_MACHINE, (tries, yardstick)
+
+    return repeated
+
+
+class Start:
+    """Starts pytest, in a project that has programs to be interrupted."""
+
+    def __init__(self, project, temp):
+        self.project = project
+        self.temp = temp
+        self.started = []
+        project.write("family.py", FAMILY)
+        project.write("deaf.py", DEAF + FAMILY)
+
+    def __call__(self, targets, *args, evaluators=WORDS):
+        """Run a case for each of the targets, which are given by id."""
         listed = [{"name": name, "provider": "cli", **target} for name, target in targets.items()]
-        project.write("targets.yaml", json.dumps({"targets": listed}))
+        self.project.write("targets.yaml", json.dumps({"targets": listed}))
         cases = [
             {"id": name, "expected_outcome": "o", "input": "q", "target": name, "evaluators": evaluators}
             for name in targets
         ]
-        project.write("a.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(case)}\n" for case in cases))
-        started.append(Started(project, temp, *args))
-        return started[-1]
+        self.project.write("a.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(case)}\n" for case in cases))
+        return self._start(*args)
 
+    def sleeping_tests(self):
+        """Interrupt two workers in the middle of Python tests; return the seconds that takes."""
+        self.project.write("sleeping/test_sleeping.py", SLEEPING_TESTS)
+        run = self._start("-n2", "sleeping")
+        run.wait_for_file("up-1", "up-2")
+        return run.interrupt()[1]
+
+    def _start(self, *args):
+        for path in (*self.project.path.glob("up*"), self.project.path / "out.jsonl"):  # of the try before
+            path.unlink(missing_ok=True)
+        self.started.append(Started(self.project, self.temp, *args))
+        return self.started[-1]
+
+
+@pytest.fixture
+def start(project, tmp_path):
+    """Return what starts pytest; whatever is left in the end is killed."""
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    begin = Start(project, temp)
     yield begin
-    for run in started:
+    for run in begin.started:
         for pid in run.living():
             os.kill(pid, signal.SIGKILL)
         run.process.communicate()
@@ -162,82 +229,98 @@ def family(name, script="family.py"):
 
 
 @pytest.mark.parametrize("script", ["family.py", "deaf.py"])
-def test_ctrl_c_ends_a_run_soon_and_leaves_the_results_of_finished_cases_and_nothing_else(start, script):
+@is_soon_over
+def test_ctrl_c_ends_a_run_and_leaves_the_results_of_finished_cases_and_nothing_else(start, script):
     run = start({"done": command("echo hello"), "slow": family("up", script), "later": command("touch later")})
     run.wait_for_file("up")
     assert len(run.living()) >= 5
-    os.killpg(run.process.pid, signal.SIGINT)
-    exit_code, text = run.end(seconds=5)
-    assert exit_code == 2
+    text, seconds = run.interrupt()
     assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in text
-    assert "! KeyboardInterrupt !" in text
     assert [(result["eval_id"], result["status"]) for result in run.results()] == [("done", "pass")]
-    until(lambda: not run.leftovers())
     assert not (run.project.path / "later").exists()
+    return seconds
 
 
+@is_soon_over
 def test_ctrl_c_that_only_pytest_gets_ends_the_command_as_well(start):
     run = start({"slow": family("up")})
     run.wait_for_file("up")
-    run.process.send_signal(signal.SIGINT)
-    exit_code, text = run.end(seconds=5)
-    assert (exit_code, run.results()) == (2, [])
-    assert "! KeyboardInterrupt !" in text
-    until(lambda: not run.leftovers())
+    _, seconds = run.interrupt(all_processes=False)
+    assert run.results() == []
+    return seconds
 
 
+@is_soon_over
 def test_ctrl_c_ends_all_cases_in_flight(start):
     slow = {f"slow-{number}": family(f"up-{number}") for number in range(4)}
     run = start({"done": command("echo hello"), **slow}, "--agentv-workers=4")
     run.wait_for_file(*(f"up-{number}" for number in range(4)))
-    os.killpg(run.process.pid, signal.SIGINT)
-    exit_code, text = run.end(seconds=5)
-    assert exit_code == 2
+    text, seconds = run.interrupt()
     assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in text
     assert [result["eval_id"] for result in run.results()] == ["done"]
-    until(lambda: not run.leftovers())
+    return seconds
 
 
-def test_ctrl_c_ends_a_run_with_workers_and_their_commands(start):
-    run = start({"done": command("echo hello"), "a": family("up-a"), "b": family("up-b")}, "-n2", "--dist=load")
+@pytest.mark.parametrize("script", ["family.py", "deaf.py"])
+@pytest.mark.parametrize("all_processes", [True, False], ids=["all", "controller"])
+@is_soon_over
+def test_ctrl_c_ends_a_run_with_workers_and_their_commands(start, script, all_processes):
+    targets = {"done": command("echo hello"), "a": family("up-a", script), "b": family("up-b", script)}
+    run = start(targets, "-n2", "--dist=load")
     run.wait_for_file("up-a", "up-b")
     run.wait_for_results(1)
-    os.killpg(run.process.pid, signal.SIGINT)
-    exit_code, text = run.end(seconds=8)
-    assert exit_code == 2
+    text, seconds = run.interrupt(all_processes=all_processes)
     assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in text
     assert [(result["eval_id"], result["status"]) for result in run.results()] == [("done", "pass")]
-    until(lambda: not run.leftovers())
+    return seconds
 
 
+@is_soon_over
 def test_ctrl_c_ends_a_judge_script(start):
     judge = [{"name": "judge", "type": "code_judge", "script": [sys.executable, "family.py", "up"]}]
     run = start({"judged": command("echo hello")}, evaluators=judge)
     run.wait_for_file("up")
-    os.killpg(run.process.pid, signal.SIGINT)
-    exit_code, _ = run.end(seconds=5)
-    assert (exit_code, run.results()) == (2, [])
-    until(lambda: not run.leftovers())
+    _, seconds = run.interrupt()
+    assert run.results() == []
+    return seconds
 
 
+@is_soon_over
 def test_ctrl_c_ends_a_health_check(start):
     check = {"type": "command", "command_template": f"{sys.executable} family.py up"}
     run = start({"probed": {"command_template": "echo hello", "healthcheck": check}})
     run.wait_for_file("up")
-    os.killpg(run.process.pid, signal.SIGINT)
-    exit_code, _ = run.end(seconds=5)
-    assert (exit_code, run.results()) == (2, [])
-    until(lambda: not run.leftovers())
+    _, seconds = run.interrupt()
+    assert run.results() == []
+    return seconds
 
 
+@is_soon_over
 def test_ctrl_c_does_not_wait_for_a_python_function_that_hangs(start, project):
     project.write("agent.py", "import time\ndef answer(prompt):\n    open('up', 'w').close()\n    time.sleep(60)\n")
     run = start({"hangs": {"provider": "python", "callable": "agent.py:answer"}})
     run.wait_for_file("up")
-    os.killpg(run.process.pid, signal.SIGINT)
-    exit_code, text = run.end(seconds=5)
-    assert (exit_code, run.results()) == (2, [])
-    assert "! KeyboardInterrupt !" in text
+    _, seconds = run.interrupt()
+    assert run.results() == []
+    return seconds
+
+
+def test_a_run_that_stops_at_a_failure_ends_the_commands_it_began_ahead(start):
+    bad = command("until test -e up; do sleep 0.02; done; echo nothing")
+    run = start({"bad": bad, "ahead": family("up")}, "-x", "--agentv-workers=2")
+    exit_code, text = run.end()
+    assert exit_code == pytest.ExitCode.TESTS_FAILED
+    assert "stopping after 1 failures" in text
+    assert [(result["eval_id"], result["status"]) for result in run.results()] == [("bad", "fail")]
+    until(lambda: not run.leftovers())
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_it_started(start):
+    run = start({"slow": family("up"), "next": command("echo hello")}, "--agentv-timeout=1", "--agentv-max-retries=0")
+    exit_code, _ = run.end()
+    assert exit_code == pytest.ExitCode.TESTS_FAILED
+    assert (run.project.path / "up").exists()
+    assert [(result["eval_id"], result["status"]) for result in run.results()] == [("slow", "error"), ("next", "pass")]
     until(lambda: not run.leftovers())
 
 
@@ -250,7 +333,7 @@ def test_when_pytest_is_killed_its_commands_die_with_it_and_the_results_stay_who
     run.wait_for_results(1)
     run.process.send_signal(number)
     # xdist's workers notice that their controller is gone, and give their case five seconds.
-    assert run.end(seconds=15)[0] == -number
+    assert run.end()[0] == -number
     until(lambda: not run.leftovers())
     assert [(result["eval_id"], result["status"]) for result in run.results()] == [("done", "pass")]
 
@@ -262,10 +345,10 @@ def test_when_a_worker_is_killed_its_command_dies_and_the_other_cases_are_run(st
     run.wait_for_file("up")
     (program,) = [pid for pid in run.living() if b"family.py" in command_line(pid)]
     os.kill(parent_of(program), signal.SIGKILL)
-    exit_code, text = run.end(seconds=20)
+    exit_code, text = run.end()
     assert exit_code == 1
     assert "crashed while running 'a.eval.yaml::slow'" in text
     statuses = {result["eval_id"]: result["status"] for result in run.results()}
     assert {name: statuses.get(name) for name in others} == dict.fromkeys(others, "pass")
     assert statuses["slow"] == "error"
-    until(lambda: not run.leftovers(), 10)
+    until(lambda: not run.leftovers())

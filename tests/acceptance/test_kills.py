@@ -18,6 +18,8 @@ WORKERS = 3
 KILLS = 50
 LONGEST_DELAY = 0.35
 """Seconds from a run's first call to the kill; an undisturbed run takes about that long."""
+LONGEST_RUN = 300.0
+"""Seconds after which a run, or a process of one that was killed, hangs; it is a matter of a few on an idle machine."""
 SEED = 20261121
 
 AGENT = """
@@ -101,7 +103,7 @@ def victims(kind: str, process: "subprocess.Popen[bytes]") -> list[int]:
 
 def wait_for_the_end(pids: list[int]) -> list[str]:
     """Wait until processes are gone; return the commands of those that are not."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LONGEST_RUN
     commands = {pid: command_of(pid) for pid in pids}
     while time.monotonic() < deadline:
         left = [command for pid, command in commands.items() if command and command_of(pid) == command]
@@ -133,14 +135,14 @@ def kill_once(folder: Path, kind: str, xdist: bool, delay: float) -> str | None:
     write_project(folder)
     mode = ("-n", "2") if xdist else ()
     process = start(folder, *mode)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + LONGEST_RUN
     while not calls(folder) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     time.sleep(delay)
     family = list(children(process.pid))
     for pid in victims(kind, process)[:1]:
         os.kill(pid, signal.SIGKILL)
-    process.wait(60)
+    process.wait(LONGEST_RUN)
     survivors = wait_for_the_end(family)
     if survivors:
         return f"still running: {survivors}"
@@ -150,7 +152,7 @@ def kill_once(folder: Path, kind: str, xdist: bool, delay: float) -> str | None:
     done = {result["eval_id"] for result in finished if result["status"] == "pass"}
     before = calls(folder)
     resume = ("--agentv-resume=out.jsonl", "--agentv-retry-errors") if finished else ()
-    start(folder, *mode, *resume).wait(60)
+    start(folder, *mode, *resume).wait(LONGEST_RUN)
     results, _ = read(folder)
     last = {result["eval_id"]: result["status"] for result in results}
     if last != {f"case-{number}": "pass" for number in range(CASES)}:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from scripted_agent import numbered, write_agent, write_cases
 
 
@@ -98,12 +99,18 @@ def test_a_folder_that_is_deleted_during_the_run_is_made_again_with_what_was_in_
     assert lost(run) == []
 
 
+def yaml_results(path):
+    return list(yaml.safe_load_all(path.read_text()))
+
+
 @pytest.mark.scenario("Mutex-protected JSONL writes")
-def test_two_runs_that_write_to_one_file_at_once_mix_no_lines_and_each_sums_up_its_own(project):
+@pytest.mark.parametrize(("suffix", "read"), [("jsonl", results), ("yaml", yaml_results)], ids=["jsonl", "yaml"])
+def test_two_runs_that_write_to_one_file_at_once_mix_no_lines_and_each_sums_up_its_own(project, suffix, read):
     answer = "say " + "hello " * 3000
     write_cases(project, numbered(25, answer, "one"), "one.eval.yaml")
     write_cases(project, numbered(25, answer, "two"), "two.eval.yaml")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=own.jsonl"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--agentv-out=own.{suffix}"]
+    command.append(f"--agentv-output-format={suffix}")
     runs = [
         subprocess.Popen(
             [*command, "--agentv-workers=5", f"{word}.eval.yaml"], cwd=project.path, stdout=subprocess.PIPE, text=True
@@ -112,6 +119,6 @@ def test_two_runs_that_write_to_one_file_at_once_mix_no_lines_and_each_sums_up_i
     ]
     texts = [run.communicate(timeout=60)[0] for run in runs]
     assert all("Total eval cases: 25 (25 passed, 0 failed, 0 errors)" in text for text in texts)
-    written = results(project.path / "own.jsonl")
+    written = read(project.path / f"own.{suffix}")
     assert len(written) == 50
     assert len({(result["run_id"], result["eval_id"][:3]) for result in written}) == 2

@@ -1,7 +1,7 @@
 """Results are handed to a thread that writes them, the ones that wait together."""
 
-import asyncio
 import threading
+from concurrent.futures import Future, wait
 from typing import Any
 
 import pytest
@@ -38,26 +38,21 @@ def results(names: str) -> list[EvalResult]:
     return [RESULT.replace(eval_id=name) for name in names]
 
 
-async def record_behind_the_first(recorder: Recorder, sink: Any, names: str) -> list[asyncio.Task[None]]:
+def record_behind_the_first(recorder: Recorder, sink: Any, names: str) -> list[Future[None]]:
     """Record the first result, and the others while that one is being written."""
     first, *others = results(names)
-    tasks = [asyncio.create_task(recorder.record(first))]
-    await asyncio.to_thread(sink.begun.wait, 5)
-    tasks += [asyncio.create_task(recorder.record(result)) for result in others]
-    await asyncio.sleep(0)
-    return tasks
+    futures = [recorder.record(first)]
+    assert sink.begun.wait(5)
+    return futures + [recorder.record(result) for result in others]
 
 
 def test_results_that_come_while_one_is_written_go_out_together() -> None:
     sink: Any = Sink()
     recorder = Recorder(sink)
-
-    async def run() -> None:
-        tasks = await record_behind_the_first(recorder, sink, "abcd")
-        sink.go.set()
-        await asyncio.gather(*tasks)
-
-    asyncio.run(run())
+    futures = record_behind_the_first(recorder, sink, "abcd")
+    assert not any(future.done() for future in futures)
+    sink.go.set()
+    assert wait(futures, timeout=5).not_done == set()
     assert sink.written == [["a"], ["b", "c", "d"]]
     recorder.close()
     assert sink.is_closed
@@ -68,31 +63,30 @@ def test_an_error_lets_those_who_wait_go_on_and_the_first_reason_is_kept(tmp_pat
     sink: Any = Sink(FileError(tmp_path / "r.jsonl", "cannot be written: full"), ValueError("odd"))
     sink.go.set()
     recorder = Recorder(sink)
-
-    async def run() -> None:
-        for result in results("abc"):
-            await recorder.record(result)
-
-    asyncio.run(run())
+    for result in results("abc"):
+        recorder.record(result).result(5)
     recorder.close()
     assert sink.written == [["c"]]
     assert recorder.error == f"{tmp_path}/r.jsonl: cannot be written: full"
 
 
-def test_the_line_of_a_case_that_is_cancelled_while_it_is_written_is_written() -> None:
+def test_what_nobody_waits_for_is_written_before_the_end() -> None:
     sink: Any = Sink()
     recorder = Recorder(sink)
-
-    async def run() -> None:
-        tasks = await record_behind_the_first(recorder, sink, "ab")
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        sink.go.set()
-
-    asyncio.run(run())
+    record_behind_the_first(recorder, sink, "ab")
+    sink.go.set()
     recorder.close()
     assert sink.written == [["a"], ["b"]]
+
+
+def test_a_case_that_is_cancelled_while_its_line_waits_is_written_like_the_others() -> None:
+    sink: Any = Sink()
+    recorder = Recorder(sink)
+    futures = record_behind_the_first(recorder, sink, "abc")
+    assert not futures[1].cancel()
+    sink.go.set()
+    recorder.close()
+    assert sink.written == [["a"], ["b", "c"]]
 
 
 def test_no_thread_runs_before_the_first_result_nor_after_the_end() -> None:
@@ -101,7 +95,7 @@ def test_no_thread_runs_before_the_first_result_nor_after_the_end() -> None:
     recorder = Recorder(sink)
     names = {thread.name for thread in threading.enumerate()}
     assert RECORDER_THREAD not in names
-    asyncio.run(recorder.record(RESULT))
+    recorder.record(RESULT).result(5)
     recorder.close()
     recorder.close()
     assert RECORDER_THREAD not in {thread.name for thread in threading.enumerate()}

@@ -107,6 +107,27 @@ def test_what_a_job_raises_is_raised_by_its_future_and_frees_its_place(loop: Loo
     assert wait_for(following) == "a"
 
 
+def test_a_job_that_started_when_another_ended_is_handed_on_in_the_same_way(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+
+    async def fail() -> str:
+        raise ValueError("broken")
+
+    (first,) = submit(scheduler, gates, "a", limit=1)
+    broken = scheduler.submit(fail, group="", limit=1)
+    (last,) = submit(scheduler, gates, "b", limit=1)
+    gates.open("a")
+    with pytest.raises(ValueError, match="broken"):
+        wait_for(broken)
+    assert wait_for(first) == "a"
+    scheduler.hold()
+    started(loop, gates)
+    loop.cancel_all()
+    assert wait([last], timeout=5).done == {last}
+    assert last.cancelled()
+    assert scheduler.in_flight == 0
+
+
 def test_stopping_the_loop_cancels_what_runs(loop: LoopThread) -> None:
     gates, scheduler = Gates(), Scheduler[str](loop)
     futures = submit(scheduler, gates, "a", "b", limit=2)
