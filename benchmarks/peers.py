@@ -1,4 +1,7 @@
-"""Other evaluation tools, doing the same: so many cases, each of which only waits, so many at a time."""
+"""Other evaluation tools, doing the same: so many cases, each of which only waits, so many at a time.
+
+As we do, each reads its cases from a file and prints its report; those that can keep the results in a file.
+"""
 
 import shutil
 import subprocess
@@ -19,6 +22,16 @@ import asyncio, sys
 from pydantic_evals import Case, Dataset
 from pydantic_evals.evaluators import Contains
 
+if sys.argv[1] == "prepare":
+    count = int(sys.argv[2])
+    dataset = Dataset(
+        name="benchmark",
+        cases=[Case(name=f"case-{number}", inputs=f"Say hello to customer {number}") for number in range(count)],
+        evaluators=[Contains("hello")],
+    )
+    dataset.to_file(f"cases{count}.yaml")
+    sys.exit()
+
 cases, workers, seconds = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) / 1000
 
 
@@ -27,22 +40,26 @@ async def answer(prompt):
     return "hello"
 
 
-dataset = Dataset(
-    name="benchmark",
-    cases=[Case(name=f"case-{number}", inputs=f"Say hello to customer {number}") for number in range(cases)],
-    evaluators=[Contains("hello")],
-)
+dataset = Dataset.from_file(f"cases{cases}.yaml")
 report = dataset.evaluate_sync(answer, max_concurrency=workers, progress=False)
+report.print()
 print(sum(all(value.value for value in case.assertions.values()) for case in report.cases), "passed")
 """
 
 INSPECT_AI = """\
-import asyncio, sys
+import asyncio, json, sys
 from inspect_ai import Task, eval as run
-from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.dataset import json_dataset
 from inspect_ai.model import ModelOutput
 from inspect_ai.scorer import includes
 from inspect_ai.solver import solver
+
+if sys.argv[1] == "prepare":
+    count = int(sys.argv[2])
+    with open(f"cases{count}.jsonl", "w") as file:
+        for n in range(count):
+            print(json.dumps({"id": f"case-{n}", "input": f"Say hello to customer {n}", "target": "hello"}), file=file)
+    sys.exit()
 
 cases, workers, seconds = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) / 1000
 
@@ -57,19 +74,24 @@ def answer():
     return solve
 
 
-samples = [Sample(id=f"case-{n}", input=f"Say hello to customer {n}", target="hello") for n in range(cases)]
-task = Task(dataset=MemoryDataset(samples), solver=answer(), scorer=includes())
-(log,) = run(task, model="mockllm/model", max_samples=workers, display="none", log_dir="logs")
+task = Task(dataset=json_dataset(f"cases{cases}.jsonl"), solver=answer(), scorer=includes())
+(log,) = run(task, model="mockllm/model", max_samples=workers, display="plain", log_dir="logs")
 print(sum(sample.scores["includes"].value == "C" for sample in log.samples), "passed")
 """
 
 DEEPEVAL = """\
-import asyncio, os, sys
+import asyncio, json, os, sys
 os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "YES"
 from deepeval import evaluate
 from deepeval.evaluate import AsyncConfig, CacheConfig, DisplayConfig
 from deepeval.metrics import BaseMetric
-from deepeval.test_case import LLMTestCase
+from deepeval.dataset import EvaluationDataset
+
+if sys.argv[1] == "prepare":
+    count = int(sys.argv[2])
+    with open(f"cases{count}.json", "w") as file:
+        json.dump([{"input": f"Say hello to customer {n}", "actual_output": "hello"} for n in range(count)], file)
+    sys.exit()
 
 cases, workers, seconds = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) / 1000
 
@@ -97,11 +119,14 @@ class Contains(BaseMetric):
         return "contains"
 
 
+dataset = EvaluationDataset()
+keys = {"input_key_name": "input", "actual_output_key_name": "actual_output"}
+dataset.add_test_cases_from_json_file(f"cases{cases}.json", **keys)
 result = evaluate(
-    [LLMTestCase(input=f"Say hello to customer {n}", actual_output="hello") for n in range(cases)],
+    dataset.test_cases,
     [Contains()],
     async_config=AsyncConfig(max_concurrent=workers, throttle_value=0),
-    display_config=DisplayConfig(show_indicator=False, print_results=False),
+    display_config=DisplayConfig(show_indicator=False),
     cache_config=CacheConfig(write_cache=False, use_cache=False),
 )
 print(sum(case.success for case in result.test_results), "passed")
@@ -151,6 +176,7 @@ def _python_peer(package: str, script: str, folder: Path, load: Load) -> Pair:
     (folder / "run.py").write_text(script)
 
     def contender(name: str, load: Load) -> Contender:
+        _run(python, "run.py", "prepare", str(load.cases), cwd=folder)
         arguments = (str(load.cases), str(load.workers), str(load.delay_ms))
         return Contender(name, folder, arguments, rf"\b{load.cases} passed", (python, "run.py"))
 
@@ -176,7 +202,13 @@ def _promptfoo_run(name: str, folder: Path, load: Load) -> Contender:
     )
     quiet = ("PROMPTFOO_DISABLE_TELEMETRY=1", "PROMPTFOO_DISABLE_UPDATE=1", f"PROMPTFOO_CONFIG_DIR={folder}/home")
     program = ("env", *quiet, f"BENCHMARK_DELAY_MS={load.delay_ms}", str(folder / "node_modules/.bin/promptfoo"))
-    flags = ("--no-cache", "--no-progress-bar", "--no-table", "--no-write", f"--max-concurrency={load.workers}")
+    flags = (
+        "--no-cache",
+        "--no-progress-bar",
+        "--no-write",
+        f"--output=results{load.cases}.json",
+        f"--max-concurrency={load.workers}",
+    )
     return Contender(name, folder, ("eval", "-c", config.name, *flags), rf"\b{load.cases} passed", program)
 
 

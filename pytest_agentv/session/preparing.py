@@ -57,6 +57,7 @@ class CasePreparer:
         self._places = places
         self._run_id = run_id
         self._evaluator_types = evaluator_types
+        self._eval_files: dict[Path, str] = {}
         self._contexts: dict[Path, LoadContext] = {}
         self._context_problems: list[Problem] = []
 
@@ -91,7 +92,10 @@ class CasePreparer:
     def eval_file(self, suite: SuiteSource) -> str:
         """Return the file's path as results name it: relative to the root directory where it lies below it."""
         path = suite.path
-        return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)
+        if path not in self._eval_files:  # asked for each case
+            name = path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)
+            self._eval_files[path] = name
+        return self._eval_files[path]
 
     def _identify(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> CaseIdentity:
         return CaseIdentity(
