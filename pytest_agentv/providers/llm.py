@@ -103,6 +103,7 @@ class LlmProvider:
         _OPEN.discard(self)
         litellm = _imported()
         if not _OPEN and litellm is not None:
+            gc.unfreeze()
             with suppress(AttributeError):  # of versions before 1.74
                 await litellm.close_litellm_async_clients()
                 litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which come again
@@ -164,6 +165,8 @@ def _load(future: "Future[Any]") -> None:
     try:
         with _without_collector():
             litellm = _import_litellm()
+        # A million objects that stay until the targets are closed: the collector goes round them between the answers.
+        gc.freeze()
         future.set_result(litellm)
     except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
         future.set_exception(error)
