@@ -44,7 +44,7 @@ def target_of(options: RunOptions) -> str:
 
 
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
-    return TargetCaller(item.config, item.path.parent, target)
+    return TargetCaller(lambda: participate(item.config), item.path.parent, target)
 
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:

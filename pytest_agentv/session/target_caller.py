@@ -1,9 +1,8 @@
 """The values of `agentv_provider` and `agentv_judge`: what is there unless users override them, and what they bring."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 from pytest_agentv.engine.own_parts import OWN_JUDGE, OWN_PROVIDER, OwnParts
 from pytest_agentv.errors import AgentvError
@@ -17,15 +16,15 @@ OWN_FIXTURES: Final = (OWN_PROVIDER, OWN_JUDGE)
 class TargetCaller:
     """A target as a function: asks it, and hands back its `ProviderResponse`. Nothing is judged or recorded."""
 
-    def __init__(self, config: pytest.Config, folder: Path, target: str) -> None:
-        self._config = config
+    def __init__(self, open_session: Callable[[], EvalSession], folder: Path, target: str) -> None:
+        self._open_session = open_session
         self._folder = folder
         self._target = target
 
     def __call__(self, prompt: str) -> ProviderResponse:
         """Blocks until the target has answered. Raises `AgentvError` when it does not."""
         __tracebackhide__ = True
-        session = EvalSession.of(self._config)
+        session = self._open_session()
         if session.is_own_thread:
             raise RuntimeError(f"{OWN_PROVIDER} waits for its answer: call it from a function that is not async")
         try:
