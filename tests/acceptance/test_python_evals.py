@@ -490,12 +490,12 @@ def test_a_target_that_does_not_answer_raises_without_a_traceback_of_ours(projec
 def test_a_run_that_only_asks_a_target_leaves_nothing_behind_in_its_process(project):
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
     write_tests(project, "\ndef test_one(agentv_provider):\n    assert agentv_provider('Hi').output_messages\n")
-    handlers = list(logging.getLogger().handlers)
+    handlers, threads = list(logging.getLogger().handlers), set(threading.enumerate())
     run = project.run()
     assert run.outcomes == {"passed": 1}
     assert "EVALUATION SUMMARY" not in run.text
     assert logging.getLogger().handlers == handlers
-    assert "agentv" not in {thread.name for thread in threading.enumerate()}
+    assert set(threading.enumerate()) <= threads
 
 
 def test_hooks_hold_for_python_evals_as_well(project):
