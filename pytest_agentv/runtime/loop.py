@@ -18,6 +18,7 @@ class LoopThread:
     """Runs coroutines for threads that wait; started on first use, stopped and joined by `stop`."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_stopped = False
@@ -78,11 +79,12 @@ class LoopThread:
         return future
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="agentv", daemon=True)
-            self._thread.start()
-        return self._loop
+        with self._lock:  # one test may run cases from several threads
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="agentv", daemon=True)
+                self._thread.start()
+            return self._loop
 
 
 def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:

@@ -487,15 +487,19 @@ def test_a_target_that_does_not_answer_raises_without_a_traceback_of_ours(projec
     assert not any("pytest_agentv/" in line for line in run.lines)
 
 
+def our_threads():
+    return {thread for thread in threading.enumerate() if thread.name.startswith("agentv")}
+
+
 def test_a_run_that_only_asks_a_target_leaves_nothing_behind_in_its_process(project):
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
     write_tests(project, "\ndef test_one(agentv_provider):\n    assert agentv_provider('Hi').output_messages\n")
-    handlers, threads = list(logging.getLogger().handlers), set(threading.enumerate())
+    handlers, threads = list(logging.getLogger().handlers), our_threads()
     run = project.run()
     assert run.outcomes == {"passed": 1}
     assert "EVALUATION SUMMARY" not in run.text
     assert logging.getLogger().handlers == handlers
-    assert set(threading.enumerate()) <= threads
+    assert our_threads() <= threads
 
 
 def test_hooks_hold_for_python_evals_as_well(project):
