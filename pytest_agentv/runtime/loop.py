@@ -102,8 +102,8 @@ def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[],
 
 
 def hand_on(done: "concurrent.futures.Future[T] | asyncio.Future[T]", future: "concurrent.futures.Future[T]") -> None:
-    """Give a future the outcome of one that is done."""
-    if done.cancelled():
+    """Give a future the outcome of one that is done, unless Ctrl-C has cancelled it meanwhile."""
+    if done.cancelled() or future.cancelled():
         future.cancel()
         future.set_running_or_notify_cancel()  # only now do those who wait for it learn of it
     elif (error := done.exception()) is not None:

@@ -128,6 +128,21 @@ def test_a_job_that_started_when_another_ended_is_handed_on_in_the_same_way(loop
     assert scheduler.in_flight == 0
 
 
+def test_a_job_that_ends_after_nobody_waits_for_it_any_more_ends_quietly(
+    loop: LoopThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+    given_up, other = submit(scheduler, gates, "a", "b", limit=2)
+    started(loop, gates)
+    assert given_up.cancel()  # as Ctrl-C does with the one that is waited for
+    gates.open("a")
+    gates.open("b")
+    assert wait_for(other) == "b"
+    loop.run(asyncio.sleep(0))
+    assert scheduler.in_flight == 0
+    assert caplog.records == []
+
+
 def test_stopping_the_loop_cancels_what_runs(loop: LoopThread) -> None:
     gates, scheduler = Gates(), Scheduler[str](loop)
     futures = submit(scheduler, gates, "a", "b", limit=2)
