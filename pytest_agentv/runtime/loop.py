@@ -6,12 +6,16 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from pytest_agentv.runtime.idle import IdleSelector
+
 T = TypeVar("T")
 
 _WAKE_SECONDS: Final = 0.2
 """A thread that waits without a limit does not feel Ctrl-C on every platform."""
 _STOP_SECONDS: Final = 10.0
 """How long cancelled tasks may take to end the processes they started."""
+_GIVE_WAY_SECONDS: Final = 0.01
+"""How long to give way to a loop that never rests: the thread that reports must go on as well."""
 
 
 class LoopThread:
@@ -19,6 +23,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._selector: IdleSelector | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_stopped = False
@@ -49,6 +54,18 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end. Ctrl-C cancels it."""
         return wait_for(self.submit(coroutine))
+
+    def give_way(self) -> None:
+        """Wait until the loop has nothing to do but to wait, for a moment at most.
+
+        A loop that is woken gets the interpreter when the thread that has it lets go of it, milliseconds later. Of
+        fifty calls that end at once each would pay for that, and so would those that take their places.
+        """
+        if self._loop is None or self._selector is None or self._is_stopped or self._selector.is_idle:
+            return
+        self._selector.fell_asleep.clear()
+        self._loop.call_soon_threadsafe(_wake)
+        self._selector.fell_asleep.wait(_GIVE_WAY_SECONDS)
 
     def cancel_all(self) -> None:
         """Cancel what runs and return when it has ended."""
@@ -81,7 +98,8 @@ class LoopThread:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:  # one test may run cases from several threads
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._selector = IdleSelector()
+                self._loop = asyncio.SelectorEventLoop(self._selector)
                 self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="agentv", daemon=True)
                 self._thread.start()
             return self._loop
@@ -110,6 +128,10 @@ def hand_on(done: "concurrent.futures.Future[T] | asyncio.Future[T]", future: "c
         future.set_exception(error)
     else:
         future.set_result(done.result())
+
+
+def _wake() -> None:
+    """Do nothing: the loop goes on to what else there is, and to sleep."""
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

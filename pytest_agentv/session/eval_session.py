@@ -165,6 +165,10 @@ class EvalSession:
         self._end_without_parent()
         self._scheduler.urge(begun.future)
 
+    def give_way(self) -> None:
+        """Let the cases in flight go on before this thread does."""
+        self._loop.give_way()
+
     def finish_case(self, begun: Begun, while_waiting: Callable[[], None]) -> EvalResult:
         """Wait for a case's result, and show what was odd about its files."""
 
@@ -174,6 +178,7 @@ class EvalSession:
             self.progress.show(self._scheduler.in_flight)
 
         result = wait_for(begun.future, wait)
+        self.give_way()
         self.progress.clear()
         warnings = [*self._pool.warnings, *self.user_hooks.warnings]
         self._pool.warnings, self.user_hooks.warnings = [], []

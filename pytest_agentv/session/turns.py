@@ -65,6 +65,7 @@ class Turns:
         room = _AHEAD * self._widest - self._session.unfinished
         for following in self._lookahead.after(item, self._known, reach=reach, count=max(0, room)):
             self._begin(following, item)
+            self._session.give_way()  # it starts now, not when all the others are prepared
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
         batch = Batch(len(cases), limit)
