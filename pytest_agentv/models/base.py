@@ -14,6 +14,10 @@ JsonObject: TypeAlias = Mapping[str, Any]
 """A mapping from str to plain JSON values."""
 
 
+ATOMS: Final = frozenset((str, bool, int, type(None)))
+"""Types of plain values that have nothing inside and are written as they are: most values, and recognized at once."""
+
+
 class Absent(enum.Enum):
     """The type of `ABSENT`."""
 
@@ -73,6 +77,8 @@ def _adapter(cls: type) -> Any:
 
 
 def _plain(value: object) -> Json:
+    if type(value) in ATOMS:
+        return value
     if isinstance(value, Record):
         return value.to_plain()
     if isinstance(value, tuple):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import ATOMS, Json
 
 _WHITE_SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -27,6 +27,8 @@ def pretty_json(value: Json) -> str:
 
 def _javascript_numbers(value: Json) -> Json:
     """Return data whose JSON has the numbers that JavaScript writes: `2` for 2.0, null for NaN and infinities."""
+    if type(value) in ATOMS:
+        return value
     match value:
         case float():
             if not math.isfinite(value):

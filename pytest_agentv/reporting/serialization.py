@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import ATOMS, Json, JsonObject
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.text import compact_json
 
@@ -23,11 +23,11 @@ def json_safe(value: object) -> Json:
     NaN and infinities become null, as in JavaScript; lone surrogates, which UTF-8 cannot hold, U+FFFD; keys strings;
     objects of other classes their text.
     """
+    if isinstance(value, str):
+        return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+    if type(value) in ATOMS:
+        return value
     match value:
-        case None | bool():
-            return value
-        case str():
-            return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
         case int():
             return int(value)
         case float():
@@ -40,5 +40,7 @@ def json_safe(value: object) -> Json:
 
 
 def _key(key: object) -> str:
+    if type(key) is str and key.isascii():
+        return key
     safe = json_safe(key)
     return safe if isinstance(safe, str) else compact_json(safe)

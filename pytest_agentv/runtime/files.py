@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.runtime.locks import ProcessLock, is_at
+from pytest_agentv.runtime.locks import OpenFile, ProcessLock
 
 _LOCK_SECONDS: Final = 30.0
 """Whoever holds the lock for longer hangs; the run must not hang with it."""
@@ -32,7 +32,9 @@ class LockedAppender:
         self._lock_path = path.with_name(f".{path.name}.lock")
         self._thread_lock = threading.Lock()
         self._process_lock = ProcessLock(self._lock_path)
-        self._file: FileIO | None = None
+        self._file: OpenFile | None = None
+        self._end: int | None = None
+        """Where the last record ended."""
 
     def append(self, data: bytes) -> None:
         """Append one or more records, each ended by a newline, in one piece.
@@ -41,7 +43,7 @@ class LockedAppender:
         """
         try:
             with self._thread_lock, self._process_lock.hold(_LOCK_SECONDS):
-                _append_whole(self._current_file(), data)
+                self._append(data)
         except TimeoutError as error:
             reason = f"its lock {locate(self._lock_path, None)} could not be had within {_LOCK_SECONDS:g} s"
             raise FileError(self._path, f"cannot be written: {reason}") from error
@@ -53,16 +55,20 @@ class LockedAppender:
         with self._thread_lock:
             self._process_lock.close()
             if self._file is not None:
-                self._file.close()
+                self._file.raw.close()
                 self._file = None
 
-    def _current_file(self) -> FileIO:
-        """Return the open file; it is opened anew when the path leads nowhere or elsewhere by now."""
+    def _append(self, data: bytes) -> None:
         if self._file is None:
-            self._file = self._path.open("a+b", buffering=0)
-        elif not is_at(self._file, self._path):
-            self._file = _replace_file(self._file, self._path)
-        return self._file
+            self._file = OpenFile(self._path.open("a+b", buffering=0))
+        end = self._file.size_at(self._path)
+        if end is None:
+            self._file, end = _replace_file(self._file, self._path)
+            self._end = None
+        # Whoever appends a part of a line moves the end.
+        if end != self._end and _is_torn(self._file.raw, end):
+            data = b"\n" + data
+        self._end = _append_whole(self._file.raw, end, data)
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -83,9 +89,9 @@ def write_atomically(path: Path, text: str) -> None:
             temporary.unlink()
 
 
-def _append_whole(file: FileIO, data: bytes) -> None:
-    end = file.seek(0, os.SEEK_END)
-    rest = memoryview(b"\n" + data if _is_torn(file, end) else data)
+def _append_whole(file: FileIO, end: int, data: bytes) -> int:
+    """Append to a file whose end is known, and return where it ends then."""
+    rest = memoryview(data)
     try:
         while rest:
             rest = rest[file.write(rest) :]
@@ -93,20 +99,25 @@ def _append_whole(file: FileIO, data: bytes) -> None:
         with suppress(OSError):
             file.truncate(end)
         raise
+    return end + len(data)
 
 
-def _replace_file(old: FileIO, path: Path) -> FileIO:
-    """Open what is at a path now. When the old file was deleted, its records are still there to be written again."""
+def _replace_file(old: OpenFile, path: Path) -> tuple[OpenFile, int]:
+    """Open what is at a path now, and return it with its size.
+
+    When the old file was deleted, its records are still there to be written again.
+    """
     file = path.open("a+b", buffering=0)
     try:
-        if file.seek(0, os.SEEK_END) == 0:
-            old.seek(0)
-            _append_whole(file, old.read())
+        end = file.seek(0, os.SEEK_END)
+        if end == 0:
+            old.raw.seek(0)
+            end = _append_whole(file, end, old.raw.read())
     except BaseException:
         file.close()
         raise
-    old.close()
-    return file
+    old.raw.close()
+    return OpenFile(file), end
 
 
 def _is_torn(file: FileIO, end: int) -> bool:

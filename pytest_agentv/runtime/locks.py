@@ -15,6 +15,26 @@ _POLL_SECONDS: Final = 0.01
 _FOLDER_POLL_SECONDS: Final = 0.05
 
 
+class OpenFile:
+    """An unbuffered file, with what is asked of it for every record.
+
+    Each call of the system lets another thread have the interpreter, for milliseconds in a busy process: few are made.
+    """
+
+    def __init__(self, raw: FileIO) -> None:
+        self.raw = raw
+        self.descriptor = raw.fileno()
+        self._opened = os.fstat(self.descriptor)
+
+    def size_at(self, path: Path) -> int | None:
+        """Return the size in bytes of the file at a path; None when another file is there, or none."""
+        try:
+            found = os.stat(path)  # noqa: PTH116 - pathlib takes as long again
+        except FileNotFoundError:
+            return None
+        return found.st_size if os.path.samestat(self._opened, found) else None
+
+
 class ProcessLock:
     """A file that one process at a time has locked; made by the first of them, and anew when somebody deletes it.
 
@@ -24,7 +44,7 @@ class ProcessLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: FileIO | None = None
+        self._file: OpenFile | None = None
 
     @contextmanager
     def hold(self, seconds: float) -> Iterator[None]:
@@ -37,35 +57,27 @@ class ProcessLock:
         try:
             yield
         finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+            fcntl.flock(file.descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the file; a later `hold` opens it again."""
         if self._file is not None:
-            self._file.close()
+            self._file.raw.close()
             self._file = None
 
-    def _locked(self) -> FileIO | None:
+    def _locked(self) -> "OpenFile | None":
         """Return the locked file, None when another has it. A file that was deleted meanwhile locks nobody out."""
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("ab", buffering=0)
+            self._file = OpenFile(self._path.open("ab", buffering=0))
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None
-        if is_at(self._file, self._path):
+        if self._file.size_at(self._path) is not None:
             return self._file
         self.close()
         return self._locked()
-
-
-def is_at(file: FileIO, path: Path) -> bool:
-    """Whether a path still leads to an open file."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 class FolderLock:
