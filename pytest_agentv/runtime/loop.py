@@ -108,12 +108,11 @@ class LoopThread:
 def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:
     """Wait for a future of the loop. Ctrl-C cancels it and is raised; `LoopThread.stop` sees it cleaned up."""
     try:
-        while True:
-            done, _ = concurrent.futures.wait([future], timeout=_WAKE_SECONDS)
-            if done:
-                return future.result()
-            if while_waiting is not None:
+        while not future.done():
+            concurrent.futures.wait([future], timeout=_WAKE_SECONDS)
+            if while_waiting is not None and not future.done():
                 while_waiting()
+        return future.result()
     except KeyboardInterrupt:
         future.cancel()
         raise

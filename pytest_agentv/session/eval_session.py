@@ -1,6 +1,5 @@
 """The one object that holds a run's state: options, engine, results."""
 
-import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -242,6 +241,6 @@ class EvalSession:
         self._failures += result.status != "pass"
         if self.stop_reason is not None or 0 < self.max_failures <= self._failures:
             self._scheduler.hold()  # the run is about to stop: nothing more is paid for
-        await asyncio.wrap_future(self._recorder.record(result))
+        await self._recorder.record(result)
         await tell(prepared.hooks, prepared.case, result)
         return result

@@ -1,8 +1,8 @@
 """Writes results the moment their cases are done."""
 
+import asyncio
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.writers import ResultSink
 
 RECORDER_THREAD = "agentv-results"
-_Entry: TypeAlias = tuple[EvalResult, "Future[None]"]
+_Entry: TypeAlias = tuple[EvalResult, "asyncio.Future[None]"]
 
 
 class Recorder:
@@ -28,13 +28,15 @@ class Recorder:
         self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def record(self, result: EvalResult) -> "Future[None]":
-        """Queue a result; the future is done when it is written, or known to be lost. Called on the event loop."""
+    def record(self, result: EvalResult) -> "asyncio.Future[None]":
+        """Queue a result; the future is done when it is written, or known to be lost. Called on the event loop.
+
+        A result is written even when its case is cancelled meanwhile.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
             self._thread.start()
-        written: Future[None] = Future()
-        written.set_running_or_notify_cancel()  # a case that is cancelled now has its line all the same
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put((result, written))
         return written
 
@@ -69,5 +71,17 @@ class Recorder:
             reason = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
             self.error = self.error or reason
         finally:
-            for _, written in entries:
-                written.set_result(None)
+            _tell(entries)
+
+
+def _tell(entries: Sequence[_Entry]) -> None:
+    """Let those go on who wait, all at once: each call into another thread costs its turn of the interpreter."""
+    if entries:
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            entries[0][1].get_loop().call_soon_threadsafe(_end_waiting, entries)
+
+
+def _end_waiting(entries: Sequence[_Entry]) -> None:
+    for _, written in entries:
+        if not written.done():  # its case was cancelled
+            written.set_result(None)

@@ -1,7 +1,7 @@
 """Results are handed to a thread that writes them, the ones that wait together."""
 
+import asyncio
 import threading
-from concurrent.futures import Future, wait
 from typing import Any
 
 import pytest
@@ -38,21 +38,25 @@ def results(names: str) -> list[EvalResult]:
     return [RESULT.replace(eval_id=name) for name in names]
 
 
-def record_behind_the_first(recorder: Recorder, sink: Any, names: str) -> list[Future[None]]:
+async def record_behind_the_first(recorder: Recorder, sink: Any, names: str) -> "list[asyncio.Future[None]]":
     """Record the first result, and the others while that one is being written."""
     first, *others = results(names)
     futures = [recorder.record(first)]
-    assert sink.begun.wait(5)
+    assert await asyncio.to_thread(sink.begun.wait, 5)
     return futures + [recorder.record(result) for result in others]
 
 
 def test_results_that_come_while_one_is_written_go_out_together() -> None:
     sink: Any = Sink()
     recorder = Recorder(sink)
-    futures = record_behind_the_first(recorder, sink, "abcd")
-    assert not any(future.done() for future in futures)
-    sink.go.set()
-    assert wait(futures, timeout=5).not_done == set()
+
+    async def record() -> None:
+        futures = await record_behind_the_first(recorder, sink, "abcd")
+        assert not any(future.done() for future in futures)
+        sink.go.set()
+        await asyncio.wait_for(asyncio.gather(*futures), 5)
+
+    asyncio.run(record())
     assert sink.written == [["a"], ["b", "c", "d"]]
     recorder.close()
     assert sink.is_closed
@@ -63,17 +67,21 @@ def test_an_error_lets_those_who_wait_go_on_and_the_first_reason_is_kept(tmp_pat
     sink: Any = Sink(FileError(tmp_path / "r.jsonl", "cannot be written: full"), ValueError("odd"))
     sink.go.set()
     recorder = Recorder(sink)
-    for result in results("abc"):
-        recorder.record(result).result(5)
+
+    async def record() -> None:
+        for result in results("abc"):
+            await asyncio.wait_for(recorder.record(result), 5)
+
+    asyncio.run(record())
     recorder.close()
     assert sink.written == [["c"]]
     assert recorder.error == f"{tmp_path}/r.jsonl: cannot be written: full"
 
 
-def test_what_nobody_waits_for_is_written_before_the_end() -> None:
+def test_what_is_queued_when_the_loop_ends_is_written_before_the_end() -> None:
     sink: Any = Sink()
     recorder = Recorder(sink)
-    record_behind_the_first(recorder, sink, "ab")
+    asyncio.run(record_behind_the_first(recorder, sink, "ab"))
     sink.go.set()
     recorder.close()
     assert sink.written == [["a"], ["b"]]
@@ -82,9 +90,14 @@ def test_what_nobody_waits_for_is_written_before_the_end() -> None:
 def test_a_case_that_is_cancelled_while_its_line_waits_is_written_like_the_others() -> None:
     sink: Any = Sink()
     recorder = Recorder(sink)
-    futures = record_behind_the_first(recorder, sink, "abc")
-    assert not futures[1].cancel()
-    sink.go.set()
+
+    async def record() -> None:
+        first, second, third = await record_behind_the_first(recorder, sink, "abc")
+        second.cancel()
+        sink.go.set()
+        await asyncio.wait_for(asyncio.gather(first, third), 5)
+
+    asyncio.run(record())
     recorder.close()
     assert sink.written == [["a"], ["b", "c"]]
 
@@ -93,9 +106,13 @@ def test_no_thread_runs_before_the_first_result_nor_after_the_end() -> None:
     sink: Any = Sink()
     sink.go.set()
     recorder = Recorder(sink)
+
+    async def record() -> None:
+        await recorder.record(RESULT)
+
     names = {thread.name for thread in threading.enumerate()}
     assert RECORDER_THREAD not in names
-    recorder.record(RESULT).result(5)
+    asyncio.run(record())
     recorder.close()
     recorder.close()
     assert RECORDER_THREAD not in {thread.name for thread in threading.enumerate()}
