@@ -9,8 +9,8 @@ from pytest_agentv.session.lookahead import Lookahead
 from pytest_agentv.session.preparing import PreparedCase
 
 LOG_SECTION = "agentv log"
-_AHEAD = 10
-"""How many times the limit may be begun and not yet be done: while the first ones are waited for there is time."""
+_AHEAD = 2
+"""How many times the limit may be begun and not yet be done: enough to fill a place the moment it is free."""
 _FARTHEST = 1000
 """Items that may be begun behind the one on turn: a slow case holds up its own place only, and memory has an end."""
 
