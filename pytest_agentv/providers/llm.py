@@ -1,18 +1,13 @@
 """Models behind an API, asked through litellm: `azure`, `anthropic`, `gemini`, `openai`, `litellm`.
 
-litellm takes seconds and 160 MB to import: that happens once per process, in a thread, and starts with the first case
-that may ask a model. Its own retries, its price-map download and its telemetry are off.
+litellm's own retries, its price-map download and its telemetry are off.
 """
 
 import asyncio
-import functools
 import gc
-import os
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakSet
@@ -24,6 +19,7 @@ from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.llm_failure import read_failure
+from pytest_agentv.providers.llm_import import begin_import, imported_litellm, load_litellm
 from pytest_agentv.providers.llm_reply import read_reply
 from pytest_agentv.providers.llm_request import build_arguments, build_messages, system_role
 from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, with_retries
@@ -32,13 +28,6 @@ _NO_LIMIT_SECONDS: Final = 86_400.0
 """litellm's own limit; ours ends first. It must not vary: litellm keeps a client, with its connections, for each."""
 
 _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": _NO_LIMIT_SECONDS}
-
-_IMPORT_ENVIRONMENT: Final = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
-    "LITELLM_MODE": "PRODUCTION",
-}
-"""Keeps litellm from fetching files over the network and from loading a `.env` file beside its virtual environment."""
 
 _OPEN: Final["WeakSet[LlmProvider]"] = WeakSet()
 """Targets with a model that are not closed."""
@@ -67,7 +56,7 @@ class LlmProvider:
 
     def warm_up(self) -> None:
         """Start importing litellm, unless that has been done."""
-        _loading()
+        begin_import()
 
     async def check(self) -> None:
         """Asking a model costs money: there is no probe."""
@@ -101,7 +90,7 @@ class LlmProvider:
     async def close(self) -> None:
         """Close litellm's clients when the last target with a model is closed: litellm keeps them for the process."""
         _OPEN.discard(self)
-        litellm = _imported()
+        litellm = imported_litellm()
         if not _OPEN and litellm is not None:
             gc.unfreeze()
             with suppress(AttributeError):  # of versions before 1.74
@@ -136,90 +125,3 @@ def _describe_target(target: Target) -> str:
 def _requests(log: RequestLog) -> str:
     noun = "request" if log.attempts == 1 else "requests"
     return f"{log.attempts} {noun}, {log.waited_ms / 1000:.1f} s of waiting"
-
-
-async def load_litellm() -> Any:
-    """Return litellm, imported once per process. Raises `ProviderError` (kind `config`) when that fails."""
-    try:
-        return await asyncio.wrap_future(_loading())
-    except ImportError as error:
-        raise ProviderError(f"litellm cannot be imported: {error}", "config") from error
-
-
-def _imported() -> Any:
-    """Return litellm; None when nobody needed it, and when it could not be imported."""
-    if not _loading.cache_info().currsize or not _loading().done() or _loading().exception():
-        return None
-    return _loading().result()
-
-
-@functools.cache
-def _loading() -> "Future[Any]":
-    future: Future[Any] = Future()
-    future.set_running_or_notify_cancel()  # a case that is cancelled must not cancel it for the others
-    threading.Thread(target=_load, args=(future,), name="agentv-import-litellm", daemon=True).start()
-    return future
-
-
-def _load(future: "Future[Any]") -> None:
-    try:
-        with _without_collector():
-            litellm = _import_litellm()
-        # A million objects that stay until the targets are closed: the collector goes round them between the answers.
-        gc.freeze()
-        future.set_result(litellm)
-    except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
-        future.set_exception(error)
-
-
-def _import_litellm() -> Any:
-    with _import_environment():
-        import litellm  # noqa: PLC0415
-
-        with suppress(ImportError, AttributeError):  # of older versions, which fetch nothing
-            from litellm.anthropic_beta_headers_manager import reload_beta_headers_config  # noqa: PLC0415
-
-            reload_beta_headers_config()
-    litellm.suppress_debug_info = True
-    litellm.telemetry = False
-    with suppress(Exception):
-        _import_the_rest(litellm)
-    return litellm
-
-
-def _import_the_rest(litellm: Any) -> None:
-    """Import what the first call would import, on the event loop and as a part of that answer's duration."""
-    import openai.resources.chat.completions  # noqa: F401, PLC0415 - litellm's client for Azure and OpenAI
-
-    messages = [{"role": "user", "content": "x"}]
-    litellm.completion(model="openai/gpt-4o", messages=messages, mock_response="x")  # asks nobody
-    litellm.encode(model="", text="x")  # reads the tables that it counts tokens with
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Import without the garbage collector, which would look through all that came so far again and again.
-
-    It is left to look once, as it would do next, instead of on the event loop among the first answers.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.collect()
-
-
-@contextmanager
-def _import_environment() -> Iterator[None]:
-    """Set litellm's variables for as long as it needs them, so that programs under test do not inherit them."""
-    added = {name: value for name, value in _IMPORT_ENVIRONMENT.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)

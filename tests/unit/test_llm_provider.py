@@ -2,12 +2,14 @@
 
 import asyncio
 import gc
+import itertools
 import os
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from pytest_agentv.models.secrets import Secret
 from pytest_agentv.models.targets import LlmSettings, RetryPolicy, Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
-from pytest_agentv.providers import llm as llm_module
+from pytest_agentv.providers import llm_import
 from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.llm import LlmProvider
 from pytest_agentv.providers.llm_request import DEFAULT_SYSTEM_PROMPT
@@ -490,7 +492,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
         from pytest_agentv.models.secrets import Secret
         from pytest_agentv.models.targets import LlmSettings, Target
         from pytest_agentv.prompts.prompt import Prompt
-        from pytest_agentv.providers import llm
+        from pytest_agentv.providers import llm_import
         from pytest_agentv.providers.base import ProviderRequest
         from pytest_agentv.providers.registry import create_provider
 
@@ -499,9 +501,9 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
             settings = LlmSettings("claude-sonnet-4-5", Secret("{KEY}"), "{llm.script(name)}", thinking_budget=2000)
             provider = create_provider(Target("t", "anthropic", settings), {{}})
             provider.warm_up()
-            print(llm._loading.cache_info().currsize)
+            print(llm_import.begin_import.cache_info().currsize)
             changed = lambda: sorted(name for name in os.environ if before.get(name) != os.environ[name])
-            await llm.load_litellm()
+            await llm_import.load_litellm()
             await provider.invoke(ProviderRequest(Prompt("q"), "c1"))
             print(gc.get_freeze_count() > 100_000)
             await provider.close()
@@ -550,7 +552,7 @@ def test_the_garbage_collector_rests_while_litellm_is_imported_and_is_then_as_it
     """Imports are a quarter quicker without it; but a program that has switched it off must not find it on."""
 
     def fail_to_import() -> None:
-        with llm_module._without_collector():
+        with llm_import._without_collector():
             assert not gc.isenabled()
             raise ImportError
 
@@ -562,3 +564,27 @@ def test_the_garbage_collector_rests_while_litellm_is_imported_and_is_then_as_it
         assert gc.isenabled() == is_enabled
     finally:
         gc.enable()
+
+
+def test_calls_that_waited_for_the_import_together_begin_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    loading: Future[Any] = Future()
+    monkeypatch.setattr(llm_import, "begin_import", lambda: loading)
+    monkeypatch.setattr(llm_import, "_STEP_SECONDS", 0.05)
+    begun: list[float] = []
+
+    async def enter() -> None:
+        assert await llm_import.load_litellm() == "litellm"
+        begun.append(time.monotonic())
+
+    async def run() -> tuple[list[float], list[float]]:
+        first = [asyncio.ensure_future(enter()) for _ in range(4)]
+        await asyncio.sleep(0)
+        loading.set_result("litellm")
+        await asyncio.gather(*first)
+        together = begun[:]
+        await asyncio.gather(*(enter() for _ in range(4)))
+        return together, begun[4:]
+
+    first, later = asyncio.run(run())
+    assert all(b - a > 0.04 for a, b in itertools.pairwise(first))
+    assert later[-1] - later[0] < first[-1] - first[0]
