@@ -2,8 +2,8 @@
 
 import select
 import selectors
-import threading
 import time
+from queue import SimpleQueue
 
 
 class IdleSelector(selectors.DefaultSelector):
@@ -14,8 +14,7 @@ class IdleSelector(selectors.DefaultSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fell_asleep = threading.Event()
-        """Set when the loop has done all there was to do; whoever waits for the next time clears it."""
+        self._listener: SimpleQueue[None] | None = None
         self._is_asleep = False
         self._wakes_at = 0.0
         self._woken = select.poll()
@@ -26,11 +25,22 @@ class IdleSelector(selectors.DefaultSelector):
             return super().select(timeout)
         self._wakes_at = float("inf") if timeout is None else time.perf_counter() + timeout
         self._is_asleep = True
-        self.fell_asleep.set()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.put(None)
         try:
             return super().select(timeout)
         finally:
             self._is_asleep = False
+
+    def next_sleep(self) -> "SimpleQueue[None]":
+        """Return a queue that gets an entry when the loop has done all there is to do.
+
+        A queue, because Ctrl-C can leave the lock inside of an event taken for ever. There is one listener at a time.
+        """
+        listener: SimpleQueue[None] = SimpleQueue()
+        self._listener = listener
+        return listener
 
     @property
     def is_idle(self) -> bool:

@@ -4,6 +4,8 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from queue import Empty
 from typing import Any, Final, TypeVar
 
 from pytest_agentv.runtime.idle import IdleSelector
@@ -63,9 +65,10 @@ class LoopThread:
         """
         if self._loop is None or self._selector is None or self._is_stopped or self._selector.is_idle:
             return
-        self._selector.fell_asleep.clear()
+        fell_asleep = self._selector.next_sleep()
         self._loop.call_soon_threadsafe(_wake)
-        self._selector.fell_asleep.wait(_GIVE_WAY_SECONDS)
+        with suppress(Empty):
+            fell_asleep.get(timeout=_GIVE_WAY_SECONDS)
 
     def cancel_all(self) -> None:
         """Cancel what runs and return when it has ended."""

@@ -79,9 +79,10 @@ def test_a_loop_that_sleeps_is_idle_until_something_comes_that_it_sleeps_for() -
     with IdleSelector() as selector, ours, theirs:
         selector.register(ours, 1)
         assert not selector.is_idle
+        asleep = selector.next_sleep()
         sleeper = threading.Thread(target=lambda: [selector.select(30)])
         sleeper.start()
-        assert selector.fell_asleep.wait(5)
+        asleep.get(timeout=5)
         assert selector.is_idle
         theirs.send(b"x")
         assert not selector.is_idle
@@ -91,9 +92,10 @@ def test_a_loop_that_sleeps_is_idle_until_something_comes_that_it_sleeps_for() -
 
 def test_a_loop_whose_time_has_come_is_not_idle_though_it_could_not_say_so() -> None:
     with IdleSelector() as selector:
+        asleep = selector.next_sleep()
         sleeper = threading.Thread(target=lambda: [selector.select(0.05)])
         sleeper.start()
-        assert selector.fell_asleep.wait(5)
+        asleep.get(timeout=5)
         end = time.perf_counter() + 0.2
         while time.perf_counter() < end:  # the interpreter is kept busy, as by pytest
             pass
