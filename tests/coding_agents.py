@@ -16,7 +16,7 @@ from fake_llm import FakeLlm, Reply, ToolCall
 
 PROGRAMS = "AGENTV_TEST_PROGRAMS"
 """Names the folder with the programs: that in which npm installed them."""
-KEY = "sk-agent-0123456789abcdef"
+KEY = "sk-0123456789abcdef"
 ARGUMENT = "sk-argument-fedcba9876543210"
 MARK = "AGENTV_TEST_RUN"
 
@@ -153,7 +153,19 @@ class World:
 
     def run(self, *args: str, seconds: float = 120, **environment: str) -> str:
         """Run pytest to its end; return what it printed."""
-        return self.start(*args, **environment).communicate(timeout=seconds)[0]
+        return self.end(self.start(*args, **environment), seconds)
+
+    def end(self, run: "subprocess.Popen[str]", seconds: float) -> str:
+        """Return what a run printed, once it has ended; one that hangs is made to tell where."""
+        try:
+            return run.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            state = f"its exit code is {run.poll()}, and these live: {self.living()}"
+            run.send_signal(signal.SIGABRT)  # its fault handler prints where each thread is
+            time.sleep(1)
+            self.kill_all()
+            text = run.communicate()[0]
+            raise AssertionError(f"the run did not end; {state}\n{text}") from None
 
     def results(self) -> dict[str, dict[str, Any]]:
         path = self.folder / "out.jsonl"
@@ -203,6 +215,7 @@ class World:
             "PI_CODING_AGENT_DIR": str(self.home / "pi"),
             "PI_OFFLINE": "1",
             "AGENTV_TEST_TOKEN": ARGUMENT,
+            "PYTHONFAULTHANDLER": "1",
         }
 
     def _configure(self) -> None:

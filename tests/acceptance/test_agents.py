@@ -441,7 +441,7 @@ def break_off(world: World, number: signal.Signals) -> None:
         os.killpg(run.pid, number)
     else:
         run.kill()
-    text = run.communicate(timeout=20)[0]
+    text = world.end(run, seconds=20)
     assert time.monotonic() - started < 10
     assert run.returncode == (2 if number == signal.SIGINT else -number)
     assert number == signal.SIGKILL or "! KeyboardInterrupt !" in text
