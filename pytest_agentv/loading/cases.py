@@ -1,7 +1,8 @@
 """From an entry of an eval file to the case that the engine runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_agentv.errors import CaseError, locate
 from pytest_agentv.loading.keys import (
@@ -38,6 +39,9 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.messages import FilePart, InputMessage, Role
 
+FileEvaluators: TypeAlias = tuple[tuple[EvaluatorSpec, ...], tuple[Problem, ...]]
+"""The evaluators that a file has for its cases, and what is wrong or odd about them."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadContext(Record):
@@ -50,6 +54,8 @@ class LoadContext(Record):
     """Whether warnings are errors."""
     known_evaluator_types: frozenset[str] = frozenset()
     """Kinds that plugins add; the built-in ones are known anyway."""
+    file_evaluators: dict[Path, FileEvaluators] = field(default_factory=dict, compare=False)
+    """Those of the eval files met so far: they are checked once, not for each case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ def _load(suite: SuiteSource, entry: CaseEntry, context: LoadContext, place: Pla
         return None
     references = References(suite.path.parent, context.repo_root, context.cwd, context.guideline_patterns)
     execution = mapping_at(entry.value, "execution", place)
-    loader = _CaseLoader(suite, entry.value, execution, place, references, context.known_evaluator_types)
+    loader = _CaseLoader(suite, entry.value, execution, place, references, context)
     loader.warn_of_odd_keys()
     return loader.load(entry.line)
 
@@ -98,7 +104,7 @@ class _CaseLoader:
     execution: JsonObject
     place: Place
     references: References
-    plugin_types: frozenset[str]
+    context: LoadContext
 
     def load(self, line: int) -> EvalCase:
         written = self._input()
@@ -201,27 +207,33 @@ class _CaseLoader:
 
         Source: agentv-formats 1.6, 6.4.
         """
-        scope = self._evaluator_scope()
         rubrics = self.value.get("rubrics")
-        if scope is None and rubrics is None:
-            return None
-        from pytest_agentv.loading.evaluators import load_case_rubrics, load_evaluators  # noqa: PLC0415 - pydantic
+        specs: tuple[EvaluatorSpec, ...] = ()
+        if rubrics is not None:
+            from pytest_agentv.loading.evaluators import load_case_rubrics  # noqa: PLC0415 - pydantic
 
-        specs = () if rubrics is None else load_case_rubrics(rubrics, self.place)
-        return (*specs, *(load_evaluators(scope) if scope else ())) or None
+            specs = load_case_rubrics(rubrics, self.place)
+        own = self._load_nearest((self.execution, self.place.at("execution")), (self.value, self.place))
+        return (*specs, *(self._file_evaluators() if own is None else own)) or None
 
-    def _evaluator_scope(self) -> Scope | None:
-        """Return the nearest list of evaluators; an empty one counts, and asks for the default judge."""
-        header, header_place = self.suite.header, self.suite.header_place(self.place.problems)
-        for mapping, place in (
-            (self.execution, self.place.at("execution")),
-            (self.value, self.place),
-            (header.get("execution") or {}, header_place.at("execution")),
-            (header, header_place),
-        ):
+    def _file_evaluators(self) -> tuple[EvaluatorSpec, ...]:
+        known, path = self.context.file_evaluators, self.suite.path
+        if path not in known:
+            header, place = self.suite.header, self.suite.header_place([])
+            specs = self._load_nearest((header.get("execution") or {}, place.at("execution")), (header, place))
+            known[path] = specs or (), tuple(place.problems)
+        self.place.problems.extend(known[path][1])
+        return known[path][0]
+
+    def _load_nearest(self, *mappings: tuple[JsonObject, Place]) -> tuple[EvaluatorSpec, ...] | None:
+        """Load the first list of evaluators; None: there is none. An empty one asks for the default judge."""
+        for mapping, place in mappings:
             key = first_key(mapping, EVALUATOR_LIST_KEYS)
             if key is not None:
-                return Scope(mapping[key], place.at(key), self.references, self.plugin_types)
+                from pytest_agentv.loading.evaluators import load_evaluators  # noqa: PLC0415 - pydantic
+
+                types = self.context.known_evaluator_types
+                return load_evaluators(Scope(mapping[key], place.at(key), self.references, types))
         return None
 
 

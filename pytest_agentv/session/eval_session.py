@@ -75,7 +75,7 @@ class EvalSession:
         self._finished = FinishedCases(
             self.identity, with_errors=not self.options.retry_errors, is_worker=hasattr(config, "workerinput")
         )
-        self._paces: dict[tuple[Path, str], Pace] = {}
+        self._paces: dict[tuple[str, str], Pace] = {}
         self._shown: set[Problem] = set()
         self._failures = 0
         self.progress = Progress(config)
@@ -151,10 +151,10 @@ class EvalSession:
         job = prepared.job
         if isinstance(job, EvalResult) or prepared.own.replace_target:
             return _ONE_BY_ONE
-        key = (Path(job.case.path).parent, job.identity.target)
+        key = (job.case.path, job.identity.target)
         if key not in self._paces:
             try:
-                self._paces[key] = self._loop.run(self._pool.pace(*key))
+                self._paces[key] = self._loop.run(self._pool.pace(Path(job.case.path).parent, job.identity.target))
             except AgentvError:
                 self._paces[key] = _ONE_BY_ONE
         return self._paces[key]

@@ -2,12 +2,15 @@
 
 from collections.abc import Container, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.session.compat import has_same_fixtures, is_free_to_run_ahead, queued_items
 from pytest_agentv.session.items import EvalItem
+
+_CONDITIONS: Final = frozenset({"skip", "skipif", "xfail"})
+"""Marks that decide, when an item's turn comes, whether it is run."""
 
 
 class Lookahead:
@@ -71,5 +74,5 @@ def _may_run_ahead(item: EvalItem, current: pytest.Item) -> bool:
         isinstance(current, EvalItem) and has_same_fixtures(item, current, item.own_fixtures)
     ):
         return False
-    has_condition = any(item.get_closest_marker(name) for name in ("skip", "skipif", "xfail"))
+    has_condition = any(mark.name in _CONDITIONS for mark in item.iter_markers())
     return not has_condition and is_free_to_run_ahead(item)

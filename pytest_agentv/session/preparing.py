@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -22,6 +23,8 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
+
+_to_json: Final = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class CasePreparer:
         self._run_id = run_id
         self._evaluator_types = evaluator_types
         self._eval_files: dict[Path, str] = {}
+        self._headers: dict[Path, str] = {}
+        """What eval files say for all their cases, as JSON."""
         self._contexts: dict[Path, LoadContext] = {}
         self._context_problems: list[Problem] = []
 
@@ -84,7 +89,7 @@ class CasePreparer:
             dataset=case.dataset,
             target=choose_target(self._options, case.target),
             conversation_id=case.conversation_id,
-            case_hash=_hash_case(suite, entry, loaded.case, case),
+            case_hash=self._hash_case(suite, entry, loaded.case, case),
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
@@ -108,6 +113,18 @@ class CasePreparer:
             run_id=self._run_id,
         )
 
+    def _hash_case(self, suite: SuiteSource, entry: CaseEntry, written: EvalCase, case: EvalCase) -> str:
+        """Return a hash of all that the case says: its text, its file, the files it refers to, what a hook changed."""
+        if suite.path not in self._headers:
+            self._headers[suite.path] = _to_json(_without_threshold(suite.header))
+        files = [part.text for message in written.messages for part in message.parts if isinstance(part, FilePart)]
+        said = [_to_json(_without_threshold(entry.value)), self._headers[suite.path], _to_json(files)]
+        if case is not written and case != written:
+            before, after = written.to_plain(), case.to_plain()
+            changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
+            said += map(_to_json, filter(None, [_without_threshold(changed)]))
+        return hashlib.sha256(f"[{', '.join(said)}]".encode()).hexdigest()[:16]
+
     def _context(self, eval_dir: Path) -> LoadContext:
         """Raises `CaseError` for odd config files when the project is strict."""
         if eval_dir not in self._contexts:
@@ -123,18 +140,6 @@ class CasePreparer:
                 known_evaluator_types=frozenset(self._evaluator_types),
             )
         return self._contexts[eval_dir]
-
-
-def _hash_case(suite: SuiteSource, entry: CaseEntry, written: EvalCase, case: EvalCase) -> str:
-    """Return a hash of all that the case says: its text, its file, the files it refers to, what a hook changed."""
-    texts = [part.text for message in written.messages for part in message.parts if isinstance(part, FilePart)]
-    said: list[Json] = [_without_threshold(entry.value), _without_threshold(suite.header), texts]
-    if case != written:
-        before, after = written.to_plain(), case.to_plain()
-        changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
-        said += filter(None, [_without_threshold(changed)])
-    content = json.dumps(said, sort_keys=True, default=str)
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def _without_threshold(value: Json) -> Json:

@@ -116,6 +116,18 @@ def test_faults_in_the_evaluators_of_a_file_are_told_with_their_own_lines() -> N
     assert str(caught.value) == "evals/qa.yaml:3: execution.evaluators[0].threshold: is missing"
 
 
+def test_the_evaluators_of_a_file_are_read_once_and_what_is_odd_about_them_comes_with_each_of_its_cases() -> None:
+    Path("evals/judge.md").write_text("Is {{candidate_answer}} right?")
+    header = "evaluators: [{name: f, type: llm_judge, prompt: judge.md, promt: x}]\n"
+    Path("evals/qa.yaml").write_text(f"{header}evalcases:\n- {{{BASE.strip().replace(chr(10), ', ')}}}\n")
+    suite = read_suite(Path("evals/qa.yaml"))
+    context = LoadContext(Path.cwd(), Path.cwd())
+    first = load_case(suite, suite.entries[0], context)
+    Path("evals/judge.md").unlink()
+    assert load_case(suite, suite.entries[0], context) == first
+    assert [(problem.line, problem.key) for problem in first.warnings] == [(1, "evaluators[0].promt")]
+
+
 def test_rubrics_of_a_case_are_a_judge_before_the_others() -> None:
     rubrics = (
         "rubrics:\n- Is polite\n- {id: x, description: Is short, weight: 2, required: false}\n- {description: Is true}"
