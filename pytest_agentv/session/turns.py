@@ -37,9 +37,9 @@ class Turns:
             self._begin(item, item)
         begun = self._begun.pop(item)
         self._session.urge(begun)
-        self._run_ahead(item, begun.limit)
+        self._run_ahead(item, begun)
         try:
-            result = self._session.finish_case(begun, lambda: self._run_ahead(item, begun.limit))
+            result = self._session.finish_case(begun, lambda: self._run_ahead(item, begun))
         finally:
             if begun.log.lines:
                 item.add_report_section("setup", LOG_SECTION, begun.log.text)
@@ -57,13 +57,15 @@ class Turns:
         else:
             self._note(item, self._session.begin(prepared, is_repeated=item in self._known))
 
-    def _run_ahead(self, item: EvalItem, limit: int) -> None:
+    def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
         """Begin what follows an item; called when its turn comes, and from time to time while it is waited for."""
-        if limit == 1 or not self._session.runs_on:
+        if begun.limit == 1 or not self._session.runs_on:
             return
         reach = self._widest if self._session.max_failures else _FARTHEST
+        # Many together cost less than one by one, for which there is time while a thousand results wait to be reported.
+        few = _AHEAD * self._widest if begun.future.done() and reach == _FARTHEST else 1
         room = _AHEAD * self._widest - self._session.unfinished
-        for following in self._lookahead.after(item, self._known, reach=reach, count=max(0, room)):
+        for following in self._lookahead.after(item, self._known, reach=reach, count=max(0, room), at_least=few):
             self._begin(following, item)
             self._session.give_way()  # it starts now, not when all the others are prepared
 
