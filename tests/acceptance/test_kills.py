@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,21 @@ def victims(kind: str, process: "subprocess.Popen[bytes]") -> list[int]:
     return [pid for pid in children(process.pid) if word in command_of(pid)]
 
 
+def kill_one(kind: str, process: "subprocess.Popen[bytes]") -> list[int]:
+    """Kill a process of a kind, should one come before the run's end; return what ran until then.
+
+    A judge lives for a moment, and may be gone before the signal comes: then it hits the next one.
+    """
+    family = list(children(process.pid))
+    while process.poll() is None:
+        family = list(children(process.pid))
+        for pid in victims(kind, process):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return family
+    return family
+
+
 def wait_for_the_end(pids: list[int]) -> list[str]:
     """Wait until processes are gone; return the commands of those that are not."""
     deadline = time.monotonic() + LONGEST_RUN
@@ -139,9 +155,7 @@ def kill_once(folder: Path, kind: str, xdist: bool, delay: float) -> str | None:
     while not calls(folder) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     time.sleep(delay)
-    family = list(children(process.pid))
-    for pid in victims(kind, process)[:1]:
-        os.kill(pid, signal.SIGKILL)
+    family = kill_one(kind, process)
     process.wait(LONGEST_RUN)
     survivors = wait_for_the_end(family)
     if survivors:
