@@ -162,7 +162,7 @@ class World:
         except subprocess.TimeoutExpired:
             state = f"its exit code is {run.poll()}, and these live: {self.living()}"
             run.send_signal(signal.SIGABRT)  # its fault handler prints where each thread is
-            time.sleep(1)
+            run.wait(timeout=10)
             self.kill_all()
             text = run.communicate()[0]
             raise AssertionError(f"the run did not end; {state}\n{text}") from None

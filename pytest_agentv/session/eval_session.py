@@ -1,5 +1,6 @@
 """The one object that holds a run's state: options, engine, results."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -151,10 +152,10 @@ class EvalSession:
         job = prepared.job
         if isinstance(job, EvalResult) or prepared.own.replace_target:
             return _ONE_BY_ONE
-        key = (job.case.path, job.identity.target)
+        folder, target = key = os.path.dirname(job.case.path), job.identity.target  # noqa: PTH120 - for each case, twice
         if key not in self._paces:
             try:
-                self._paces[key] = self._loop.run(self._pool.pace(Path(job.case.path).parent, job.identity.target))
+                self._paces[key] = self._loop.run(self._pool.pace(Path(folder), target))
             except AgentvError:
                 self._paces[key] = _ONE_BY_ONE
         return self._paces[key]

@@ -51,7 +51,7 @@ class Lookahead:
         """Yield those of the eval items behind one that see nothing of another item's set-up.
 
         Among the next `reach` items, the first `count` that are not known are looked at; None: all. Where `reach` cuts
-        off so many that fewer than `at_least` new ones are left, there are none for now.
+        off so many that fewer than `at_least` new ones are left, there are none for now; under xdist all there are.
         """
         if self._is_off:
             return
