@@ -31,8 +31,9 @@ def is_free_to_run_ahead(item: pytest.Function) -> bool:
     """
     with suppress(AttributeError):
         definitions = item._fixtureinfo.name2fixturedefs
-        used = (definitions[name][-1] for name in item.fixturenames if name in definitions)
-        return all(_is_harmless(definition) for definition in used)
+        names = [name for name in item.fixturenames if name != "request"]
+        # A name without a definition is misspelt: its item cannot be set up.
+        return all(name in definitions and _is_harmless(definitions[name][-1]) for name in names)
     return False
 
 

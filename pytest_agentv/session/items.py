@@ -15,7 +15,7 @@ from pytest_agentv.session.target_caller import OWN_FIXTURES, own_parts
 from pytest_agentv.session.texts import errored, failed
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
-"""What gives an item the result of its case, put up by the hooks."""
+"""What gives an item the result of its case, and returns it; put up by the hooks."""
 
 
 class EvalItem(pytest.Function):
@@ -36,22 +36,20 @@ class EvalItem(pytest.Function):
         self.reference_answer = ""
         """Set when the case has failed."""
         self.result: EvalResult | None = None
-        """Set when the case has run."""
+        """Set when the case has run, or could not."""
         super().__init__(**kwargs)
 
     def setup(self) -> None:
         __tracebackhide__ = True  # what a fixture raises is shown without us
-        self.result = None
-        self.user_properties.clear()  # a rerun would add its properties to those of the run before
         super().setup()
         if self.config.getoption("setuponly", default=False):
             return
         session = EvalSession.of(self.config)
-        self.result = self.config.stash[TAKE_TURN](self)
+        result = self.config.stash[TAKE_TURN](self)
         if session.stop_reason is not None:
             self.session.shouldstop = f"agentv: {session.stop_reason}"
-        if self.result.status == "error":
-            raise errored(self.config, self.result, session.masker)
+        if result.status == "error":
+            raise errored(self.config, result, session.masker)
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":

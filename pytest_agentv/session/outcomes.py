@@ -2,8 +2,11 @@
 
 import warnings
 from collections.abc import Iterable
+from typing import Final
 
-from pytest_agentv.errors import AgentvError
+import pytest
+
+from pytest_agentv.errors import AgentvError, ErrorKind
 from pytest_agentv.loading.problems import Problem
 
 
@@ -21,6 +24,26 @@ class EvalErrored(AgentvError):
     def __init__(self, account: str, headline: str) -> None:
         super().__init__(account)
         self.headline = headline
+
+
+RUN_ENDS: Final = (KeyboardInterrupt, pytest.exit.Exception)
+"""What ends not only its item but the run."""
+
+
+def kind_of_break(error: BaseException) -> ErrorKind:
+    """Return the kind under which a case is recorded whose item's set-up has failed."""
+    if isinstance(error, RUN_ENDS):
+        return "cancelled"
+    return "config" if isinstance(error, pytest.FixtureLookupError | OSError) else "crash"
+
+
+def text_of_break(error: BaseException) -> str:
+    """Return in one line or more what a fixture, hook or signal has raised."""
+    if isinstance(error, pytest.FixtureLookupError):
+        return error.msg or f"fixture {error.argname!r} not found"
+    if isinstance(error, KeyboardInterrupt):
+        return "Ctrl-C (KeyboardInterrupt)"
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 class AgentvWarning(UserWarning):
