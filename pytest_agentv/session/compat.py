@@ -37,6 +37,14 @@ def is_free_to_run_ahead(item: pytest.Function) -> bool:
     return False
 
 
+def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
+    """Return which fixture is missing, which fixtures ask for it, and which ones there are."""
+    told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))
+    lines = [line.strip() for line in told.split("\n")]
+    asking = [f"the fixture {definition.argname!r} asks for it" for definition in error.fixturestack]
+    return "\n".join((lines[0], *asking, *lines[1:]))
+
+
 def overridden_fixtures(item: pytest.Function, names: Sequence[str]) -> tuple[str, ...]:
     """Return those of our fixtures, all of which an item asks for, that somebody else defines anew for it."""
     with suppress(AttributeError, KeyError):

@@ -11,7 +11,7 @@ from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.interrupts import shorten_traceback
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
-from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored
+from pytest_agentv.session.outcomes import AgentvWarning
 from pytest_agentv.session.properties import add_properties, forget_properties, place_properties, result_properties
 from pytest_agentv.session.python_reports import complete_report
 from pytest_agentv.session.terminal import RunReporter
@@ -63,6 +63,7 @@ class SessionHooks:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
+        __tracebackhide__ = True
         self._lookahead.begin(nextitem)
         self._session.failures.begin(item)
         try:
@@ -74,8 +75,9 @@ class SessionHooks:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
         """See that each case whose item is set up, and not skipped, ends in a result."""
+        __tracebackhide__ = True
         if isinstance(item, EvalItem):
-            item.result = None  # of the attempt before
+            item.result, item.was_ended = None, False  # of the attempt before
             forget_properties(item)
         try:
             return (yield)
@@ -90,7 +92,7 @@ class SessionHooks:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if isinstance(item, EvalItem):
-            if call.excinfo is not None and isinstance(call.excinfo.value, EvalErrored | AgentvWarning):
+            if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
             _annotate(item, report, self._session)
             if item.result is not None and self._session.options.verbose and report.when == "setup":

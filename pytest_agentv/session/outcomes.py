@@ -50,6 +50,14 @@ class AgentvWarning(UserWarning):
     """Something in an eval, targets or config file that is likely a mistake."""
 
 
+class MissingFixture(AgentvError):
+    """A case asks for a fixture that is not there; pytest's own account shows a function of ours instead."""
+
+    @property
+    def headline(self) -> str:
+        return str(self).partition("\n")[0]
+
+
 def show_warnings(problems: Iterable[Problem]) -> None:
     """Hand problems to pytest's warnings summary, each at its place in its file.
 

@@ -49,7 +49,7 @@ class Turns:
             self._run_ahead(item, begun)
             result = item.result = self._session.finish_case(begun, lambda: self._run_ahead(item, begun))
         except BaseException as error:
-            item.result = self._end(item, begun, error)
+            item.result, item.was_ended = self._end(item, begun, error), True
             raise
         finally:
             if begun.log.lines:

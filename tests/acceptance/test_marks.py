@@ -66,7 +66,8 @@ def test_fixtures_are_set_up_and_their_failure_is_an_error(project: Any) -> None
     )
     write(project, f"id: a, fixtures: [database], {PASSES}", f"id: b, fixtures: broken, {PASSES}")
     run = project.run("evals")
-    assert (run.outcomes, list(run.by_id)) == ({"passed": 1, "errors": 1}, ["a"])
+    assert (run.outcomes, list(run.by_id)) == ({"passed": 1, "errors": 1}, ["a", "b"])
+    assert run.statuses == {"a": "pass", "b": "error"}
     assert (project.path / "up").exists()
     assert "RuntimeError: no database" in run.text
 
