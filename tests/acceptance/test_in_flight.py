@@ -173,6 +173,57 @@ def test_a_run_that_stops_at_a_case_has_made_no_more_calls_than_fit_in_flight_be
     assert "stopping after" in run.text
 
 
+FORGIVING = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    if item.name == "case-1" and report.failed:
+        report.outcome = "passed"
+    return report
+"""
+
+
+@pytest.mark.parametrize(
+    ("bad", "keys", "conftest", "flags"),
+    [
+        ("say nothing", {"xfail": True}, "", ()),
+        ("say nothing", {}, FORGIVING, ()),
+        ("fail out of tokens", {}, FORGIVING, ()),
+        ("say_once mark nothing", {}, "", ("--reruns=1",)),
+    ],
+    ids=["xfail", "hook", "hook, error", "rerun"],
+)
+@pytest.mark.parametrize("limit", ["-x", "--maxfail=1", "--stepwise"])
+def test_a_failure_that_pytest_does_not_count_makes_no_case_wait(project, bad, keys, conftest, flags, limit):
+    project.write("conftest.py", conftest)
+    prompts = {"case-0": "end_of case-1; say hello", "case-1": bad, **numbered(10, "in_flight 5", "next")}
+    if keys:
+        del prompts["case-0"]  # a case that is expected to fail does not run ahead
+    write_cases(project, prompts, **{"case-1": keys})
+    run = project.run(limit, "--agentv-workers=5", *flags)
+    assert run.outcomes.get("failed", 0) == run.outcomes.get("errors", 0) == 0
+    assert calls(project).most == 5
+
+
+def test_an_answer_that_a_python_test_finds_bad_on_purpose_makes_no_case_wait(project):
+    project.write(
+        "0/test_first.py",
+        """
+        WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
+
+        def test_that_it_is_bad(agentv):
+            assert not agentv.evaluate("nothing", evaluators=WORDS)
+        """,
+    )
+    write_cases(project, numbered(10, "in_flight 5"), "1/a.eval.yaml")
+    project.write("targets.yaml", TARGETS.replace("agent.py", f"{project.path}/agent.py"))
+    run = project.run("-x", "--agentv-workers=5", "0", "1")
+    assert run.outcomes == {"passed": 11}
+    assert calls(project).most == 5
+
+
 def test_a_failure_of_a_python_test_stops_the_cases_as_well(project):
     project.write("0/test_first.py", "def test_bad():\n    assert False\n")
     write_cases(project, numbered(10), "1/a.eval.yaml")
