@@ -6,7 +6,7 @@ import time
 from importlib.util import find_spec
 
 import pytest
-from scripted_agent import numbered, read_calls, write_agent, write_cases
+from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases
 
 WORKERS = [(), ("--agentv-workers=4",), ("-n2",), ("-n2", "--agentv-workers=4")]
 
@@ -240,3 +240,26 @@ def test_a_time_out_of_a_python_test_cancels_what_it_evaluates(project):
     assert run.statuses == {"test_slow": "error", "test_next": "pass"}
     assert details(run)["test_slow"]["kind"] == "cancelled"
     assert len(read_calls(project.path).ended) == 2
+
+
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",)])
+def test_what_breaks_while_a_case_is_prepared_ahead_is_its_own_error(project, flags):
+    path = {"type": "file", "value": "/" + "x" * 300}  # longer than names of files may be
+    broken = [{"role": "user", "content": [{"type": "text", "value": "say hello"}, path]}]
+    write_cases(project, numbered(4), **{"case-2": {"input": broken}})
+    run = project.run(*flags)
+    assert run.statuses == dict.fromkeys(numbered(4), "pass") | {"case-2": "error"}
+    assert sorted(calls(project)) == ["case-0", "case-1", "case-3"]
+    assert run.outcomes == {"passed": 3, "errors": 1}
+    assert run.internals == []
+
+
+def test_a_targets_file_that_cannot_be_read_breaks_its_own_cases_only(project):
+    write_cases(project, numbered(2), "0/a.eval.yaml")
+    (project.path / "1").mkdir()
+    (project.path / "1" / "targets.yaml").mkdir()
+    write_cases(project, numbered(2, word="other"), "1/a.eval.yaml")
+    project.write("targets.yaml", TARGETS.replace("agent.py", f"{project.path}/agent.py"))
+    run = project.run("--agentv-workers=4")
+    assert {run.statuses[name] for name in numbered(2)} == {"pass"}
+    assert run.internals == []
