@@ -42,7 +42,7 @@ class Ending:
             self._task.cancel()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Begun:
     """A case that was handed to the engine."""
 

@@ -3,7 +3,7 @@
 Loaded in every pytest run; what they need is imported when they are used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -53,6 +53,10 @@ def agentv_judge() -> Any:
 
 
 @pytest.fixture
-def agentv(request: pytest.FixtureRequest, agentv_target: str, agentv_provider: Any, agentv_judge: Any) -> Any:
+def agentv(
+    request: pytest.FixtureRequest, agentv_target: str, agentv_provider: Any, agentv_judge: Any
+) -> Iterator[Any]:
     """Runs and judges evaluations written in Python: `agentv.run(prompt, ...)`, `agentv.evaluate(answer, ...)`."""
-    return _values().agentv_of(request.node, agentv_target, agentv_provider, agentv_judge)
+    evaluations = _values().agentv_of(request.node, agentv_target, agentv_provider, agentv_judge)
+    yield evaluations
+    evaluations.close()

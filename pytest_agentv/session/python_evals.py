@@ -17,6 +17,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.render import one_line
+from pytest_agentv.session.begun import Begun
 from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
 from pytest_agentv.session.preparing import PreparedCase
@@ -43,6 +44,8 @@ class Agentv:
         self._ids: set[str] = set()
         self._naming = threading.Lock()  # guards `_ids`: a test may evaluate in several threads
         self._begun = item.config.stash.setdefault(_BEGUN, set())
+        self._open: set[Begun] = set()
+        """Cases that were begun and are waited for."""
         forget_results(item)
 
     def __repr__(self) -> str:
@@ -120,6 +123,11 @@ class Agentv:
         )
         return self._evaluate(prompt, words, _response(answer, output_messages))
 
+    def close(self) -> None:
+        """Cancel what a thread of the test still evaluates: the test is over."""
+        for begun in tuple(self._open):
+            self._session.end_case(begun, "ended before it was done: its test has ended", is_run_ending=False)
+
     def _evaluate(self, prompt: Prompt, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
         case = python_case(prompt, words)
@@ -164,6 +172,7 @@ class Agentv:
         begun = session.begin(prepared, is_repeated=key in self._begun)
         self._begun.add(key)
         session.progress.total += 1
+        self._open.add(begun)
         try:
             session.urge(begun)
             result = session.finish_case(begun, lambda: None)
@@ -172,6 +181,7 @@ class Agentv:
             session.end_case(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
             raise
         finally:
+            self._open.discard(begun)
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
         session.show_warnings(begun)
