@@ -131,6 +131,7 @@ class MockModel(TargetModel):
     delay_max_ms: Milliseconds = _keys("delay_max_ms", "delayMaxMs", default=0)
     trace: list[dict[str, Any]] | None = None
     output_messages: list[dict[str, Any]] | None = _keys("output_messages", "outputMessages")
+    finish_reason: OptionalText = _keys("finish_reason", "finishReason")
 
 
 class PythonModel(TargetModel):

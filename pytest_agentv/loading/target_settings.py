@@ -156,6 +156,7 @@ def _mock_settings(fields: MockModel) -> MockSettings:
         delay_max_ms=fields.delay_max_ms,
         trace=None if fields.trace is None else tuple(fields.trace),
         output_messages=None if messages is None else tuple(messages),
+        finish_reason=fields.finish_reason,
     )
 
 

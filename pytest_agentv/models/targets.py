@@ -66,6 +66,7 @@ class MockSettings(Record):
     delay_max_ms: float = 0
     trace: tuple[JsonObject, ...] | None = None
     output_messages: tuple[JsonObject, ...] | None = None
+    finish_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class LlmProvider:
         self._target = target
         self._model = f"model {target.settings.model!r} ({target.kind})"
         self._where = _describe_target(target)
+        self._max_output_tokens = target.settings.max_output_tokens
         self._arguments = build_arguments(target.kind, target.settings, environment)
         self._system_role = system_role(target.kind, target.settings.model)
         self._masker = Masker([target.settings.api_key.reveal()] if target.settings.api_key else [])
@@ -104,7 +105,8 @@ class LlmProvider:
         except Exception as error:  # noqa: BLE001 - litellm raises what it likes; the cause is found in its chain
             failure = read_failure(error, self._model, self._where)
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
-        return read_reply(reply, round((time.perf_counter() - started) * 1000), self._model)
+        duration_ms = round((time.perf_counter() - started) * 1000)
+        return read_reply(reply, duration_ms, self._model, self._max_output_tokens)
 
     def _describe_attempts(self, error: RequestError, log: RequestLog) -> str:
         policy = self._target.retry

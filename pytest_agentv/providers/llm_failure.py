@@ -26,6 +26,9 @@ _GUESSED: Final = frozenset({422, 500})
 
 _KINDS: Final[dict[int, ErrorKind]] = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_limit"}
 
+_FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"')
+"""In the body with which Azure and OpenAI refuse a prompt: HTTP 400, without a completion."""
+
 _HINTS: Final = {
     401: "check the api_key of",
     403: "check what the api_key may use, and the model, of",
@@ -89,11 +92,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def _replied(response: Any, model: str, target: str) -> RequestFailure:
     status = response.status_code
-    said = read_error_text(_body(response)) or _phrase(status)
+    body = _body(response)
+    said = read_error_text(body) or _phrase(status)
     hint = f" ({_HINTS[status]} {target})" if status in _HINTS else ""
     return RequestFailure(
         f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
-        _kind(status),
+        "no_answer" if _FILTERED.search(body) else _kind(status),
         status,
         retry_after_ms=parse_retry_after(response.headers),
     )
