@@ -116,11 +116,11 @@ async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, ho
         )
         return result.replace(**attempts.requests)
     _dump_traces(job, prepared.pool, attempts.count, answered)
-    error = ProviderError(answered.error, answered.error_kind) if answered.error else fault
-    if error is None:
+    unanswered = ProviderError(answered.error, answered.error_kind) if answered.error else fault
+    if unanswered is None:
         result = await _judged(job, prepared, answered, attempts)
     else:
-        result = unjudged_result(job.identity, prepared.asked, answered, error, dry_run=job.options.dry_run)
+        result = unjudged_result(job.identity, prepared.asked, answered, unanswered, dry_run=job.options.dry_run)
     return result.replace(attempts=attempts.count, **attempts.requests)
 
 

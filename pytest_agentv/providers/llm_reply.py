@@ -76,7 +76,7 @@ def _refusal(message: Any) -> str | None:
 
 
 def _reasoning_share(reply: Any) -> str:
-    usage = getattr(reply, "usage", None)
+    usage: Any = getattr(reply, "usage", None)
     reasoning = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
     if not reasoning:
         return ""

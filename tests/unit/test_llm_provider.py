@@ -45,7 +45,10 @@ QUICK = RetryPolicy(max_retries=2, initial_delay_ms=1, max_delay_ms=20)
 def chat(content: str | None, finish_reason: str, **message: Any) -> Any:
     """Return the body of a chat completion; 30 of its 50 output tokens are reasoning."""
     return {
-        **{"id": "x", "object": "chat.completion", "created": 1, "model": "gpt-4o"},
+        "id": "x",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-4o",
         "choices": [
             {
                 "index": 0,
@@ -54,7 +57,9 @@ def chat(content: str | None, finish_reason: str, **message: Any) -> Any:
             }
         ],
         "usage": {
-            **{"prompt_tokens": 30, "completion_tokens": 50, "total_tokens": 80},
+            "prompt_tokens": 30,
+            "completion_tokens": 50,
+            "total_tokens": 80,
             "completion_tokens_details": {"reasoning_tokens": 30},
         },
     }
@@ -66,8 +71,14 @@ def tool(name: str) -> Any:
 
 def anthropic(blocks: list[Any], stop_reason: str) -> Any:
     return {
-        **{"id": "m", "type": "message", "role": "assistant", "model": MODELS["anthropic"], "content": blocks},
-        **{"stop_reason": stop_reason, "stop_sequence": None, "usage": {"input_tokens": 3, "output_tokens": 5}},
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": MODELS["anthropic"],
+        "content": blocks,
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 3, "output_tokens": 5},
     }
 
 
