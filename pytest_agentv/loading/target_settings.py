@@ -98,6 +98,7 @@ def _llm_settings(fields: LlmModel) -> LlmSettings:
         temperature=fields.temperature,
         max_output_tokens=fields.max_output_tokens,
         thinking_budget=fields.thinking_budget if isinstance(fields, AnthropicModel) else None,
+        client=getattr(fields, "client", "litellm"),
     )
 
 

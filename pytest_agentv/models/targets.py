@@ -93,6 +93,8 @@ class LlmSettings(Record):
     temperature: float | None = None
     max_output_tokens: int | None = None
     thinking_budget: int | None = None
+    client: Literal["direct", "litellm"] = "direct"
+    """Whether the API is asked directly or through litellm; the kind `litellm` always goes through it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What litellm hands back, read into a response: the answer's text, its tokens and its cost."""
+"""From a model's reply to a response: the answer's text, its tokens, and why there is none."""
 
 import math
 from typing import Any, Final
@@ -6,41 +6,48 @@ from typing import Any, Final
 from pytest_agentv.models.finish_reasons import incomplete_reason, is_cut
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.apis.base import ModelReply
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 _SHOWN: Final = 400
 """Characters of a refusal that a message shows."""
 
 
-def read_reply(reply: Any, duration_ms: float, model: str, max_output_tokens: int | None = None) -> ProviderResponse:
-    """Read litellm's `ModelResponse`. A reply whose content is missing or blank has an `error` that says why.
+def build_response(reply: ModelReply, model: str, max_output_tokens: int | None = None) -> ProviderResponse:
+    """Return the response that a reply makes; one whose text is missing or blank has an `error` that says why.
 
     Args:
-        reply: The `ModelResponse`.
-        duration_ms: How long the request took.
+        reply: What the model replied.
         model: What messages call the model.
         max_output_tokens: The limit that the target sets, for messages.
-
-    Raises `RequestError` when the reply has no message at all.
     """
-    choices = getattr(reply, "choices", None)
-    if not choices:
-        raise RequestError(RequestFailure(f"{model} replied without any choice", "crash"))
-    text = choices[0].message.content
-    text = text if isinstance(text, str) else ""
     response = ProviderResponse(
-        output_messages=(Message("assistant", text),),
-        token_usage=read_usage(getattr(reply, "usage", None)),
-        cost_usd=read_cost(reply),
-        duration_ms=duration_ms,
-        finish_reason=read_finish_reason(choices[0]),
+        output_messages=(Message("assistant", reply.text),),
+        token_usage=reply.usage,
+        finish_reason=reply.finish_reason,
         raw={"model": reply.model},
     )
-    if text.strip():
+    if reply.text.strip():
         return response
-    error = f"{model}: {_why_blank(reply, response.finish_reason, max_output_tokens)}"
-    return response.replace(error=error, error_kind="no_answer")
+    return response.replace(error=f"{model}: {_why_blank(reply, max_output_tokens)}", error_kind="no_answer")
+
+
+def read_litellm(reply: Any) -> ModelReply | None:
+    """Read litellm's `ModelResponse`; None where it holds no message at all."""
+    choices = getattr(reply, "choices", None)
+    if not choices:
+        return None
+    message, usage = choices[0].message, getattr(reply, "usage", None)
+    reasoning = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
+    return ModelReply(
+        message.content if isinstance(message.content, str) else "",
+        reply.model,
+        read_finish_reason(choices[0]),
+        _refusal(message),
+        tuple(call.function.name or "?" for call in getattr(message, "tool_calls", None) or ()),
+        read_usage(usage),
+        reasoning or None,
+    )
 
 
 def read_finish_reason(choice: Any) -> str | None:
@@ -50,37 +57,32 @@ def read_finish_reason(choice: Any) -> str | None:
     return reason if isinstance(reason, str) else None
 
 
-def _why_blank(reply: Any, finish_reason: str | None, max_output_tokens: int | None) -> str:
-    message = reply.choices[0].message
-    tools = [call.function.name or "?" for call in getattr(message, "tool_calls", None) or ()]
-    refusal = _refusal(message)
-    if is_cut(finish_reason):
+def _why_blank(reply: ModelReply, max_output_tokens: int | None) -> str:
+    if is_cut(reply.finish_reason):
         limit = f"max_output_tokens={max_output_tokens}" if max_output_tokens else "the model's token limit"
         text = f"the answer was cut at {limit}{_reasoning_share(reply)}"
-    elif refusal:
-        text = f"the model refused: {refusal}"
-    elif tools:
-        text = f"the model called tools instead of answering: {', '.join(tools)}"
-    elif reason := incomplete_reason(finish_reason):
+    elif reply.refusal:
+        text = f"the model refused: {' '.join(reply.refusal.split())[:_SHOWN]}"
+    elif reply.tools:
+        text = f"the model called tools instead of answering: {', '.join(reply.tools)}"
+    elif reason := incomplete_reason(reply.finish_reason):
         text = f"there is no answer: {reason}"
     else:
         text = "the model's answer is empty"
-    return f"{text} (finish_reason={finish_reason})"
+    return f"{text} (finish_reason={reply.finish_reason})"
 
 
 def _refusal(message: Any) -> str | None:
     """Return the words of a refusal, which OpenAI sends in place of the content."""
     beside = getattr(message, "provider_specific_fields", None) or {}
     refusal = getattr(message, "refusal", None) or beside.get("refusal")
-    return " ".join(refusal.split())[:_SHOWN] if isinstance(refusal, str) else None
+    return refusal if isinstance(refusal, str) else None
 
 
-def _reasoning_share(reply: Any) -> str:
-    usage: Any = getattr(reply, "usage", None)
-    reasoning = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
-    if not reasoning:
+def _reasoning_share(reply: ModelReply) -> str:
+    if not reply.reasoning_tokens or reply.usage is None:
         return ""
-    return f"; {reasoning} of {usage.completion_tokens} output tokens were reasoning"
+    return f"; {reply.reasoning_tokens} of {reply.usage.output:g} output tokens were reasoning"
 
 
 def read_usage(usage: Any) -> TokenUsage | None:
