@@ -93,10 +93,7 @@ class HttpClient:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            bundle = next(
-                (self._environment[name] for name in _CERTIFICATE_VARIABLES if self._environment.get(name)), None
-            )
-            connector = aiohttp.TCPConnector(limit=0, ssl=_tls(bundle), keepalive_timeout=_KEEP_ALIVE_SECONDS)
+            connector = aiohttp.TCPConnector(limit=0, ssl=self._trust(), keepalive_timeout=_KEEP_ALIVE_SECONDS)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -104,6 +101,15 @@ class HttpClient:
                 headers={"user-agent": "pytest-agentv"},
             )
         return self._session
+
+    def _trust(self) -> ssl.SSLContext:
+        variable = next((name for name in _CERTIFICATE_VARIABLES if self._environment.get(name)), None)
+        bundle = self._environment[variable] if variable else None
+        try:
+            return _tls(bundle)
+        except OSError as error:
+            message = f"{variable}={bundle} cannot be read as certificates: {error}"
+            raise RequestError(RequestFailure(message, "config")) from None
 
     def _explain(self, error: Exception) -> RequestFailure:
         text = shorten(str(error)) or type(error).__name__
