@@ -34,7 +34,7 @@ from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
 
 logger = logging.getLogger("pytest_agentv.engine")
@@ -116,16 +116,17 @@ async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, ho
         )
         return result.replace(**attempts.requests)
     _dump_traces(job, prepared.pool, attempts.count, answered)
-    if fault is None:
+    unanswered = ProviderError(answered.error, answered.error_kind) if answered.error else fault
+    if unanswered is None:
         result = await _judged(job, prepared, answered, attempts)
     else:
-        result = unjudged_result(job.identity, prepared.asked, answered, fault, dry_run=job.options.dry_run)
+        result = unjudged_result(job.identity, prepared.asked, answered, unanswered, dry_run=job.options.dry_run)
     return result.replace(attempts=attempts.count, **attempts.requests)
 
 
 async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) -> Attempts:
     if prepared.answer is not None:
-        return Attempts(0, None, prepared.answer)
+        return Attempts(0, None, require_answer(prepared.answer))
     provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
     request = ProviderRequest(
         prepared.asked.prompt,
@@ -176,6 +177,8 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         ),
         cached=response.cached,
         error=(response.error or "").strip() or None,
+        error_kind=response.error_kind,
+        finish_reason=response.finish_reason,
     )
 
 

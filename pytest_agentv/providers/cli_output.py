@@ -90,7 +90,7 @@ def _plain_text(content: str) -> ProviderResponse:
 
 def _missing(eval_id: str) -> ProviderResponse:
     error = f"Batch output missing id '{eval_id}'"
-    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error)
+    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
 
 
 def _batch_error(number: int, reason: str) -> ProviderError:

@@ -24,6 +24,8 @@ _IMPORT_ENVIRONMENT: Final = {
 }
 """Keeps litellm from fetching files over the network and from loading a `.env` file beside its virtual environment."""
 
+_MISSING: Final = "this target needs litellm, which is not installed: pip install 'pytest-agentv[litellm]'"
+
 _STEP_SECONDS: Final = 0.003
 """From one of the first calls to the next, about what the processor needs for one.
 
@@ -56,6 +58,10 @@ async def load_litellm() -> Any:
     is_first = not begin_import().done()
     try:
         litellm = await asyncio.wrap_future(begin_import())
+    except ModuleNotFoundError as error:
+        if error.name != "litellm":
+            raise ProviderError(f"litellm cannot be imported: {error}", "config") from error
+        raise ProviderError(_MISSING, "config") from None
     except ImportError as error:
         raise ProviderError(f"litellm cannot be imported: {error}", "config") from error
     if is_first:

@@ -76,6 +76,7 @@ class _Response(_Wire):
     token_usage: _TokenUsage | None = None
     cost_usd: _Number | None = None
     duration_ms: _Number | None = None
+    finish_reason: str | None = None
 
 
 def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) -> ProviderResponse:
@@ -98,6 +99,7 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         token_usage=None if wire.token_usage is None else TokenUsage(**dict(wire.token_usage)),
         cost_usd=wire.cost_usd,
         duration_ms=wire.duration_ms,
+        finish_reason=wire.finish_reason,
     )
 
 

@@ -36,7 +36,7 @@ class Reply:
     cached_tokens: int = 0
     """Of the 30 that each request is said to have."""
     content: Any = None
-    """Replaces the whole body of an answer; a stream is made of it."""
+    """Replaces the whole body of an answer, where a stream is made of it, or of a failure."""
     calls: tuple[ToolCall, ...] = ()
     """Asked for before anything else, one per answer: a request that brings n tool results is answered with call n."""
     is_parallel: bool = False

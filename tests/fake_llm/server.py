@@ -152,7 +152,8 @@ def _response(request: Request, wire: Wire, reply: Reply, results: int) -> bytes
     if reply.fault in ("empty", "malformed"):
         body = b"" if reply.fault == "empty" else b'{"choices": [{"mess'
     elif reply.status != 200:
-        body = _json(wire.error(reply.status, f"{reply.message} to the key {request.api_key}"))
+        said = f"{reply.message} to the key {request.api_key}"
+        body = _json(wire.error(reply.status, said) if reply.content is None else reply.content)
     else:
         model = (request.body or {}).get("model") or request.path.rpartition("/")[2].partition(":")[0]
         content = reply.content
