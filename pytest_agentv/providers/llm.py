@@ -20,6 +20,7 @@ from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.llm_failure import read_failure
 from pytest_agentv.providers.llm_import import begin_import, imported_litellm, load_litellm
+from pytest_agentv.providers.llm_limit import limited_replies
 from pytest_agentv.providers.llm_reply import read_reply
 from pytest_agentv.providers.llm_request import build_arguments, build_messages, system_role
 from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, with_retries
@@ -101,7 +102,8 @@ class LlmProvider:
     async def _ask(self, litellm: Any, arguments: Mapping[str, Any]) -> ProviderResponse:
         started = time.perf_counter()
         try:
-            reply = await litellm.acompletion(**arguments)
+            with limited_replies():
+                reply = await litellm.acompletion(**arguments)
         except Exception as error:  # noqa: BLE001 - litellm raises what it likes; the cause is found in its chain
             failure = read_failure(error, self._model, self._where)
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.secrets import masked
+from pytest_agentv.providers.llm_limit import ReplyTooLargeError
 from pytest_agentv.runtime.retry import RequestFailure
 
 _SHOWN: Final = 400
@@ -41,6 +42,9 @@ def read_failure(error: BaseException, model: str, target: str) -> RequestFailur
     import httpx  # noqa: PLC0415 - litellm has imported it by now; before, it would cost 100 ms
 
     errors = list(_chain(error))
+    too_large = next((cause for cause in errors if isinstance(cause, ReplyTooLargeError)), None)
+    if too_large is not None:
+        return RequestFailure(f"the reply of {model} is too large: {too_large}", "crash")
     for cause in errors:
         if isinstance(cause, httpx.HTTPStatusError):
             return _replied(cause.response, model, target)
