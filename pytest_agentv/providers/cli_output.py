@@ -24,7 +24,7 @@ def parse_output(content: str) -> ProviderResponse:
     """Read the answer to one request; what is not the JSON shape is the answer's text as it stands."""
     try:
         response = parse_response(_parse_json(content), javascript_string)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _plain_text(content)
     return response if response.output_messages is not None else _plain_text(content)
 

@@ -18,6 +18,9 @@ from pytest_agentv.models.text import compact_json, format_number
 from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceEventType
 from pytest_agentv.providers.base import ProviderResponse
 
+_DEEPEST: Final = 200
+"""Levels of lists and mappings: what is written of an answer is walked through by recursion."""
+
 _LONGEST_KEY: Final = 80
 """Characters of an unknown key that a warning shows."""
 
@@ -96,8 +99,9 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         data: Plain JSON data.
         text_of: Writes a `text` that is no string.
 
-    Raises `WireError` when one value has the wrong type.
+    Raises `WireError` when one value has the wrong type, or the data is nested too deeply to be recorded.
     """
+    _refuse_depth(data)
     try:
         wire = _Response.model_validate(data)
     except ValidationError as error:
@@ -154,6 +158,20 @@ def _message(wire: _Message) -> Message:
     calls = tuple(ToolCall(**dict(call)) for call in wire.tool_calls or ())
     fields: JsonObject = {**dict(wire), "tool_calls": calls}
     return Message(**fields)
+
+
+def _refuse_depth(data: Json) -> None:
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for value in level
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise WireError(f"it is nested more than {_DEEPEST} levels deep")
 
 
 def _unknown_keys(data: JsonObject) -> Iterator[str]:
