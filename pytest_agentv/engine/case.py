@@ -36,6 +36,7 @@ from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
+from pytest_agentv.runtime.threads import run_in_thread
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -100,13 +101,16 @@ class _Prepared:
 async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, hooks: CaseHooks) -> EvalResult:
     job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     attempts = await _ask(job, prepared, member)
+    if attempts.response is not None:
+        eval_dir, warnings = Path(job.case.path).parent, attempts.response.warnings
+        prepared.pool.warn_of_answer(eval_dir, prepared.target.name, [masked(warning) for warning in warnings])
     fault: HookError | None = None
     try:
         attempts = await show_response(hooks, job.case, attempts)
     except HookError as error:
         fault = error
     try:
-        answered = _answered(attempts, job.options)
+        answered = await _read_answer(attempts, job.options)
     except KindError as error:
         _dump_traces(job, prepared.pool, attempts.count, None)
         message, asked = str(error), prepared.asked
@@ -157,6 +161,13 @@ async def _prepare(
             qualifier=job.dump_qualifier,
         )
     return _Prepared(pool, target, evaluators, asked, own.answer)
+
+
+async def _read_answer(attempts: Attempts, options: RunOptions) -> Answered:
+    """Read the answer of a response, in a thread where a file belongs to it."""
+    if attempts.response is None or attempts.response.trace_ref is None:
+        return _answered(attempts, options)
+    return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
 
 
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:

@@ -15,7 +15,9 @@ from pytest_agentv.loading.target_fields import (
     CallableName,
     Count,
     Factor,
+    FilesFormat,
     Flag,
+    InputTemplate,
     LogFormat,
     Milliseconds,
     Number,
@@ -195,7 +197,8 @@ class CliModel(TargetModel):
     command_template: Template = _required(
         "command_template", "commandTemplate", description="the command to run, with placeholders such as {PROMPT}"
     )
-    files_format: OptionalText = _keys("files_format", "filesFormat", "attachments_format", "attachmentsFormat")
+    stdin: InputTemplate | None = None
+    files_format: FilesFormat = _keys("files_format", "filesFormat", "attachments_format", "attachmentsFormat")
     cwd: OptionalText = None
     timeout_seconds: RealSeconds | None = _keys("timeout_seconds", "timeoutSeconds")
     verbose: RealFlag = _keys("verbose", "cli_verbose", "cliVerbose", default=False)

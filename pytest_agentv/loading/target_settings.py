@@ -127,6 +127,7 @@ def _cli_settings(fields: CliModel, eval_dir: Path, shield: Shield) -> CliSettin
     return CliSettings(
         command_template=fields.command_template,
         cwd=_absolute(eval_dir, fields.cwd) or str(eval_dir),
+        stdin=fields.stdin,
         files_format=fields.files_format or "{path}",
         timeout_seconds=fields.timeout_seconds,
         verbose=fields.verbose,

@@ -48,6 +48,8 @@ class CliSettings(Record):
     command_template: str
     cwd: str
     """Absolute."""
+    stdin: str | None = None
+    """What the command reads, with placeholders; None: nothing."""
     files_format: str = "{path}"
     timeout_seconds: float | None = None
     verbose: bool = False

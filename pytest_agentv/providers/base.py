@@ -60,6 +60,8 @@ class ProviderResponse(Record):
     """The kind of that error."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API: `stop`, `length`, `content_filter`, …"""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the reply; the run warns of it once per target."""
     cached: bool = False
     """The answer comes from the cache; its metrics are those of the call that was made for it."""
     raw: JsonObject = field(default_factory=dict)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten, status_kind
+from pytest_agentv.providers.llm_limit import ReplyTooLargeError
 from pytest_agentv.runtime.retry import RequestFailure
 
 _GUESSED: Final = frozenset({422, 500})
@@ -22,6 +23,9 @@ def read_failure(error: BaseException, model: str, target: str) -> RequestFailur
     import httpx  # noqa: PLC0415 - litellm has imported it by now; before, it would cost 100 ms
 
     errors = list(_chain(error))
+    too_large = next((cause for cause in errors if isinstance(cause, ReplyTooLargeError)), None)
+    if too_large is not None:
+        return RequestFailure(f"the reply of {model} is too large: {too_large}", "crash")
     for cause in errors:
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response

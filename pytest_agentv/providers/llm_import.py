@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.providers.llm_limit import limit_transports
 
 _IMPORT_ENVIRONMENT: Final = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -104,6 +105,10 @@ def _import_litellm() -> Any:
             from litellm.anthropic_beta_headers_manager import reload_beta_headers_config  # noqa: PLC0415
 
             reload_beta_headers_config()
+    with suppress(ImportError):  # of older versions, whose clients have no transport of their own
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
+
+        limit_transports(AsyncHTTPHandler)
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     with suppress(Exception):

@@ -13,6 +13,7 @@ from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm_failure import read_failure
 from pytest_agentv.providers.llm_import import begin_import, imported_litellm, load_litellm
+from pytest_agentv.providers.llm_limit import limited_replies
 from pytest_agentv.providers.llm_reply import build_response, read_cost, read_litellm
 from pytest_agentv.providers.llm_request import build_arguments, system_role
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -56,7 +57,8 @@ class LitellmClient:
         ]
         started = time.perf_counter()
         try:
-            reply = await litellm.acompletion(**self._arguments, messages=turns, **_ONE_REQUEST)
+            with limited_replies():
+                reply = await litellm.acompletion(**self._arguments, messages=turns, **_ONE_REQUEST)
         except Exception as error:  # noqa: BLE001 - litellm raises what it likes; the cause is found in its chain
             failure = read_failure(error, self._model, self._target)
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None

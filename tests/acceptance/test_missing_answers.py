@@ -1,6 +1,7 @@
 """A target that replies without an answer is an ERROR: checks for what must not be said would pass on nothing."""
 
 import json
+import os
 
 import pytest
 
@@ -199,3 +200,43 @@ def test_a_case_that_the_batch_left_out_is_an_error_of_the_provider_and_is_not_j
     assert left_out["score"] == 0
     assert "evaluator_results" not in left_out
     assert done.by_id["c"]["error_detail"] == {"stage": "provider", "kind": "no_answer"}
+
+
+ODD = {
+    "text": "fine",
+    "usage": {"input": 1},
+    "cost": 2,
+    "metadata": {},
+    "tokenUsage": {"input": 1, "output": 2, "total": 3},
+    "id": "a",
+}
+
+
+@pytest.mark.parametrize("target", ["default", "program"])
+def test_keys_of_an_answer_that_nobody_reads_are_warned_of_once_per_target(run, project, target):
+    suite = NEGATIVE + NEGATIVE.partition("evalcases:")[2].replace("id: a", "id: b")
+
+    done = run(ODD, f"--agentv-target={target}", suite=suite)
+
+    assert done.statuses == {"a": "pass", "b": "pass"}
+    warnings = [line.partition("AgentvWarning: ")[2] for line in done.lines if "AgentvWarning: " in line]
+    place = "targets.yaml:2" if target == "default" else "targets.yaml:7"
+    head = f"{place}: target '{target}': the answer has a key that is not read: "
+    assert warnings == [
+        f"{head}'usage' (did you mean 'token_usage'?)",
+        f"{head}'cost' (did you mean 'cost_usd'?)",
+        f"{head}'metadata' (known keys: text, output_messages, trace, trace_ref, token_usage, cost_usd, duration_ms, "
+        "finish_reason)",
+        f"{head}'token_usage.total' (known keys: input, output, cached)",
+    ]
+
+
+def test_an_answer_that_is_read_whole_is_not_warned_of(run):
+    assert "AgentvWarning" not in run({"text": "fine", "tokenUsage": {"input": 1, "output": 2}}).text
+
+
+def test_a_trace_file_that_is_no_file_is_an_error(run, project):
+    os.mkfifo(project.path / "trace.jsonl")
+    (result,) = run({"text": "fine", "trace_ref": str(project.path / "trace.jsonl")}).results
+    assert result["status"] == "error"
+    assert "cannot read this trace file: it is a named pipe, not a regular file" in result["error"]

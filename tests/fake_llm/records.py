@@ -29,6 +29,7 @@ class Reply:
     status: int = 200
     message: str = "the server says no"
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_compressed: bool = False
     delay_seconds: float = 0
     """Before each answer."""
     fault: Literal["malformed", "empty", "cut", "cut_body", "hang"] | None = None

@@ -1,6 +1,7 @@
 """The server: connections, requests, and the reply that each request gets."""
 
 import asyncio
+import gzip
 import json
 import threading
 from collections import Counter
@@ -161,7 +162,12 @@ def _response(request: Request, wire: Wire, reply: Reply, results: int) -> bytes
             content = wire.answer(Answer(model, reply.text, calls, reply.cached_tokens))
         kind = "text/event-stream" if request.wants_stream else kind
         body = wire.stream(content) if request.wants_stream else _json(content)
-    return _http(reply.status, body, {"content-type": kind, **reply.headers}, is_cut=reply.fault == "cut_body")
+    encoding = {}
+    if reply.is_compressed:
+        body, encoding = gzip.compress(body), {"content-encoding": "gzip"}
+    return _http(
+        reply.status, body, {"content-type": kind, **encoding, **reply.headers}, is_cut=reply.fault == "cut_body"
+    )
 
 
 def _harmless(request: Request) -> bytes:

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.providers.apis import client as client_module
 from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.client import HttpClient, find_proxy
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -147,15 +146,14 @@ def test_connections_are_reused() -> None:
     assert len(set(ports)) == 1
 
 
-def test_a_huge_reply_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "MAX_REPLY_BYTES", 1_000_000)
+def test_a_huge_reply_is_refused_before_it_fills_the_memory() -> None:
     bomb = gzip.compress(b'{"a": "' + b"x" * 50_000_000 + b'"}')
 
     with serving(lambda handler: reply(handler, 200, bomb, content_encoding="gzip")) as place:
         found = failure(f"http://{place}/v1")
 
     assert found.kind == "crash"
-    assert found.message == "the reply of model 'm' has more than 1,000,000 bytes"
+    assert found.message == "the reply of model 'm' is too large: it has more than 10 MiB"
 
 
 def test_a_large_reply_is_read() -> None:

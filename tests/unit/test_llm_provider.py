@@ -354,6 +354,22 @@ class TestAnswers:
         assert response.output_messages == (Message("assistant", "It is fo"),)
         assert is_cut(response.finish_reason)
 
+    @pytest.mark.parametrize("is_compressed", [True, False])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_reply_that_is_too_large_is_an_error_and_is_not_asked_for_again(
+        self, llm: FakeLlm, name: str, kind: str, is_compressed: bool
+    ) -> None:
+        error = failure(target(kind, llm.script(name, Reply("x" * 12 * 2**20, is_compressed=is_compressed))))
+
+        assert str(error) == f"the reply of model '{MODELS[kind]}' ({kind}) is too large: it has more than 10 MiB"
+        assert error.kind == "crash"
+        assert len(llm.asked(name)) == 1
+
+    def test_a_compressed_reply_is_read(self, llm: FakeLlm, name: str) -> None:
+        response = ask(target("openai", llm.script(name, Reply("x" * 2**20, is_compressed=True))))
+
+        assert response.output_messages == (Message("assistant", "x" * 2**20),)
+
     def test_a_prompt_that_azure_filters_has_no_answer(self, llm: FakeLlm, name: str) -> None:
         body = {"error": {"message": "The prompt was filtered", "code": "content_filter", "status": 400}}
 

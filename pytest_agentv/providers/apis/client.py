@@ -18,10 +18,9 @@ from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten
+from pytest_agentv.runtime.reading import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
-MAX_REPLY_BYTES: Final = 20_000_000
-"""The most that a reply may have, unpacked."""
 _LARGE: Final = 200_000
 """Bytes from which a reply is parsed in a thread: the event loop has others to serve."""
 _CONNECT_SECONDS: Final = 30
@@ -70,11 +69,10 @@ class HttpClient:
         async for part in reply.content.iter_any():
             parts.append(part)
             size += len(part)
-            if size > MAX_REPLY_BYTES:
+            if size > READ_LIMIT:
                 reply.close()
-                raise RequestError(
-                    RequestFailure(f"the reply of {self._model} has more than {MAX_REPLY_BYTES:,} bytes", "crash")
-                )
+                size = f"it has more than {READ_LIMIT // 2**20} MiB"
+                raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {size}", "crash"))
         return b"".join(parts)
 
     async def _parse(self, content: bytes) -> JsonObject:
