@@ -158,6 +158,10 @@ class TargetPool:
             self._files[path] = file
         return self._files[path]
 
+    def learn_secrets(self, eval_dir: Path) -> None:
+        """Read the environment of a folder, so that the secrets in it are masked. Raises `AgentvError`."""
+        self._environment(eval_dir)
+
     def _environment(self, eval_dir: Path) -> Environment:
         if eval_dir not in self._environments:
             environment = load_environment(eval_dir, self._places.repo_root, self._places.cwd, os.environ)
