@@ -48,8 +48,7 @@ class EvalItem(pytest.Function):
             return
         session = EvalSession.of(self.config)
         self.result = self.config.stash[TAKE_TURN](self)
-        if session.stop_reason is not None:
-            self.session.shouldstop = f"agentv: {session.stop_reason}"
+        session.stop_if_needed(self.session)
         if self.result.status == "error":
             raise errored(self.config, self.result, session.masker)
 
