@@ -284,13 +284,12 @@ import prices
 
 
 def answer(prompt):
-    from late import END
-
+    try:
+        from late import END
+    except ImportError:
+        END = ""
     return prices.WORD + END
 """
-
-HELLO = {"input": "Say hello"}
-
 
 def stale_project(project):
     """Write targets of several kinds, and a judge that is a model and one that is a script."""
