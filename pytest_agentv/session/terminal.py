@@ -111,6 +111,8 @@ class RunReporter:
                 self._sink.probe()
             except AgentvError as error:
                 raise pytest.UsageError(f"no results can be recorded: {error}") from None
+            finally:
+                self._sink.close()  # cases may be run elsewhere
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -291,6 +291,7 @@ def answer(prompt):
     return prices.WORD + END
 """
 
+
 def stale_project(project):
     """Write targets of several kinds, and a judge that is a model and one that is a script."""
     targets = [
