@@ -52,7 +52,8 @@ class Outcomes(Record):
         """Return what a result counts as."""
         if result.status == "pass":
             return "fail" if result.node_id in self.unexpected_passes else "pass"
-        return "expected" if result.node_id in self.expected_failures else result.status
+        is_expected = result.status == "fail" and result.node_id in self.expected_failures
+        return "expected" if is_expected else result.status
 
 
 def summary_lines(

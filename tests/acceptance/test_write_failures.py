@@ -11,6 +11,9 @@ import yaml
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 
 
+WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
+
+
 @pytest.fixture
 def project(project):
     write_agent(project)
@@ -102,8 +105,8 @@ def test_a_folder_that_nobody_may_write_to_is_one_clear_error(project, mode):
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
 def test_an_evaluation_in_python_is_not_begun_either(project, mode):
     (project.path / "folder").mkdir()
-    test = "def test_{}(agentv):\n    agentv.run('say hello', evaluators=[{{'name': 'w', 'type': 'heuristic', 'hits': ['hello']}}])\n"
-    project.write("test_one.py", "".join(map(test.format, "abcdef")))
+    tests = (f"def test_{name}(agentv):\n    agentv.run('say hello', evaluators=WORDS)\n" for name in "abcdef")
+    project.write("test_one.py", f"WORDS = {WORDS}\n{''.join(tests)}")
     run = project.run("--agentv-out=folder", *mode)
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
     assert lost(run) == ["Results were lost: folder: cannot be written: Is a directory"]
@@ -184,7 +187,7 @@ def test_records_of_workers_on_another_machine_travel_home(project, output_forma
         "test_one.py",
         "def test_two(agentv):\n"
         "    for word in ('x', 'y'):\n"
-        "        agentv.evaluate('hello', id=word, evaluators=[{'name': 'w', 'type': 'heuristic', 'hits': ['hello']}])\n",
+        f"        agentv.evaluate('hello', id=word, evaluators={WORDS})\n",
     )
     out = f"own.{output_format}"
     run = project.run("-n2", f"--agentv-out={out}", f"--agentv-output-format={output_format}")
