@@ -10,7 +10,6 @@ import pytest
 import yaml
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 
-
 WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 
 
