@@ -147,7 +147,7 @@ class EvalSession:
         """Hand a case to the engine, which runs it when there is room; members of a batch always have room."""
         self._recorder.probe()
         prepared = self._signer.sign(prepared)
-        if self.write_error is not None:
+        if self.write_error is not None and member is None:  # the others of a batch wait for each member
             prepared = _unrecordable(prepared, self.write_error)
         job, log = prepared.job, CaseLog()
         if isinstance(job, EvalResult):

@@ -27,6 +27,8 @@ class ResumedFile(Record):
     """Lines up to this one were there before."""
     eval_files: tuple[str, ...] = ()
     """The eval files that its results are of."""
+    node_files: tuple[str, ...] = ()
+    """The same as node ids name them: those of files outside of pytest's root directory are others."""
     broken: tuple[tuple[str, str], ...] = ()
     """Eval file and id of the cases that could not be judged in the end."""
     remarks: tuple[str, ...] = ()
@@ -34,7 +36,7 @@ class ResumedFile(Record):
 
     def foreign_fault(self, collected: set[str], root: Path) -> str | None:
         """Return why the file is that of another project, if so: none of its results is of a collected file."""
-        known = {os.path.normpath(root / name) for name in self.eval_files}
+        known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
         if not collected or known & {os.path.normpath(root / name) for name in collected}:
             return None
         return (
@@ -62,6 +64,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
 
     remarks: list[str] = []
     statuses: dict[tuple[str, str], str] = {}
+    node_files: dict[str, None] = {}
     run_id: str | None = None
     last_line = unsigned = 0
     for entry in iter_recorded(file):
@@ -73,6 +76,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
         run_id = result.run_id or run_id
         if result.run_id is not None:
             statuses[result.eval_file or "", result.eval_id] = result.status
+            node_files[(result.node_id or "").partition("::")[0]] = None
             unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
     if run_id is None:
         raise pytest.UsageError(f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv")
@@ -83,6 +87,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
         run_id,
         last_line,
         tuple(dict.fromkeys(eval_file for eval_file, _ in statuses)),
+        tuple(filter(None, node_files)),
         tuple(place for place, status in statuses.items() if status == "error"),
         tuple(remarks),
     )

@@ -482,3 +482,34 @@ def test_a_file_that_is_being_resumed_is_refused_until_that_run_ends_even_if_it_
         time.sleep(0.1)
     assert last.outcomes == {"passed": 4, "failed": 1, "errors": 1}
     assert not list(project.path.glob(".*.resumed"))
+
+
+def test_what_was_paid_for_is_not_lost_when_a_variable_is_missing_for_once(project, monkeypatch):
+    project.write(
+        "targets.yaml",
+        "targets: [{name: default, provider: python, callable: agent.py:answer, arguments: {}}]\n".replace(
+            "{}", "{request: '${{ AGENT_MODE }}'}"
+        ),
+    )
+    project.write("agent.py", "def answer(prompt, request):\n    return 'hello'\n")
+    monkeypatch.setenv("AGENT_MODE", "fast")
+    assert run(project).outcomes == {"passed": 6}
+    monkeypatch.delenv("AGENT_MODE")
+    assert run(project, "--agentv-resume=own.jsonl").outcomes == {"errors": 6}
+    monkeypatch.setenv("AGENT_MODE", "fast")
+    resumed = run(project, "--agentv-resume=own.jsonl")
+    assert resumed.outcomes == {"passed": 6}
+    assert "Total eval cases: 6 (6 passed, 0 failed, 0 errors)" in resumed.lines
+    records = results(project)
+    assert len(records) == 18
+    assert [record["timestamp"] for record in records[12:]] == [record["timestamp"] for record in records[:6]]
+
+
+def test_a_file_outside_of_the_root_directory_is_known_again(project):
+    root = project.path / "root"
+    root.mkdir()
+    flags = (f"--rootdir={root}", "a.eval.yaml")
+    run(project, *flags, "-k", "case-0 or case-1")
+    called(project)
+    run(project, *flags, "--agentv-resume=own.jsonl")
+    assert called(project) == ["case-2", "case-3", "case-4", "case-5"]
