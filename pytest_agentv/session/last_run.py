@@ -36,8 +36,10 @@ class ResumedFile(Record):
 
     def foreign_fault(self, collected: set[str], root: Path) -> str | None:
         """Return why the file is that of another project, if so: none of its results is of a collected file."""
+        if not collected or not all(collected):  # node ids of files outside of the root directory may name no file
+            return None
         known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
-        if not collected or known & {os.path.normpath(root / name) for name in collected}:
+        if known & {os.path.normpath(root / name) for name in collected}:
             return None
         return (
             f"{locate(self.path, None)} holds results of {_named(self.eval_files)}, and none of what was collected: "
