@@ -9,15 +9,13 @@ from typing import Final
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_delta
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
+from pytest_agentv.reporting.case_scores import Scores, align, read_scores
 from pytest_agentv.reporting.comparison import (
     DEFAULT_THRESHOLD,
     Comparison,
-    Scores,
-    align,
     compare_scores,
     comparison_lines,
     listed,
-    read_scores,
 )
 from pytest_agentv.reporting.escaping import visible
 

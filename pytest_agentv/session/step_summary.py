@@ -36,7 +36,7 @@ class ItemOutcomes:
     def note(self, report: Any) -> None:
         """Learn of a phase of an item."""
         self.reported.add(report.nodeid)
-        if vars(report).get(EVALUATED):
+        if getattr(report, EVALUATED, False):
             self._evaluated[report.nodeid] = None
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(report.nodeid)

@@ -79,7 +79,10 @@ class RunReporter:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take home what a report brings, and show what a case told of itself under `--agentv-verbose`."""
         self._outcomes.note(report)
-        self._append(tuple(unpack(vars(report).pop(RECORDS, None))))
+        packed = getattr(report, RECORDS, None)
+        if packed is not None:
+            delattr(report, RECORDS)  # no report of others is to hold it
+            self._append(tuple(unpack(packed)))
         text = getattr(report, "agentv_verbose", None)
         if text is not None and self._terminal is not None:
             if self._terminal.config.get_terminal_writer().width_of_current_line:

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.reporting.comparison import (
-    CaseKey,
-    Comparison,
-    align,
-    comparison_lines,
-    read_scores,
-)
+from pytest_agentv.reporting.case_scores import CaseKey, align, read_scores
+from pytest_agentv.reporting.comparison import Comparison, comparison_lines
 from pytest_agentv.reporting.comparison import compare_scores as compare_by_key
 
 scores = st.dictionaries(st.text(max_size=5), st.floats(0, 1), max_size=8)
