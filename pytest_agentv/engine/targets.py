@@ -141,6 +141,10 @@ class TargetPool:
                 text = f"target {name!r}: {warning}"
                 self.warnings.append(Problem(Path(target.path), target.line, "", text, level="warning"))
 
+    def definition(self, eval_dir: Path, name: str) -> Target:
+        """Return a target as its file defines it, variables filled in; nothing is opened. Raises as `prepare`."""
+        return self._target(eval_dir, self._targets_file(eval_dir), name)
+
     async def close(self) -> None:
         """Close all providers; one that cannot be closed does not keep the others open."""
         await asyncio.gather(*(provider.close() for provider in self._providers.values()), return_exceptions=True)

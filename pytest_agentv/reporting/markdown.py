@@ -45,6 +45,8 @@ class RunVerdict(Record):
     """How a run ended."""
 
     results: tuple[EvalResult, ...]
+    earlier: tuple[EvalResult, ...] = ()
+    """Results that those of reruns replaced; only what they cost is counted."""
     expected_failures: frozenset[str] = frozenset()
     """Node ids of cases whose low score was expected (`xfail`)."""
     troubles: tuple[Trouble, ...] = ()
@@ -109,7 +111,7 @@ def _figure_table(verdict: RunVerdict) -> Iterator[str]:
     statistics = score_statistics([result.score for result in judged_results(verdict.results)])
     figures = [
         *(score_figures(statistics) if statistics else ()),
-        *total_figures(verdict.results, verdict.elapsed_ms),
+        *total_figures(verdict.results, verdict.elapsed_ms, verdict.earlier),
     ]
     if figures:
         yield _row(figure.name for figure in figures)

@@ -5,7 +5,8 @@ Nothing is forced to the disk: what was written survives the death of the proces
 
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -41,9 +42,26 @@ class LockedAppender:
 
         Raises `FileError` with path and reason; the file then holds nothing of `data`, and the lock is free.
         """
+        with self._writing():
+            self._append(data)
+
+    def probe(self) -> None:
+        """Find out whether something can be appended, and leave the file as it is. Raises as `append`.
+
+        A device that is full is opened without a word: a newline is written, and taken back from a regular file.
+        """
+        with self._writing():
+            file, end = self._open()
+            _append_whole(file.raw, end, b"\n")
+            if self._path.is_file():
+                file.raw.truncate(end)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the locks. Raises `FileError` for what goes wrong meanwhile."""
         try:
             with self._thread_lock, self._process_lock.hold(_LOCK_SECONDS):
-                self._append(data)
+                yield
         except TimeoutError as error:
             reason = f"its lock {locate(self._lock_path, None)} could not be had within {_LOCK_SECONDS:g} s"
             raise FileError(self._path, f"cannot be written: {reason}") from error
@@ -59,16 +77,21 @@ class LockedAppender:
                 self._file = None
 
     def _append(self, data: bytes) -> None:
+        file, end = self._open()
+        # Whoever appends a part of a line moves the end.
+        if end != self._end and _is_torn(file.raw, end):
+            data = b"\n" + data
+        self._end = _append_whole(file.raw, end, data)
+
+    def _open(self) -> tuple[OpenFile, int]:
+        """Return the open file and its size."""
         if self._file is None:
             self._file = OpenFile(self._path.open("a+b", buffering=0))
         end = self._file.size_at(self._path)
         if end is None:
             self._file, end = _replace_file(self._file, self._path)
             self._end = None
-        # Whoever appends a part of a line moves the end.
-        if end != self._end and _is_torn(self._file.raw, end):
-            data = b"\n" + data
-        self._end = _append_whole(self._file.raw, end, data)
+        return self._file, end
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from pytest_agentv.engine.asking import ask_target
 from pytest_agentv.engine.batching import BatchMember
+from pytest_agentv.engine.fingerprints import Fingerprints
 from pytest_agentv.engine.pacing import Pace
+from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.targets import Places, TargetPool
 from pytest_agentv.errors import AgentvError
@@ -39,6 +41,8 @@ from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer, PreparedCase
 from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recording import Recorder
+from pytest_agentv.session.signing import CaseSigner
+from pytest_agentv.session.travel import TravellingSink
 from pytest_agentv.session.user_hooks import UserHooks
 
 _KEY = pytest.StashKey["EvalSession"]()
@@ -71,8 +75,11 @@ class EvalSession:
         self._loop = LoopThread()
         self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop, may_start=lambda: self.runs_on)
         self._pool = TargetPool(self.options, places, self.masker, providers)
+        self._signer = CaseSigner(Fingerprints(self._pool, places, dry_run=self.options.dry_run), self._loop)
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
-        self._recorder = Recorder(sink)
+        home = self.identity.home
+        self._travelling = None if home is None or home.is_here() else TravellingSink(sink)
+        self._recorder = Recorder(self._travelling or sink)
         self._finished = FinishedCases(
             self.identity, with_errors=not self.options.retry_errors, is_worker=hasattr(config, "workerinput")
         )
@@ -107,7 +114,12 @@ class EvalSession:
     @property
     def runs_on(self) -> bool:
         """Whether cases may be begun whose turn has not come: the run is not about to stop."""
-        return not (self._runs.is_ending or self._pool.stop_reason is not None or self.failures.is_reached)
+        return not (
+            self._runs.is_ending
+            or self._pool.stop_reason is not None
+            or self.write_error is not None
+            or self.failures.is_reached
+        )
 
     @property
     def unfinished(self) -> int:
@@ -126,8 +138,29 @@ class EvalSession:
         """Why results could not be written."""
         return self._recorder.error
 
+    def stop_if_needed(self, session: pytest.Session) -> None:
+        """End the run after the current item when its target is not well, or its results are lost."""
+        if self.stop_reason is not None:
+            session.shouldstop = f"agentv: {self.stop_reason}"
+        elif self.write_error is not None:
+            session.shouldfail = f"agentv: {_lost_text(self.write_error)}"
+
+    def pack(self, node_id: str, report: pytest.TestReport) -> None:
+        """Give the lines of an item's results to its report, where this process cannot write to the file."""
+        if self._travelling is not None:
+            self._travelling.pack(node_id, report)
+
+    @property
+    def unpacked(self) -> str | None:
+        """The lines that no report took along."""
+        return None if self._travelling is None else self._travelling.rest()
+
     def begin(self, prepared: PreparedCase, member: BatchMember | None = None, *, is_repeated: bool = False) -> Begun:
         """Hand a case to the engine, which runs it when there is room; members of a batch always have room."""
+        self._recorder.probe()
+        prepared = self._signer.sign(prepared)
+        if self.write_error is not None and member is None:  # the others of a batch wait for each member
+            prepared = _unrecordable(prepared, self.write_error)
         job, log, ending = prepared.job, CaseLog(), Ending()
         if isinstance(job, EvalResult):
             broken = job
@@ -259,3 +292,17 @@ def _result_soon(begun: Begun) -> EvalResult | None:
         return begun.future.result(timeout=STOP_SECONDS)
     except (TimeoutError, CancelledError):
         return None
+
+
+def _unrecordable(prepared: PreparedCase, reason: str) -> PreparedCase:
+    """Return a case that calls nothing: its result would be lost."""
+    job = prepared.job
+    if isinstance(job, EvalResult):
+        return prepared
+    dry_run = job.options.dry_run
+    broken = error_result(job.identity, "setup", "config", _lost_text(reason), dry_run=dry_run)
+    return prepared.replace(job=broken.replace(duration_ms=0.0))
+
+
+def _lost_text(reason: str) -> str:
+    return f"results cannot be recorded: {reason}"

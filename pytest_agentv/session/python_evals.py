@@ -125,8 +125,7 @@ class Agentv:
         case = python_case(prompt, words)
         case["id"] = self._unique_id(case.get("id") or self._item.name)
         result, reference_answer = self._finish(self._prepare(case, answer), case["id"])
-        if self._session.stop_reason is not None:
-            self._item.session.shouldstop = f"agentv: {self._session.stop_reason}"
+        self._session.stop_if_needed(self._item.session)
         config, masker = self._item.config, self._session.masker
         if result.status == "error":
             error = errored(config, result, masker)

@@ -10,6 +10,7 @@ from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.properties import add_properties, forget_properties, result_properties
+from pytest_agentv.session.step_summary import EVALUATED
 from pytest_agentv.session.texts import verbose_text
 
 _SECTION: Final = "Captured agentv call"
@@ -48,6 +49,7 @@ def complete_report(
     error = call.excinfo.value if call.excinfo is not None else None
     # As attributes of the report they reach the process that owns the terminal, whoever ran the test.
     added: dict[str, Any] = vars(report)
+    added[EVALUATED] = True
     if isinstance(error, EvalErrored):
         added["agentv_errored"] = True
     if verbose:

@@ -202,3 +202,27 @@ def test_an_atomic_write_below_a_file_is_an_error_with_its_reason(tmp_path: Path
     with pytest.raises(FileError) as caught:
         write_atomically(path, "")
     assert str(caught.value) == f"{path}: cannot be written: {tmp_path / 'file'} is a file, not a folder"
+
+
+@pytest.mark.parametrize("before", [b"", b"one\n", b"torn"])
+def test_probing_leaves_a_file_as_it_is_and_appending_goes_on(tmp_path: Path, before: bytes) -> None:
+    path = tmp_path / "deep" / "r.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(before)
+    appender = LockedAppender(path)
+    appender.probe()
+    assert path.read_bytes() == before
+    appender.append(b"two\n")
+    appender.probe()
+    appender.append(b"three\n")
+    appender.close()
+    assert path.read_bytes() == before + (b"\n" if before == b"torn" else b"") + b"two\nthree\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_probing_finds_what_opening_does_not(tmp_path: Path) -> None:
+    (tmp_path / "full").symlink_to("/dev/full")
+    appender = LockedAppender(tmp_path / "full")
+    with pytest.raises(FileError, match="No space left"):
+        appender.probe()
+    appender.close()
