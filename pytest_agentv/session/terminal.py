@@ -15,7 +15,7 @@ from pytest_agentv.reporting.markdown import RunVerdict, Trouble
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.compat import TerminalReporter
-from pytest_agentv.session.crashes import CrashWatch, is_eval_node_id
+from pytest_agentv.session.crashes import CrashWatch, may_be_eval
 from pytest_agentv.session.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.limits import WorkerNumbers
 from pytest_agentv.session.run_results import RunResults, read_run
@@ -112,7 +112,7 @@ class RunReporter:
         files = {node_id.partition("::")[0] for node_id in node_ids}
         if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
             raise pytest.UsageError(fault)
-        if any(map(is_eval_node_id, node_ids)):
+        if any(map(may_be_eval, node_ids)):
             try:
                 self._sink.probe()
             except AgentvError as error:
