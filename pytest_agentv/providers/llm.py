@@ -13,6 +13,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from pytest_agentv.errors import ProviderError, locate
+from pytest_agentv.models.secret_rule import secrets_of
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import LlmSettings, Target
 from pytest_agentv.models.text import format_number
@@ -50,7 +51,8 @@ class LlmProvider:
         self._where = _describe_target(target)
         self._arguments = build_arguments(target.kind, target.settings, environment)
         self._system_role = system_role(target.kind, target.settings.model)
-        self._masker = Masker([target.settings.api_key.reveal()] if target.settings.api_key else [])
+        key = target.settings.api_key
+        self._masker = Masker(secrets_of("api_key", key.reveal()) if key else ())
         self._sleep = sleep
         _OPEN.add(self)
 

@@ -105,9 +105,9 @@ class TestModels:
         assert llm(resolve(body)).api_version == "2024-06-01"
 
     def test_literal_values_are_fine(self, resolve: Resolver) -> None:
-        settings = llm(resolve("azure\n    endpoint: e\n    api_key: literal-key\n    model: m"))
-        assert settings.api_key == Secret("literal-key")
-        assert resolve.secrets.mask("literal-key") == "***"
+        settings = llm(resolve("azure\n    endpoint: e\n    api_key: literal-key-3f9c\n    model: m"))
+        assert settings.api_key == Secret("literal-key-3f9c")
+        assert resolve.secrets.mask("literal-key-3f9c") == "***"
 
     @pytest.mark.scenario("Anthropic provider")
     def test_anthropic(self, resolve: Resolver) -> None:
