@@ -34,6 +34,7 @@ from pytest_agentv.session.journal import Carried, FinishedCases
 from pytest_agentv.session.kinds import HookedKinds
 from pytest_agentv.session.limits import max_failures, process_share, shared_folder
 from pytest_agentv.session.logs import CaseLog, CaseLogHandler, current_log
+from pytest_agentv.session.masked_streams import MaskedStreams
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer, PreparedCase
@@ -82,6 +83,8 @@ class EvalSession:
         self.progress = Progress(config)
         self._log_handler = CaseLogHandler(config, self.masker)
         self._log_handler.install(verbose=self.options.verbose)
+        self._streams = MaskedStreams(config, self.masker)
+        self._streams.install()
 
     @staticmethod
     def of(config: pytest.Config) -> "EvalSession":
@@ -185,7 +188,7 @@ class EvalSession:
         # What is odd about the file as a whole comes with each of its cases, and is said once.
         new = [problem for problem in (*begun.prepared.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
-        show_warnings(new)
+        show_warnings(new, self.masker)
         return result
 
     @property
@@ -206,6 +209,7 @@ class EvalSession:
             self._loop.stop()
         self._recorder.close()
         self._log_handler.remove()
+        self._streams.remove()
 
     def _end_without_parent(self) -> None:
         """End a worker whose controller is at its end: nobody would learn of what it goes on paying for."""

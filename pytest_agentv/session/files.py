@@ -66,7 +66,7 @@ class EvalFile(pytest.Module):
             suite = read_suite(self.path)
             if suite.problems and session.options.strict:
                 raise self.CollectError(join_problems(suite.problems))
-            show_warnings(suite.problems)
+            show_warnings(suite.problems, session.masker)
         except (SourceError, AgentvWarning, pytest.UsageError) as error:
             raise self.CollectError(str(error)) from None
         return suite

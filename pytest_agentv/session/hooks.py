@@ -11,9 +11,10 @@ from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.interrupts import shorten_traceback
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
-from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored
+from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed
 from pytest_agentv.session.properties import place_properties, result_properties
 from pytest_agentv.session.python_reports import complete_report
+from pytest_agentv.session.report_masking import mask_sections, mask_traceback
 from pytest_agentv.session.terminal import RunReporter
 from pytest_agentv.session.texts import verbose_text
 from pytest_agentv.session.turns import LOG_SECTION, Turns
@@ -66,9 +67,12 @@ class SessionHooks:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
+        mask_sections(report, self._session.masker, is_ours=isinstance(item, EvalItem))
         if isinstance(item, EvalItem):
             if call.excinfo is not None and isinstance(call.excinfo.value, EvalErrored | AgentvWarning):
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
+            elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
+                mask_traceback(report, self._session.masker)
             _annotate(item, report, self._session)
             if item.result is not None and self._session.options.verbose and report.when == "setup":
                 # As an attribute of the report it reaches the process that owns the terminal, whoever ran the case.
@@ -116,9 +120,7 @@ def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -
     elif report.when == "call":
         report.duration += took
     if report.when == "setup":
-        item.user_properties.extend(
-            place_properties(session.preparer.eval_file(item.suite), item.entry.line, session.masker)
-        )
+        item.user_properties.extend(place_properties(session.preparer.eval_file(item.suite), item.entry.line))
         if result is not None:
-            item.user_properties.extend(result_properties(result, session.masker))
+            item.user_properties.extend(result_properties(result))
         report.user_properties = list(item.user_properties)

@@ -11,6 +11,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.markdown import RunVerdict, Trouble
 from pytest_agentv.reporting.readers import iter_results
 from pytest_agentv.reporting.summary import SummaryLine, summary_lines
@@ -108,15 +109,15 @@ class RunReporter:
         for line in lines:
             _print(terminalreporter, line)
         for remark in self._remarks:
-            terminalreporter.write_line(remark, yellow=True)
+            terminalreporter.write_line(visible(remark), yellow=True)
         lost = self._lost()
         if lost:
             terminalreporter.write_line(f"{_lost_text(lost)}:", red=True)
             for node_id in lost:
-                terminalreporter.write_line(f"  {node_id}", red=True)
+                terminalreporter.write_line(f"  {visible(node_id)}", red=True)
             terminalreporter.write_line("Run them with --agentv-resume.", red=True)
         for text in dict.fromkeys(self._write_errors):
-            terminalreporter.write_line(f"Results were lost: {text}", red=True, bold=True)
+            terminalreporter.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
 
     def _verdict(self, exitstatus: int) -> RunVerdict:
         return RunVerdict(
