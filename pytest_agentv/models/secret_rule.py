@@ -36,7 +36,8 @@ _PLACEHOLDERS: Final = re.compile(
 )
 """Passwords of manuals and images, without signs. They are words that answers hold as well."""
 _SIGNS: Final = re.compile(r"[\W_]+")
-_NUMBER: Final = re.compile(r"[\d\s.,:_+/-]*(?:e[+-]?\d+)?", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"[\d\s.,:_+/-]+")
+_FRACTION: Final = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
 _MOST_DIGITS: Final = 15
 """Of numbers that are counts, limits, dates or addresses; longer ones are keys."""
 _PLAIN_WORD: Final = re.compile(r"[A-Z]?[a-z]{1,13}|[A-Z]{1,14}")
@@ -122,6 +123,8 @@ def _is_password(words: list[str]) -> bool:
 
 
 def _is_number(text: str) -> bool:
+    if not text.isdigit() and _FRACTION.fullmatch(text):
+        return True
     return _NUMBER.fullmatch(text) is not None and sum(map(str.isdigit, text)) <= _MOST_DIGITS
 
 

@@ -69,7 +69,7 @@ class Masker:
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, Mapping):
-            return {self.mask(key): self.mask_plain(item) for key, item in value.items()}
+            return {self.mask_plain(key): self.mask_plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.mask_plain(item) for item in value]
         return value

@@ -81,7 +81,8 @@ def _spell_base64(content: bytes, offset: int) -> _Spelled:
 def _spell(char: str) -> str:
     if _UNCHANGED.fullmatch(char):
         return re.escape(char)
-    return f"(?:{'|'.join((*_raw(char), *_percent(char), *_entities(char), *_escapes(char)))})"
+    # The character itself comes last: `&` is the beginning of `&amp;`.
+    return f"(?:{'|'.join((*_percent(char), *_entities(char), *_escapes(char), *_raw(char)))})"
 
 
 def _raw(char: str) -> Iterator[str]:

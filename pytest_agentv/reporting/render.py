@@ -64,7 +64,7 @@ def failure_text(
         Section(_findings("Misses", result, look), 25),
         Section(_raw_outputs(result, look), 12),
         Section(_findings("Hits", result, look), 10),
-        Section(_block("Reasoning:", _reasoning(result), look), 13),
+        Section(_reasoning(result, look), 13),
         Section(_answer(result, look), 15),
         Section(_block(f"Reference answer ({len(reference_answer):,} characters):", reference_answer, look), 12),
     ]
@@ -141,10 +141,13 @@ def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Ite
         yield from _rows(result.evaluator_results or (), look, depth + 1)
 
 
-def _reasoning(result: EvalResult) -> str:
+def _reasoning(result: EvalResult, look: Look) -> str:
     """Why, a line for each evaluator where there are several."""
-    said = [each for each in result.evaluator_results or () if each.reasoning]
-    return "\n".join(f"{each.name}: {each.reasoning}" for each in said) if len(said) > 1 else result.reasoning or ""
+    said = [(each.name, each.reasoning) for each in result.evaluator_results or () if each.reasoning]
+    if len(said) <= 1:
+        return _block("Reasoning:", result.reasoning or "", look)
+    lines = (f"{look.name(name, _SHORT)}: {look.head(reasoning)}" for name, reasoning in said)
+    return "\n  ".join(["Reasoning:", *(_indent(line, "  ") for line in lines)])
 
 
 def _raw_outputs(result: EvalResult, look: Look) -> str:
@@ -172,12 +175,16 @@ def _findings(title: str, result: EvalResult, look: Look) -> str:
     items = result.misses if title == "Misses" else result.hits
     if len(evaluators) > 1:
         named = [
-            f"{look.name(evaluator.name, 28)}: {item}"
+            f"{look.name(evaluator.name, 28)}: {look.head(item)}"
             for evaluator in evaluators
             for item in (evaluator.misses if title == "Misses" else evaluator.hits)
         ]
-        items = tuple(named) or items
-    lines = [f"  - {_indent(look.head(item), '    ')}" for item in items]
+        return _listed(title, named or list(map(look.head, items)))
+    return _listed(title, list(map(look.head, items)))
+
+
+def _listed(title: str, items: Sequence[str]) -> str:
+    lines = (f"  - {_indent(item, '    ')}" for item in items)
     return "\n".join([f"{title} ({len(items)}):", *lines]) if items else ""
 
 
