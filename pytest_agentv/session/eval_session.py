@@ -58,6 +58,7 @@ class EvalSession:
         self.options = run_options(config)
         self.identity: RunIdentity = run_identity(config, self.options)
         self.masker = Masker()
+        self.masker.add_environment(os.environ)  # fixtures know these before any target does
         cwd = config.invocation_params.dir
         self._share = process_share(config)
         self._parent = Parent(config, self.identity.run_id)
