@@ -24,7 +24,7 @@ from pytest_agentv.loading.targets import find_targets_file, load_targets_file, 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.secrets import Masker, masking
 from pytest_agentv.providers.base import Provider
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.reporting.escaping import visible
@@ -63,7 +63,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     masker = Masker()
     try:
-        return _generate(options, masker)
+        with masking(masker):
+            return _generate(options, masker)
     except AgentvError as error:
         note(f"agentv generate: {masker.mask(str(error))}")
         return _FAILED

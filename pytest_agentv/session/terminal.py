@@ -1,5 +1,6 @@
 """What a run says at its end, and its exit code: in the one process that owns the terminal."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -148,7 +149,9 @@ class RunReporter:
         """Write an error for each case on which a worker died: the worker could not."""
         crashed = list(self._crashes.crash_results(_node_ids(self._read()[0]))) if self._crashes else []
         if crashed:
-            sink = ResultSink(self._identity.results_path, self._options.output_format, Masker())
+            masker = Masker()
+            masker.add_environment(os.environ)
+            sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
             try:
                 sink.write(*crashed)
             except AgentvError as error:
