@@ -60,7 +60,7 @@ def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LI
     """
     errors = [result for result in verdict.results if result.status == "error"]
     failures = _failures(verdict)
-    head, tail = list(_head_lines(verdict, errors, failures, masker)), list(_tail_lines(verdict))
+    head, tail = list(_head_lines(verdict, errors, failures, masker)), list(_tail_lines(verdict, masker))
     room = limit - _size(head) - _size(tail)
     if room < 0:
         return
@@ -120,9 +120,9 @@ def _figure_table(verdict: RunVerdict) -> Iterator[str]:
         yield ""
 
 
-def _tail_lines(verdict: RunVerdict) -> Iterator[str]:
+def _tail_lines(verdict: RunVerdict, masker: Masker) -> Iterator[str]:
     if verdict.results_path is not None:
-        yield f"Results: {_code(locate(verdict.results_path, None), _LONGEST_TEXT)}"
+        yield f"Results: {_code(masker.mask(locate(verdict.results_path, None)), _LONGEST_TEXT)}"
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, room: int) -> list[str]:
