@@ -24,9 +24,10 @@ from pytest_agentv.loading.targets import find_targets_file, load_targets_file, 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.secrets import Masker, masking
 from pytest_agentv.providers.base import Provider
 from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.runtime.files import write_atomically
 
 _FAILED: Final = 1
@@ -62,7 +63,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     masker = Masker()
     try:
-        return _generate(options, masker)
+        with masking(masker):
+            return _generate(options, masker)
     except AgentvError as error:
         note(f"agentv generate: {masker.mask(str(error))}")
         return _FAILED
@@ -88,7 +90,7 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
     model = _open_model(suite, options, masker)
     if options.verbose:
         say(f"Asking target {model.name!r} for the rubrics of {count(len(entries), 'case')}")
-    written = asyncio.run(_write_all(suite, entries, model, verbose=options.verbose))
+    written = asyncio.run(_write_all(suite, entries, model, masker, verbose=options.verbose))
     say(f"{shown}: wrote rubrics for {count(written, 'case')}")
     return 0 if written == len(entries) else _FAILED
 
@@ -131,17 +133,20 @@ def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
     return found
 
 
-async def _write_all(suite: SuiteSource, entries: Sequence[CaseEntry], model: _Model, *, verbose: bool) -> int:
+async def _write_all(
+    suite: SuiteSource, entries: Sequence[CaseEntry], model: _Model, masker: Masker, *, verbose: bool
+) -> int:
     """Write the rubrics of one case after another, each as soon as it is there; return of how many cases."""
     written = 0
     try:
         for entry in entries:
             request = _request(entry)
-            rubrics = await write_rubrics(model.provider, request)
+            replied = await write_rubrics(model.provider, request)
+            rubrics = [rubric.replace(description=masker.mask(rubric.description)) for rubric in replied]
             written += _write(suite, entry, rubrics)
-            say(f"{request.eval_id}: {count(len(rubrics), 'rubric')}")
+            say(f"{visible(request.eval_id)}: {count(len(rubrics), 'rubric')}")
             for rubric in rubrics if verbose else ():
-                say(f"  [{rubric.id}] {rubric.description}")
+                say(visible(f"  [{rubric.id}] {rubric.description}"))
     finally:
         await model.provider.close()
     return written

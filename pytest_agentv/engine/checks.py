@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.targets import CliSettings, Target
 from pytest_agentv.providers.base import Provider
 from pytest_agentv.runtime.reaper import remove_at_end
@@ -61,5 +62,5 @@ async def _finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
     try:
         await check()
     except ProviderError as error:
-        return {"error": str(error), "kind": error.kind}
+        return {"error": masked(str(error)), "kind": error.kind}
     return {}

@@ -85,6 +85,13 @@ def logging_handlers(config: pytest.Config) -> list[logging.Handler]:
     return [handler for handler in handlers if isinstance(handler, logging.Handler)]
 
 
+def logging_outputs(config: pytest.Config) -> list[logging.Handler]:
+    """Return the handlers with which pytest shows records at once: on the terminal and in its log file."""
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+    handlers = (getattr(plugin, name, None) for name in ("log_cli_handler", "log_file_handler"))
+    return [handler for handler in handlers if isinstance(handler, logging.Handler)]
+
+
 def terminal_file(writer: Any) -> TextIO | None:
     """Return the file that a terminal writer writes to."""
     file = getattr(writer, "_file", None)

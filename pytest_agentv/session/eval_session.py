@@ -36,6 +36,7 @@ from pytest_agentv.session.journal import FinishedCases
 from pytest_agentv.session.kinds import HookedKinds
 from pytest_agentv.session.limits import FailureLimit, process_share, shared_folder
 from pytest_agentv.session.logs import CaseLog, CaseLogHandler
+from pytest_agentv.session.masked_streams import MaskedStreams
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer, PreparedCase
@@ -61,6 +62,7 @@ class EvalSession:
         self.options = run_options(config)
         self.identity: RunIdentity = run_identity(config, self.options)
         self.masker = Masker()
+        self.masker.add_environment(os.environ)  # fixtures know these before any target does
         cwd = config.invocation_params.dir
         self._share = process_share(config)
         self._parent = Parent(config, self.identity.run_id)
@@ -96,6 +98,8 @@ class EvalSession:
         )
         self._log_handler = CaseLogHandler(config, self.masker)
         self._log_handler.install(verbose=self.options.verbose)
+        self._streams = MaskedStreams(config, self.masker)
+        self._streams.install()
 
     @staticmethod
     def of(config: pytest.Config) -> "EvalSession":
@@ -254,7 +258,7 @@ class EvalSession:
         # What is odd about the file as a whole comes with each of its cases, and is said once.
         new = [problem for problem in (*begun.prepared.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
-        show_warnings(new)
+        show_warnings(new, self.masker)
 
     def resume_starting(self) -> None:
         """Start what waits: an item's turn is over, and what its case did may not count as a failure."""
@@ -278,6 +282,7 @@ class EvalSession:
             self._loop.stop()
         self._recorder.close()
         self._log_handler.remove()
+        self._streams.remove()
 
     def _end_without_parent(self) -> None:
         """End a worker whose controller is at its end: nobody would learn of what it goes on paying for."""

@@ -11,6 +11,7 @@ import pytest
 from pytest_agentv.errors import SourceError
 from pytest_agentv.loading.problems import join_problems
 from pytest_agentv.loading.suites import SuiteSource, read_suite
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.compat import overridden_fixtures
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.items import EvalItem
@@ -69,9 +70,9 @@ class EvalFile(pytest.Module):
             suite = read_suite(self.path)
             if suite.problems and session.options.strict:
                 raise self.CollectError(join_problems(suite.problems))
-            show_warnings(suite.problems)
+            show_warnings(suite.problems, session.masker)
         except (SourceError, AgentvWarning, pytest.UsageError) as error:
-            raise self.CollectError(str(error)) from None
+            raise self.CollectError(visible(str(error))) from None
         return suite
 
 

@@ -381,6 +381,26 @@ def test_variables_come_from_the_env_file_and_their_values_are_not_shown(folder)
     assert finished.stderr == message
 
 
+def test_a_secret_that_a_model_repeats_comes_neither_into_the_file_nor_on_the_screen(folder, monkeypatch, capsys):
+    monkeypatch.setenv("MOCK_API_KEY", "hunter2hunter2")
+    reply = json.dumps({"rubrics": [{"id": "r", "description": "names hunter2hunter2\x1b[2J"}]})
+    targets = {"targets": [{"name": "default", "provider": "mock", "response": reply}]}
+    (folder / "targets.yaml").write_text(json.dumps(targets))
+    assert generate("a.eval.yaml", "-v") == 0
+    printed = capsys.readouterr().out
+    assert "  [r] names ***\\x1b[2J\n" in printed
+    assert "hunter2" not in printed + (folder / "a.eval.yaml").read_text()
+
+
+@pytest.mark.parametrize("length", range(186, 200))
+def test_a_reply_is_cut_after_its_secrets_are_masked(folder, monkeypatch, capsys, length):
+    monkeypatch.setenv("MOCK_API_KEY", "hunter2hunter2")
+    targets = {"targets": [{"name": "default", "provider": "mock", "response": "x" * length + "hunter2hunter2" * 3}]}
+    (folder / "targets.yaml").write_text(json.dumps(targets))
+    assert generate("a.eval.yaml") == 1
+    assert "hun" not in capsys.readouterr().err
+
+
 def test_the_question_is_that_of_the_case_or_its_first_user_message(folder, monkeypatch):
     asked: list[Any] = []
 
