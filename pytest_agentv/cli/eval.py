@@ -154,7 +154,18 @@ def _argument(option: RunOption) -> dict[str, Any]:
     arguments: dict[str, Any] = {"metavar": option.metavar, "type": _checked(option.parse)}
     if option.optional_value is not None:
         return arguments | {"nargs": "?"}
+    if option.once:
+        return arguments | {"action": _StoreOnce}
     return arguments | {"action": "append" if option.repeatable else "store"}
+
+
+class _StoreOnce(argparse.Action):
+    """Stores a value; a second one is an error."""
+
+    def __call__(self, _parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(None, f"{option_string} is given twice: expected it once")
+        setattr(namespace, self.dest, values)
 
 
 def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:

@@ -120,13 +120,15 @@ ITEM_BROKEN = [
 """Cases in line 2 of a file, and what is wrong with them."""
 
 FILE_BROKEN = [
-    ("- 1\n", "a.eval.yaml:1: expected a mapping with the key 'evalcases', got a list"),
-    ("", "a.eval.yaml:1: expected a mapping with the key 'evalcases', got null"),
+    (
+        "- 1\n",
+        "a.eval.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got a list",
+    ),
+    ("", "a.eval.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null"),
     ("evalcases: 5\n", "a.eval.yaml:1: evalcases: expected a list of eval cases, got the number 5"),
     (
         "evlcases:\n  - id: a\n",
-        "a.eval.yaml:1: no eval cases: expected a list under the key 'evalcases' (instead of 'evlcases', did you mean "
-        "'evalcases'?)",
+        "a.eval.yaml:1: has no list of cases: evalcases is missing (instead of 'evlcases', did you mean 'evalcases'?)",
     ),
     (
         "evalcases:\n  - id: a\n   note: b\n",

@@ -171,7 +171,7 @@ def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
             "x",
             ".agentv/targets.yaml:1: error: expected a mapping with the key targets, got the text 'x'",
         ),
-        ("any.yaml", "x: 1\n", "any.yaml:1: error: no eval cases: expected a list under the key 'evalcases'"),
+        ("any.yaml", "x: 1\n", "any.yaml:1: error: has no list of cases: evalcases is missing"),
         ("any.txt", "x", "any.txt: error: is no eval file: expected one that ends in .yaml, .yml or .jsonl"),
         ("empty", None, "empty: error: no eval, targets or config files in this folder"),
     ],
