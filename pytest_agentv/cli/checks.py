@@ -157,6 +157,8 @@ class Checker:
 
 def _declared_kind(path: Path) -> FileKind | None:
     try:
+        if not path.is_file():  # a pipe would keep its reader waiting
+            return None
         with path.open("rb") as file:
             found = _SCHEMA.search(file.read(_SNIFFED_BYTES))
     except OSError:

@@ -36,13 +36,19 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
     return looks_like_suite(path)
 
 
-def left_out(path: Path, *, root: Path, globs: Sequence[str]) -> Problem | None:
+def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
     """Return a warning if a file in a folder `evals` holds eval cases and only its name keeps it from being collected.
 
-    The arguments are those of `is_eval_file`, which said no.
+    Args:
+        path: The file, absolute, which was not named on the command line.
+        root: As for `is_eval_file`.
+        globs: As for `is_eval_file`.
+        is_in_evals: Whether its folder is taken for one named `evals`; None: its path tells.
     """
     pattern = _name_of_another_kind(path)
-    if pattern is None or not _is_in_evals(path, root):
+    if path.suffix not in SUFFIXES or pattern is None or _matches(path, root, globs):
+        return None
+    if not (_is_in_evals(path, root) if is_in_evals is None else is_in_evals):
         return None
     line = case_list_line(path)
     if line is None:

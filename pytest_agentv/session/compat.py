@@ -33,7 +33,7 @@ def ini_value(config: pytest.Config, name: str) -> object:
         return config.getini(name)
     except (TypeError, pytest.UsageError) as error:  # the latter from pytest 9.2 on
         for place in ("_inicfg", "inicfg"):
-            written = getattr(config, place, {}).get(name)
+            written: Any = getattr(config, place, {}).get(name)
             if hasattr(written, "value"):
                 return written.value
         raise pytest.UsageError(str(error)) from None

@@ -139,13 +139,13 @@ def _parse(option: RunOption, written: object) -> object:
     if option.is_flag:
         return written if isinstance(written, bool) else parse_bool(_as_text(written, "true or false"))
     if option.parse in (str, Path) and not isinstance(written, str):
-        raise ValueError(f"expected a text, got {describe_value(written)}")
+        raise ValueError(f"expected a text, got {_shown(written)}")
     return option.parse(_as_text(written, "a text or a number"))
 
 
 def _as_text(written: object, expected: str) -> str:
     if isinstance(written, bool) or not isinstance(written, str | int | float):
-        raise ValueError(f"expected {expected}, got {describe_value(written)}")
+        raise ValueError(f"expected {expected}, got {_shown(written)}")  # noqa: TRY004 - as all other faults of values
     return str(written)
 
 
@@ -154,9 +154,13 @@ def _names(config: pytest.Config, name: str) -> tuple[str, ...]:
     written = ini_value(config, name)
     words = shlex.split(written) if isinstance(written, str) else written
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        got = describe_value(written)
-        raise pytest.UsageError(f"{_ini_name(config)}: {name}: expected a list of texts, got {got}")
+        raise pytest.UsageError(f"{_ini_name(config)}: {name}: expected a list of texts, got {_shown(written)}")
     return tuple(words)
+
+
+def _shown(written: object) -> str:
+    """Name a value of the ini file in a message; TOML has lists, tables and dates."""
+    return describe_value(written) if isinstance(written, str | int | float) else str(written)
 
 
 def _ini_name(config: pytest.Config) -> str:

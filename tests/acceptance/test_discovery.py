@@ -232,13 +232,14 @@ NO_EVAL_FILES = {
         "case: []\n": "other.yaml:1: has no list of cases: evalcases is missing "
         "(instead of 'case', did you mean 'cases'?)",
         "": "other.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null",
-        "a: 1\nbroken: [\n": "other.yaml:3: invalid YAML: while parsing a flow node, did not find expected node content",
+        "a: [\n": "other.yaml:2: invalid YAML: while parsing a flow node, did not find expected node content",
         "evalcases: none\n": "other.yaml:1: evalcases: expected a list of eval cases, got the text 'none'",
     },
     "other.jsonl": {
         f"{RESULT_LINE}\n{RESULT_LINE}\n": "other.jsonl:1: has no eval cases: expected a JSON object with id and input "
         "on each line, got the keys timestamp, eval_id, score, candidate_answer",
-        "": "other.jsonl:1: has no eval cases: expected a JSON object with id and input on each line, got an empty file",
+        "": "other.jsonl:1: has no eval cases: expected a JSON object with id and input on each line, "
+        "got an empty file",
         "{}": "other.jsonl:1: has no eval cases: expected a JSON object with id and input on each line, "
         "got an empty object",
         "\nno JSON\n": "other.jsonl:2: invalid JSON: Expecting value (column 1)",

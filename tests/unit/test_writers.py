@@ -285,3 +285,9 @@ def test_the_default_path_is_named_after_the_start_in_utc(output_format: OutputF
     expected = Path(f"/project/.agentv/results/eval_2026-11-20T13-12-38-332Z.{output_format}")
     assert default_results_path(Path("/project"), started, output_format) == expected
     assert default_results_path(Path("/project"), started.astimezone(UTC), output_format) == expected
+
+
+@pytest.mark.parametrize("text", ["\t\n", "\tindented\nlines\n", "\t", "\n\tx\n", " \n\tx\n"])
+def test_a_text_that_starts_with_a_tab_can_be_read_again(text):
+    document = yaml_document({"text": text, "deep": {"texts": [text]}})
+    assert yaml.safe_load(document) == {"text": text, "deep": {"texts": [text]}}
