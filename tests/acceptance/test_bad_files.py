@@ -132,11 +132,13 @@ FILE_BROKEN = [
     ),
     (
         "evalcases:\n  - id: a\n   note: b\n",
-        "a.eval.yaml:3: invalid YAML: while parsing a block collection, did not find expected '-' indicator",
+        "a.eval.yaml:3: invalid YAML: while parsing a block collection that begins on line 2, "
+        "did not find expected '-' indicator",
     ),
     (
         "evalcases:\n\t- id: a\n",
-        "a.eval.yaml:2: invalid YAML: while scanning for the next token, found character that cannot start any token",
+        "a.eval.yaml:2: invalid YAML: while scanning for the next token, found character that cannot start any token "
+        "(a tab cannot indent YAML: use spaces)",
     ),
     ("evalcases:\n  - id: a\n    note: b\n    id: c\n", "a.eval.yaml:4: duplicate key 'id', first on line 2"),
     ("evalcases: []\nevalcases: []\n", "a.eval.yaml:2: duplicate key 'evalcases', first on line 1"),
@@ -328,7 +330,8 @@ def test_a_faulty_line_of_a_dataset_is_an_item_that_errors_with_its_line(project
         ("- broken\n", "a.eval.yaml:1: expected a mapping of file-level keys for a.eval.jsonl, got a list"),
         (
             "dataset: [1\n",
-            "a.eval.yaml:2: invalid YAML: while parsing a flow sequence, did not find expected ',' or ']'",
+            "a.eval.yaml:2: invalid YAML: while parsing a flow sequence that begins on line 1, "
+            "did not find expected ',' or ']'",
         ),
         ("threshold: high\n", "a.eval.yaml:1: threshold: expected a number from 0 to 1, got the text 'high'"),
     ],

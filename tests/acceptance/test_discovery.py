@@ -278,7 +278,8 @@ def test_a_named_file_whose_cases_begin_late_is_an_eval_file(project, case_list)
 
 BROKEN_FILES = {
     'evalcases:\n  - id: a\n    input: "never closed\n': (
-        "bad.eval.yaml:4: invalid YAML: while scanning a quoted scalar, found unexpected end of stream"
+        "bad.eval.yaml:4: invalid YAML: while scanning a quoted scalar that begins on line 3, "
+        "found unexpected end of stream"
     ),
     "description: x\ncase: []\n": (
         "bad.eval.yaml:1: has no list of cases: evalcases is missing (instead of 'case', did you mean 'cases'?)"

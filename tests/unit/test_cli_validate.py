@@ -268,3 +268,25 @@ def test_a_pipe_is_not_waited_for(agentv, name):
         f"{name}: error: cannot be read: expected a file, and not a folder, a pipe or a device\n"
     )
     agentv("validate", "evals")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"description: x\nexecution: {{target: nope}}\n{GOOD}", 2),
+        (f"{GOOD}target: nope\n", 6),
+        (f"{GOOD}    execution:\n      target: nope\n", 7),
+    ],
+)
+def test_an_unknown_target_is_told_where_it_is_named(agentv, text, line):
+    write("targets.yaml", TARGETS)
+    write("qa.eval.yaml", text)
+    run = agentv("validate", "qa.eval.yaml")
+    assert run.out.startswith(f"qa.eval.yaml:{line}: error: targets.yaml: no target 'nope'; available: default\n")
+
+
+def test_an_unknown_target_of_a_sidecar_is_told_at_the_sidecar(agentv):
+    write("targets.yaml", TARGETS)
+    write("qa.eval.jsonl", '{"id": "a", "expected_outcome": "o", "input": "q", "evaluators": []}\n')
+    write("qa.eval.yaml", "description: x\ntarget: nope\n")
+    assert agentv("validate", "qa.eval.jsonl").out.startswith("qa.eval.yaml:2: error: targets.yaml: no target 'nope'")
