@@ -78,7 +78,7 @@ def test_a_named_file_is_an_eval_whatever_it_is_called_and_looks_like(folder, ru
     (folder / "my odd name.yaml").write_text("evalcase: []\n")
     (folder / "good.yaml").write_text(suite(one="hello"))
     result = run(*AGENTV, "eval", "my odd name.yaml", "good.yaml", "--tb=short", *mode)
-    assert "no eval cases: expected a list under the key 'evalcases'" in result.stdout
+    assert "has no list of cases: evalcases is missing" in result.stdout
     assert "instead of 'evalcase', did you mean 'evalcases'?" in result.stdout
     assert "pytest_agentv/" not in result.stdout
 

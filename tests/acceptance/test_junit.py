@@ -222,7 +222,7 @@ def test_secrets_are_masked(project_in_all_modes, junit, monkeypatch):
 def test_a_collection_error_is_an_error_in_the_file(project_in_all_modes, junit):
     project_in_all_modes.write("evals/bad.eval.yaml", "nothing: here\n")
     junit("--continue-on-collection-errors")
-    assert "evals/bad.eval.yaml:1: no eval cases" in (project_in_all_modes.path / "junit.xml").read_text("utf-8")
+    assert "evals/bad.eval.yaml:1: has no list of cases" in (project_in_all_modes.path / "junit.xml").read_text("utf-8")
 
 
 def test_properties_are_plain_scalars_and_each_report_has_them(project_in_all_modes, junit):

@@ -349,6 +349,35 @@ def test_rubrics_that_find_no_place_are_printed(folder, capsys):
     assert 'b, criteria: o, rubrics: [{"id"' in (folder / "a.eval.yaml").read_text()
 
 
+NEW_CASE = "  - {id: new, criteria: o, input: Hello}\n"
+
+
+@pytest.mark.parametrize("call", [1, 2])
+@pytest.mark.parametrize("edited", [SUITE.replace("evalcases:\n", f"evalcases:\n{NEW_CASE}"), None])
+def test_a_file_that_is_changed_meanwhile_is_not_written_to_and_what_was_paid_for_is_printed(
+    folder, capsys, monkeypatch, call, edited
+):
+    asked: list[str] = []
+    path = folder / "a.eval.yaml"
+
+    async def edit(_provider: Any, request: RubricRequest) -> tuple[Rubric, ...]:
+        asked.append(request.eval_id)
+        if len(asked) == call:
+            path.write_text(edited) if edited else path.unlink()
+        return (GREETS,)
+
+    monkeypatch.setattr("pytest_agentv.cli.generate.write_rubrics", edit)
+    assert generate("a.eval.yaml") == 1
+    assert asked == ["greets", "flow"][:call]
+    assert (path.read_text() if path.exists() else None) == edited
+    out, err = capsys.readouterr()
+    assert out == ("greets: 1 rubric\n" if call == 2 else "")
+    assert err == (
+        "agentv generate: a.eval.yaml was changed by somebody else meanwhile: nothing more is written into it. "
+        f"The rubrics of case '{asked[-1]}', to write by hand:\n" + BLOCK.replace("\n    ", "\n")[4:] + "\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

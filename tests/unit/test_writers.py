@@ -317,3 +317,9 @@ def test_names_of_cases_targets_evaluators_and_tools_are_never_masked(tmp_path: 
 def test_what_cannot_be_the_name_of_a_tool_is_masked_like_any_text(tmp_path: Path) -> None:
     leaky = result(trace_summary=TraceSummary(1, ("the key: sk-name-1",), {"the key: sk-name-1": 1}, 0))
     assert "sk-name-1" not in written(tmp_path, leaky, secret="sk-name-1")
+
+
+@pytest.mark.parametrize("text", ["\t\n", "\tindented\nlines\n", "\t", "\n\tx\n", " \n\tx\n"])
+def test_a_text_that_starts_with_a_tab_can_be_read_again(text):
+    document = yaml_document({"text": text, "deep": {"texts": [text]}})
+    assert build_yaml(Path("x"), document, 0)[0] == {"text": text, "deep": {"texts": [text]}}
