@@ -10,7 +10,7 @@ from pytest_agentv.errors import ErrorKind, ErrorStage, KindError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
@@ -54,6 +54,8 @@ class Answered(Record):
     cached: bool = False
     error: str | None = None
     """The target answered, and said that something went wrong."""
+    is_text_only: bool = False
+    """The target gave a text and cannot tell of tool calls."""
 
 
 def effective_target_name(name: str, *, dry_run: bool) -> str:
@@ -81,7 +83,8 @@ def judged_result(
     broken = next((evaluation for evaluation in evaluations if evaluation.error), None)
     error = answered.error or (broken.error if broken else None)
     detail = None
-    status: Status = "pass" if dry_run else decide_status(combined.value, threshold.value)
+    unmet = unmet_required(evaluations) or None
+    status: Status = "pass" if dry_run else decide_status(combined.value, threshold.value, unmet)
     if error is not None:
         status = "error"
         detail = ErrorDetail("provider", "crash") if answered.error else _evaluator_detail(broken)
@@ -101,6 +104,8 @@ def judged_result(
         status=status,
         threshold=threshold.value,
         threshold_source=threshold.source,
+        unmet_required=unmet,
+        judge_retries=_judge_retries(evaluations) or None,
         execution_metrics=answered.metrics,
         trace=answered.trace if include_trace else None,
         dry_run=dry_run or None,
@@ -153,6 +158,11 @@ def _combined(evaluations: Sequence[EvaluatorResult], *, is_default_judge: bool)
         only = evaluations[0]
         return CombinedScore(only.score, only.hits, only.misses, only.reasoning)
     return combine_scores(evaluations)
+
+
+def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
+    """Count the repeated questions of all evaluators, members of composites included."""
+    return sum((each.judge_retries or 0) + _judge_retries(each.evaluator_results or ()) for each in evaluations)
 
 
 def _evaluator_detail(broken: EvaluatorResult | None) -> ErrorDetail:

@@ -108,9 +108,13 @@ def _arguments(value: Json) -> Json:
 class ExpectedCallModel(EdgeModel):
     tool: FilledText
     args: Annotated[Any, BeforeValidator(_arguments)] = ABSENT
-    input: Any = None
-    """Not compared, as `output` is not: AgentV reads only `args`."""
-    output: Any = None
+    input: Annotated[Any, BeforeValidator(_arguments)] = ABSENT
+    """Another word for `args`. AgentV reads only `args`; we check what the author wrote."""
+    output: Any = ABSENT
+    max_duration_ms: Amount | None = Field(None, validation_alias=AliasChoices("max_duration_ms", "maxDurationMs"))
+
+    def record(self) -> ExpectedCall:
+        return ExpectedCall(self.tool, self.args, self.input, self.output, self.max_duration_ms)
 
 
 class ToolTrajectoryModel(PlainModel):
@@ -126,7 +130,7 @@ class ToolTrajectoryModel(PlainModel):
         return self
 
     def record(self) -> ToolTrajectoryConfig:
-        calls = None if self.expected is None else tuple(ExpectedCall(call.tool, call.args) for call in self.expected)
+        calls = None if self.expected is None else tuple(call.record() for call in self.expected)
         return ToolTrajectoryConfig(self.mode, self.minimums, calls)
 
 

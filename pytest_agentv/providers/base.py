@@ -53,6 +53,8 @@ class ProviderResponse(Record):
     """The target answered, but says that something went wrong; the case is recorded as an error."""
     cached: bool = False
     """The answer comes from the cache; its metrics are those of the call that was made for it."""
+    is_text_only: bool = field(default=False, compare=False)
+    """The target gave a mere text: whether it called tools is not known."""
     raw: JsonObject = field(default_factory=dict)
     """For debugging: exit code, standard error, paths of logs.
 

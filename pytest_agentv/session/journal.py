@@ -49,7 +49,7 @@ class Journal:
         current = result.replace(node_id=identity.node_id, line=identity.line)
         if result.status != "error" and result.assertion is None and not job.options.dry_run:
             threshold = effective_threshold(job.options, job.case)
-            status = decide_status(result.score, threshold.value)
+            status = decide_status(result.score, threshold.value, result.unmet_required)
             current = current.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
         return Carried(current, is_changed=current.status != result.status or current.node_id != result.node_id)
 

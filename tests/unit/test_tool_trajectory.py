@@ -21,6 +21,15 @@ CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
 NO_TRACE = "No trace available for evaluation"
 
 
+def no_trace():
+    """Return what an answer scores whose tool calls are not known."""
+    error = (
+        f"{NO_TRACE}: target '' reported neither messages nor a trace. "
+        "Let it report its tool calls, as docs/evaluators.md#tool_trajectory shows"
+    )
+    return Score(0.0, misses=(NO_TRACE,), error=error, error_kind="config")
+
+
 def context(*calls: ToolCall | str, **fields) -> EvaluationContext:
     called = tuple(ToolCall(call) if isinstance(call, str) else call for call in calls)
     answer = {"output_messages": (Message("assistant", "x", called),), **fields}
@@ -186,12 +195,24 @@ def test_an_empty_order_is_kept_by_all_calls():
 @pytest.mark.scenario("No trace or outputMessages available")
 @pytest.mark.parametrize("config", [any_order(A=1), sequence("in_order", "A"), sequence("exact", "A")])
 def test_an_answer_without_messages_and_trace_scores_0(config):
-    assert evaluate(config, context(output_messages=None)) == Score(0.0, misses=(NO_TRACE,))
+    assert evaluate(config, context(output_messages=None)) == no_trace()
+
+
+@pytest.mark.parametrize("config", [any_order(A=1), sequence("in_order", "A"), sequence("exact", "A")])
+def test_a_target_that_gave_a_mere_text_tells_nothing_of_its_calls(config):
+    text_only = context(output_messages=(Message("assistant", "done"),)).replace(reports_calls=False)
+    assert evaluate(config, text_only) == no_trace()
+    assert evaluate(config, text_only.replace(trace=(TraceEvent("tool_call", name="A"),))).value == 1.0
+
+
+def test_in_a_dry_run_an_answer_without_a_trace_is_no_error():
+    given = context(output_messages=None).replace(dry_run=True)
+    assert evaluate(any_order(A=1), given) == Score(0.0, misses=(NO_TRACE,), error_kind="config")
 
 
 def test_numbers_alone_tell_no_order():
     given = context(output_messages=None, trace_summary=summary(A=1))
-    assert evaluate(sequence("in_order", "A"), given) == Score(0.0, misses=(NO_TRACE,))
+    assert evaluate(sequence("in_order", "A"), given) == no_trace()
 
 
 @pytest.mark.scenario("OutputMessages available in evaluator context")
