@@ -52,6 +52,8 @@ def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
 def read_trace(path: Path) -> tuple[TraceEvent, ...]:
     """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`)."""
     try:
+        if path.exists() and not path.is_file():
+            raise ProviderError(f"{locate(path, None)}: cannot read this trace file: it is no regular file", "config")
         text = path.read_text("utf-8-sig", errors="replace")
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character
         reason = getattr(error, "strerror", None) or error

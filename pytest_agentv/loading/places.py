@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean
+from pytest_agentv.loading.problems import Problem, UnreadKey, describe_value, did_you_mean
 from pytest_agentv.loading.source import Source
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
@@ -31,6 +31,10 @@ class Place:
 
     def warn(self, message: str, hint: str | None = None) -> None:
         self.problems.append(Problem(self.source.path, self._line(), self._key(), message, hint, "warning"))
+
+    def unread(self, message: str, hint: str | None = None) -> None:
+        """Note a key that nobody reads: an error, unless the run softens it (`agentv_unknown_keys`)."""
+        self.problems.append(UnreadKey(self.source.path, self._line(), self._key(), message, hint))
 
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
