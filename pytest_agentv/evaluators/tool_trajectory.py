@@ -65,7 +65,9 @@ def reported_calls(context: EvaluationContext) -> tuple[ToolCall, ...] | None:
     told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
     if told:
         return told
-    if context.trace is None and (context.output_messages is None or not context.reports_calls):
+    if not context.trace and not context.reports_calls:
+        return None
+    if context.trace is None and context.output_messages is None:
         return None
     return tuple(_traced_calls(context.trace or ()))
 
