@@ -96,6 +96,11 @@ def warn_of_unknown_keys(mapping: JsonObject, known: Collection[str], place: Pla
 
 def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
     """Return a hint if a key of a mapping that nobody knows looks like one that is missing."""
+    near = misspelt_key(missing, mapping, known)
+    return None if near is None else f"is {near!r} a misspelling of it?"
+
+
+def misspelt_key(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
+    """Return the key of a mapping that nobody knows and that looks like one that is missing."""
     unknown = [key for key in mapping if key not in known]
-    near = difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)
-    return f"is {near[0]!r} a misspelling of it?" if near else None
+    return next(iter(difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)), None)

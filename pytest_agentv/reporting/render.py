@@ -117,7 +117,7 @@ def _cause(result: EvalResult, look: Look) -> str:
     if not unmet or result.status != "fail":
         return ""
     noun = "Required rubric" if len(unmet) == 1 else f"{len(unmet)} required rubrics"
-    return cut(look.all_of(f"{noun} not met: {'; '.join(unmet)}"), _LONG)
+    return look.line(f"{noun} not met: {'; '.join(unmet)}", _LONG)
 
 
 def _score_line(result: EvalResult, threshold_source: str | None) -> str:
