@@ -47,6 +47,9 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from pytest_agentv.session.controller import configure_worker
+    from pytest_agentv.session.platforms import can_run_evals
 
-    configure_worker(node)
+    if can_run_evals():
+        from pytest_agentv.session.controller import configure_worker
+
+        configure_worker(node)

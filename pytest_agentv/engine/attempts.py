@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject, Record
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse, require_answer
 
 _GRACE_SECONDS: Final = 10.0
 """Providers keep the time limit themselves and need a moment to end their processes; this limit is the backstop."""
@@ -37,7 +37,7 @@ async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_
         started = time.perf_counter()
         error: ProviderError
         try:
-            response = await _invoke(provider, request)
+            response = require_answer(await _invoke(provider, request))
             requests = _add_requests(requests, {} if response.cached else response.raw)
             return Attempts(request.attempt + 1, _milliseconds_since(started), response, requests=requests)
         except ProviderError as failure:

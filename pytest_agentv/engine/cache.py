@@ -9,6 +9,7 @@ from typing import Final
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import PromptMode
@@ -45,7 +46,8 @@ class CachedProvider:
         if known is not None:
             return known.replace(cached=True)
         response = await self._provider.invoke(request)
-        if response.error is None and response.output_messages != ():  # nobody waited for an answer
+        is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
+        if is_whole and response.output_messages != ():  # nobody waited for an answer
             self._keep(path, response)
         return response
 

@@ -35,8 +35,9 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
+from pytest_agentv.runtime.threads import run_in_thread
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -101,13 +102,16 @@ class _Prepared:
 async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, hooks: CaseHooks) -> EvalResult:
     job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     attempts = await _ask(job, prepared, member)
+    if attempts.response is not None:
+        eval_dir, warnings = Path(job.case.path).parent, attempts.response.warnings
+        prepared.pool.warn_of_answer(eval_dir, prepared.target.name, [masked(warning) for warning in warnings])
     fault: HookError | None = None
     try:
         attempts = await show_response(hooks, job.case, attempts)
     except HookError as error:
         fault = error
     try:
-        answered = _answered(attempts, job.options)
+        answered = await _read_answer(attempts, job.options)
     except KindError as error:
         _dump_traces(job, prepared.pool, attempts.count, None)
         message, asked = str(error), prepared.asked
@@ -117,16 +121,17 @@ async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, ho
         )
         return result.replace(**attempts.requests)
     _dump_traces(job, prepared.pool, attempts.count, answered)
-    if fault is None:
+    unanswered = ProviderError(answered.error, answered.error_kind) if answered.error else fault
+    if unanswered is None:
         result = await _judged(job, prepared, answered, attempts)
     else:
-        result = unjudged_result(job.identity, prepared.asked, answered, fault, dry_run=job.options.dry_run)
+        result = unjudged_result(job.identity, prepared.asked, answered, unanswered, dry_run=job.options.dry_run)
     return result.replace(attempts=attempts.count, **attempts.requests)
 
 
 async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) -> Attempts:
     if prepared.answer is not None:
-        return Attempts(0, None, prepared.answer)
+        return Attempts(0, None, require_answer(prepared.answer))
     provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
     request = ProviderRequest(
         prepared.asked.prompt,
@@ -159,6 +164,13 @@ async def _prepare(
     return _Prepared(pool, target, evaluators, asked, own.answer)
 
 
+async def _read_answer(attempts: Attempts, options: RunOptions) -> Answered:
+    """Read the answer of a response, in a thread where a file belongs to it."""
+    if attempts.response is None or attempts.response.trace_ref is None:
+        return _answered(attempts, options)
+    return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
+
+
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
@@ -178,6 +190,8 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         cached=response.cached,
         is_text_only=response.is_text_only,
         error=(response.error or "").strip() or None,
+        error_kind=response.error_kind,
+        finish_reason=response.finish_reason,
     )
 
 

@@ -26,15 +26,15 @@ class Scheduler(Generic[T]):
     """An ordered queue of jobs, run on the event loop; used from any thread.
 
     Jobs of a group share a limit. A job is started when its group has room, in the order of submission, or at once
-    when it is urged. After `hold` only urged jobs are started.
+    when it is urged. While `may_start` says no, only urged jobs are started; `start_waiting` asks it again.
     """
 
-    def __init__(self, loop: LoopThread) -> None:
+    def __init__(self, loop: LoopThread, may_start: Callable[[], bool] = lambda: True) -> None:
         self._loop = loop
-        self._lock = threading.Lock()  # guards the queue, the counts and `_held`
+        self._may_start = may_start
+        self._lock = threading.Lock()  # guards the queue and the counts
         self._queue: deque[_Job[T]] = deque()
         self._in_flight: Counter[str] = Counter()
-        self._held = False
 
     @property
     def in_flight(self) -> int:
@@ -45,16 +45,12 @@ class Scheduler(Generic[T]):
         """Jobs that run or wait."""
         return self.in_flight + len(self._queue)
 
-    @property
-    def is_held(self) -> bool:
-        return self._held
-
     def submit(self, start: Callable[[], Coroutine[Any, Any, T]], *, group: str, limit: int) -> "Future[T]":
         """Queue a job; its future gets what the coroutine returns or raises."""
         job = _Job(start, group, limit, Future())
         with self._lock:
             self._queue.append(job)
-        self._start_waiting()
+        self.start_waiting()
         return job.future
 
     def urge(self, future: "Future[T]") -> None:
@@ -67,18 +63,24 @@ class Scheduler(Generic[T]):
             self._in_flight[job.group] += 1
         self._start(job)
 
-    def hold(self) -> None:
-        """Start nothing more that nobody waits for."""
+    def drop(self, future: "Future[T]") -> bool:
+        """Take a job that still waits out of the queue and cancel its future; return whether there was one."""
         with self._lock:
-            self._held = True
+            job = next((job for job in self._queue if job.future is future), None)
+            if job is None:
+                return False
+            self._queue.remove(job)
+        future.cancel()
+        return future.set_running_or_notify_cancel() is False
 
-    def _start_waiting(self) -> None:
+    def start_waiting(self) -> None:
+        """Start the jobs that wait, as far as there is room."""
         while (job := self._next_job()) is not None:
             self._start(job)
 
     def _next_job(self) -> _Job[T] | None:
         with self._lock:
-            for job in () if self._held else self._queue:
+            for job in self._queue if self._may_start() else ():
                 if self._in_flight[job.group] < job.limit:
                     self._queue.remove(job)
                     self._in_flight[job.group] += 1
@@ -91,5 +93,5 @@ class Scheduler(Generic[T]):
     def _end(self, job: _Job[T], done: "Future[T]") -> None:
         with self._lock:
             self._in_flight[job.group] -= 1
-        self._start_waiting()
+        self.start_waiting()
         hand_on(done, job.future)

@@ -1,6 +1,7 @@
 """Gets targets ready: finds, resolves and probes them once, and finds their judges."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from pytest_agentv.providers.base import RUN_VARIABLE, Provider, ProviderFactory
 from pytest_agentv.providers.function import adapt_provider
 from pytest_agentv.providers.mock import dry_run_provider
 from pytest_agentv.providers.registry import create_provider
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 DEFAULT_TARGET: Final = "default"
 
@@ -94,6 +97,7 @@ class TargetPool:
         self._providers: dict[tuple[Path, str], Provider] = {}
         self._checks = HealthChecks(places.shared_folder)
         self._told_of_cap = False
+        self._told_of_answers: set[tuple[Path, str]] = set()
 
     async def prepare(
         self, eval_dir: Path, name: str, specs: Sequence[EvaluatorSpec], own: OwnParts = NO_OWN_PARTS
@@ -123,6 +127,20 @@ class TargetPool:
             self.warnings.extend([warning] if is_first_to_tell(self._places.shared_folder) else [])
         return pace_of(definition, self._options)
 
+    def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
+        """Warn of what is odd about a target's answers: of the first such answer only."""
+        key = (eval_dir, name)
+        if not warnings or key in self._told_of_answers:
+            return
+        self._told_of_answers.add(key)
+        target = self._targets.get(key)
+        for warning in warnings:
+            if target is None or target.path is None:
+                _LOGGER.warning("target %s: %s", name, warning)
+            else:
+                text = f"target {name!r}: {warning}"
+                self.warnings.append(Problem(Path(target.path), target.line, "", text, level="warning"))
+
     async def close(self) -> None:
         """Close all providers; one that cannot be closed does not keep the others open."""
         await asyncio.gather(*(provider.close() for provider in self._providers.values()), return_exceptions=True)
@@ -139,6 +157,10 @@ class TargetPool:
             self.warnings.extend(file.warnings)
             self._files[path] = file
         return self._files[path]
+
+    def learn_secrets(self, eval_dir: Path) -> None:
+        """Read the environment of a folder, so that the secrets in it are masked. Raises `AgentvError`."""
+        self._environment(eval_dir)
 
     def _environment(self, eval_dir: Path) -> Environment:
         if eval_dir not in self._environments:

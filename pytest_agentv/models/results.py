@@ -68,6 +68,8 @@ class EvalResult(Record):
     """Why the last failed request failed, also where a later one brought the answer."""
     log_file: str | None = None
     """What the target wrote of its work, where a provider keeps such a log."""
+    finish_reason: str | None = None
+    """Why the model stopped, in the words of its API; None: not reported."""
     execution_metrics: ExecutionMetrics | None = None
     node_id: str | None = None
     run_id: str | None = None

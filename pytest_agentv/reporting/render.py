@@ -6,6 +6,7 @@ VS Code reads results in messages of at most 4,096 bytes of ASCII JSON; a longer
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.secrets import Masker
@@ -197,7 +198,9 @@ def _findings(title: str, result: EvalResult, look: Look) -> str:
 
 def _answer(result: EvalResult, look: Look) -> str:
     answer = result.candidate_answer
-    title = f"Answer ({len(answer):,} characters):" if answer.strip() else "The answer is empty."
+    reason = incomplete_reason(result.finish_reason)
+    note = f"; {reason}" if reason else ""
+    title = f"Answer ({len(answer):,} characters{note}):" if answer.strip() else "The answer is empty."
     return _block(title, answer, look) or title
 
 
@@ -239,6 +242,8 @@ def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
         yield format_cost(cost)
     if (usage := tokens_of(result)) is not None:
         yield f"tokens: {format_tokens(usage)}"
+    if result.finish_reason:
+        yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"
     if result.cached:
         yield "answer from the cache"
 

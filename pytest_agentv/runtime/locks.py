@@ -1,14 +1,16 @@
 """Locks that processes share: one cheap enough to be taken for every record, and one on a folder."""
 
 import asyncio
-import fcntl
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final
+
+with suppress(ImportError):
+    import fcntl  # not on Windows, where commands that only read and write files work, and no run gets here
 
 _POLL_SECONDS: Final = 0.01
 """How often a lock held by another process is asked for; an append takes far less."""

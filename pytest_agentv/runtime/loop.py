@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 _WAKE_SECONDS: Final = 0.2
 """A thread that waits without a limit does not feel Ctrl-C on every platform."""
-_STOP_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 10.0
 """How long cancelled tasks may take to end the processes they started."""
 _GIVE_WAY_SECONDS: Final = 0.01
 """How long to give way to a loop that never rests: the thread that reports must go on as well."""
@@ -54,8 +54,18 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end. Ctrl-C cancels it."""
-        return wait_for(self.submit(coroutine))
+        """Run a coroutine to its end. Whatever breaks off the waiting, such as Ctrl-C, cancels it."""
+        future = self.submit(coroutine)
+        try:
+            return wait_for(future)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop soon; not at all once the loop was stopped."""
+        if self._loop is not None and not self._is_stopped:
+            self._loop.call_soon_threadsafe(function)
 
     def give_way(self) -> None:
         """Wait until the loop has nothing to do but to wait, for a moment at most.
@@ -73,7 +83,7 @@ class LoopThread:
     def cancel_all(self) -> None:
         """Cancel what runs and return when it has ended."""
         if self._loop is not None:
-            concurrent.futures.wait([self.submit(_cancel_all_tasks())], timeout=_STOP_SECONDS)
+            concurrent.futures.wait([self.submit(_cancel_all_tasks())], timeout=STOP_SECONDS)
 
     def stop(self) -> None:
         """Cancel what still runs, let it clean up, and end the thread."""
@@ -81,9 +91,9 @@ class LoopThread:
             return
         self._is_stopped = True
         cancelled = asyncio.run_coroutine_threadsafe(_cancel_all_tasks(), self._loop)
-        concurrent.futures.wait([cancelled], timeout=_STOP_SECONDS)
+        concurrent.futures.wait([cancelled], timeout=STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_STOP_SECONDS)
+        self._thread.join(STOP_SECONDS)
 
     def _submit_here(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
         """Start a coroutine from the loop's own thread.
@@ -109,16 +119,12 @@ class LoopThread:
 
 
 def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:
-    """Wait for a future of the loop. Ctrl-C cancels it and is raised; `LoopThread.stop` sees it cleaned up."""
-    try:
-        while not future.done():
-            concurrent.futures.wait([future], timeout=_WAKE_SECONDS)
-            if while_waiting is not None and not future.done():
-                while_waiting()
-        return future.result()
-    except KeyboardInterrupt:
-        future.cancel()
-        raise
+    """Wait for a future of the loop. Ctrl-C is raised at once, and leaves the future alone."""
+    while not future.done():
+        concurrent.futures.wait([future], timeout=_WAKE_SECONDS)
+        if while_waiting is not None and not future.done():
+            while_waiting()
+    return future.result()
 
 
 def hand_on(done: "concurrent.futures.Future[T] | asyncio.Future[T]", future: "concurrent.futures.Future[T]") -> None:

@@ -68,7 +68,8 @@ class _Watcher:
 
 
 _WATCHER: Final = _Watcher()
-os.register_at_fork(after_in_child=_WATCHER.forget)
+if hasattr(os, "register_at_fork"):  # not on Windows, where commands import this that start no programs
+    os.register_at_fork(after_in_child=_WATCHER.forget)
 
 
 def start_watcher() -> None:

@@ -1,11 +1,45 @@
 """Cases on their way through the engine."""
 
+import asyncio
+from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.logs import CaseLog
 from pytest_agentv.session.preparing import PreparedCase
+
+
+class Ending:
+    """Ends a case that runs: pytest's thread asks for it, the event loop cancels the case's task."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.reason: str | None = None
+        """What the case's result says; None: it gets none."""
+        self._task: asyncio.Task[object] | None = None
+
+    def ask(self, loop: LoopThread, reason: str | None) -> None:
+        """Have the case cancelled. Its future is done when it has ended its processes."""
+        self.reason, self.is_asked = reason, True
+        loop.call(self._cancel)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Let the running task be cancelled within this block; at once if that was asked for before."""
+        self._task = asyncio.current_task()
+        try:
+            if self.is_asked:
+                raise asyncio.CancelledError
+            yield
+        finally:
+            self._task = None
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,4 +51,5 @@ class Begun:
     limit: int
     """How many cases of its group may be in flight."""
     prepared: PreparedCase
-    log: CaseLog
+    log: CaseLog = field(default_factory=CaseLog)
+    ending: Ending = field(default_factory=Ending)

@@ -31,9 +31,18 @@ def is_free_to_run_ahead(item: pytest.Function) -> bool:
     """
     with suppress(AttributeError):
         definitions = item._fixtureinfo.name2fixturedefs
-        used = (definitions[name][-1] for name in item.fixturenames if name in definitions)
-        return all(_is_harmless(definition) for definition in used)
+        names = [name for name in item.fixturenames if name != "request"]
+        # A name without a definition is misspelt: its item cannot be set up.
+        return all(name in definitions and _is_harmless(definitions[name][-1]) for name in names)
     return False
+
+
+def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
+    """Return which fixture is missing, which fixtures ask for it, and which ones there are."""
+    told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))
+    lines = [line.strip() for line in told.split("\n")]
+    asking = [f"the fixture {definition.argname!r} asks for it" for definition in error.fixturestack]
+    return "\n".join((lines[0], *asking, *lines[1:]))
 
 
 def overridden_fixtures(item: pytest.Function, names: Sequence[str]) -> tuple[str, ...]:

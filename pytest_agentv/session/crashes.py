@@ -28,11 +28,12 @@ class CrashWatch:
         self._collected: set[str] = set()
         self._reported: set[str] = set()
         self._crashed: dict[str, str] = {}
+        self._has_crashed = False
         self._stop_mark = stop_mark(identity.run_id, os.getpid())
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        self._collected.update(filter(is_eval_node_id, ids))
+        self._collected.update(filter(may_be_eval, ids))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, error: object | None) -> None:
@@ -58,27 +59,39 @@ class CrashWatch:
             self._stop_mark.unlink()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if not is_eval_node_id(report.nodeid):
+        is_crash = _is_crash(report)
+        self._has_crashed |= is_crash
+        if not may_be_eval(report.nodeid):
             return
         self._reported.add(report.nodeid)
-        if _is_crash(report):
+        if is_crash:
             self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
 
     def crash_results(self, recorded: set[str]) -> Iterator[EvalResult]:
         """Yield an error for each case on which a worker died before its result was recorded."""
         crashed = {node_id: message for node_id, message in self._crashed.items() if node_id not in recorded}
         if crashed:
-            from pytest_agentv.session.crash_results import crash_result  # noqa: PLC0415 - the engine, for crashes only
+            from pytest_agentv.session.crash_results import CrashResults  # noqa: PLC0415 - the engine, for crashes only
 
+            results = CrashResults(self._config, self._identity, self._options)
             for node_id, message in crashed.items():
-                yield crash_result(node_id, message, self._config.rootpath, self._identity, self._options)
+                result = results.of(node_id, message)
+                if result is not None:
+                    yield result
 
     def lost(self, recorded: set[str]) -> list[str]:
         """Return the node ids of cases that xdist neither ran nor reported."""
-        return sorted(self._collected - self._reported - recorded) if self._crashed else []
+        missing = sorted(self._collected - self._reported - recorded) if self._has_crashed else []
+        if not missing:
+            return []
+        from pytest_agentv.session.crash_results import CrashResults  # noqa: PLC0415 - the engine, for crashes only
+
+        results = CrashResults(self._config, self._identity, self._options)
+        return [node_id for node_id in missing if results.is_case(node_id)]
 
 
-def is_eval_node_id(node_id: str) -> bool:
+def may_be_eval(node_id: str) -> bool:
+    """Whether an item may be a case of an eval file, by its suffix; other plugins have YAML items as well."""
     return Path(node_id.partition("::")[0]).suffix in SUFFIXES
 
 

@@ -3,15 +3,14 @@
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from pytest_agentv.engine.asking import ask_target
-from pytest_agentv.engine.asking_hooks import tell
 from pytest_agentv.engine.batching import BatchMember
-from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.pacing import Pace
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.targets import Places, TargetPool
@@ -26,14 +25,15 @@ from pytest_agentv.models.secrets import Masker
 from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.runtime.loop import LoopThread, wait_for
-from pytest_agentv.session.begun import Begun
+from pytest_agentv.runtime.loop import STOP_SECONDS, LoopThread, wait_for
+from pytest_agentv.session.begun import Begun, Ending
+from pytest_agentv.session.case_runs import CaseRuns
 from pytest_agentv.session.identity import RunIdentity, run_identity
 from pytest_agentv.session.interrupts import Parent
-from pytest_agentv.session.journal import Carried, FinishedCases
+from pytest_agentv.session.journal import FinishedCases
 from pytest_agentv.session.kinds import HookedKinds
-from pytest_agentv.session.limits import max_failures, process_share, shared_folder
-from pytest_agentv.session.logs import CaseLog, CaseLogHandler, current_log
+from pytest_agentv.session.limits import FailureLimit, process_share, shared_folder
+from pytest_agentv.session.logs import CaseLog, CaseLogHandler
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer, PreparedCase
@@ -64,12 +64,12 @@ class EvalSession:
             find_repo_root(cwd), cwd, shared_folder(self.identity.run_id) if self._share.count > 1 else None
         )
         providers: HookedKinds[ProviderFactory] = HookedKinds(config.hook.pytest_agentv_providers)
-        self._evaluators: HookedKinds[EvaluatorFactory] = HookedKinds(config.hook.pytest_agentv_evaluators)
-        self.preparer = CasePreparer(config, self.options, places, self.identity.run_id, self._evaluators)
+        evaluators: HookedKinds[EvaluatorFactory] = HookedKinds(config.hook.pytest_agentv_evaluators)
+        self.preparer = CasePreparer(config, self.options, places, self.identity.run_id, evaluators)
         self.user_hooks = UserHooks(config)
-        self.max_failures = max_failures(config)
+        self.failures = FailureLimit(config)
         self._loop = LoopThread()
-        self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop)
+        self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop, may_start=lambda: self.runs_on)
         self._pool = TargetPool(self.options, places, self.masker, providers)
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
         self._recorder = Recorder(sink)
@@ -78,8 +78,15 @@ class EvalSession:
         )
         self._paces: dict[tuple[str, str], Pace] = {}
         self._shown: set[Problem] = set()
-        self._failures = 0
         self.progress = Progress(config)
+        self._runs = CaseRuns(
+            pool=self._pool,
+            evaluators=evaluators,
+            recorder=self._recorder,
+            progress=self.progress,
+            failures=self.failures,
+            identity=self.identity,
+        )
         self._log_handler = CaseLogHandler(config, self.masker)
         self._log_handler.install(verbose=self.options.verbose)
 
@@ -100,7 +107,7 @@ class EvalSession:
     @property
     def runs_on(self) -> bool:
         """Whether cases may be begun whose turn has not come: the run is not about to stop."""
-        return self.stop_reason is None and not self._scheduler.is_held
+        return not (self._runs.is_ending or self._pool.stop_reason is not None or self.failures.is_reached)
 
     @property
     def unfinished(self) -> int:
@@ -121,18 +128,18 @@ class EvalSession:
 
     def begin(self, prepared: PreparedCase, member: BatchMember | None = None, *, is_repeated: bool = False) -> Begun:
         """Hand a case to the engine, which runs it when there is room; members of a batch always have room."""
-        job, log = prepared.job, CaseLog()
+        job, log, ending = prepared.job, CaseLog(), Ending()
         if isinstance(job, EvalResult):
             broken = job
             future = self._scheduler.submit(
-                lambda: self._give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
+                lambda: self._runs.give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
             )
             return Begun(future, 1, prepared, log)
         carried = None if is_repeated else self._finished.take(job)
         if carried is not None:
             known = carried
             future = self._scheduler.submit(
-                lambda: self._carry_over(known, prepared, log, member), group=_NO_CALLS, limit=MAX_WORKERS
+                lambda: self._runs.carry_over(known, prepared, log, member), group=_NO_CALLS, limit=MAX_WORKERS
             )
             return Begun(future, 1, prepared, log)
         limit = self.limit(prepared)
@@ -140,8 +147,10 @@ class EvalSession:
             group, room = _BATCHES, sys.maxsize
         else:
             group, room = _ALL_TARGETS if self.options.workers else job.identity.target, limit
-        future = self._scheduler.submit(lambda: self._run(job, prepared, log, member), group=group, limit=room)
-        return Begun(future, limit, prepared, log)
+        future = self._scheduler.submit(
+            lambda: self._runs.run(job, prepared, log, ending, member), group=group, limit=room
+        )
+        return Begun(future, limit, prepared, log, ending)
 
     def limit(self, prepared: PreparedCase) -> int:
         """Return how many cases of a case's kind may be in flight in this process."""
@@ -156,7 +165,7 @@ class EvalSession:
         if key not in self._paces:
             try:
                 self._paces[key] = self._loop.run(self._pool.pace(Path(folder), target))
-            except AgentvError:
+            except (AgentvError, OSError):
                 self._paces[key] = _ONE_BY_ONE
         return self._paces[key]
 
@@ -170,7 +179,7 @@ class EvalSession:
         self._loop.give_way()
 
     def finish_case(self, begun: Begun, while_waiting: Callable[[], None]) -> EvalResult:
-        """Wait for a case's result, and show what was odd about its files."""
+        """Wait for a case's result."""
 
         def wait() -> None:
             self._end_without_parent()
@@ -180,13 +189,43 @@ class EvalSession:
         result = wait_for(begun.future, wait)
         self.give_way()
         self.progress.clear()
+        return result
+
+    def end_case(self, begun: Begun, reason: str, *, is_run_ending: bool) -> EvalResult | None:
+        """Cancel a case whose item was ended, and return the result that says so; None: it does not come to its end.
+
+        The run may end as well: then all cases are cancelled together, since each may take a moment.
+        """
+        self._runs.is_ending |= is_run_ending
+        begun.ending.ask(self._loop, reason)
+        if is_run_ending:
+            self._loop.cancel_all()
+        self.progress.clear()
+        return _result_soon(begun)
+
+    def record(self, prepared: PreparedCase) -> EvalResult | None:
+        """Write the result of a case that cannot be run and return it; None: the run has ended."""
+        begun = self.begin(prepared)
+        self._scheduler.urge(begun.future)
+        return _result_soon(begun)
+
+    def drop(self, begun: Begun) -> None:
+        """Cancel a case that was begun ahead and whose item is not run; it gets no result."""
+        if not self._scheduler.drop(begun.future):
+            begun.ending.ask(self._loop, None)
+
+    def show_warnings(self, begun: Begun) -> None:
+        """Show what was odd about a case's files. Raises `AgentvWarning` where the project makes errors of these."""
         warnings = [*self._pool.warnings, *self.user_hooks.warnings]
         self._pool.warnings, self.user_hooks.warnings = [], []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
         new = [problem for problem in (*begun.prepared.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
         show_warnings(new)
-        return result
+
+    def resume_starting(self) -> None:
+        """Start what waits: an item's turn is over, and what its case did may not count as a failure."""
+        self._scheduler.start_waiting()
 
     @property
     def is_own_thread(self) -> bool:
@@ -200,7 +239,7 @@ class EvalSession:
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""
         if self._loop.is_running:
-            self._scheduler.hold()
+            self._runs.is_ending = True
             self._loop.cancel_all()
             self._loop.run(self._pool.close())
             self._loop.stop()
@@ -210,38 +249,13 @@ class EvalSession:
     def _end_without_parent(self) -> None:
         """End a worker whose controller is at its end: nobody would learn of what it goes on paying for."""
         if self._parent.is_gone():
-            self._scheduler.hold()
+            self._runs.is_ending = True
             pytest.exit("the controller of this worker is gone")
 
-    async def _run(self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None) -> EvalResult:
-        current_log.set(log)
-        hooks, own = prepared.hooks, prepared.own
-        result = await run_case(job, self._pool, self._evaluators, member, hooks=hooks, own=own)
-        return await self._record(result, prepared)
 
-    async def _carry_over(
-        self, carried: Carried, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
-    ) -> EvalResult:
-        """Take over a result; its line is written again only where it says something new."""
-        current_log.set(log)
-        if member is not None:
-            member.leave()
-        resumed = self.identity.resumed
-        if not carried.is_changed and (resumed is None or resumed.path == self.identity.results_path):
-            self.progress.count(carried.result)
-            return carried.result
-        return await self._record(carried.result.replace(run_id=self.identity.run_id), prepared)
-
-    async def _give_up(self, broken: EvalResult, prepared: PreparedCase, log: CaseLog) -> EvalResult:
-        current_log.set(log)
-        return await self._record(broken, prepared)
-
-    async def _record(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
-        """Write a result; its case keeps its place until then: no more is paid for than could be lost in flight."""
-        self.progress.count(result)
-        self._failures += result.status != "pass"
-        if self.stop_reason is not None or 0 < self.max_failures <= self._failures:
-            self._scheduler.hold()  # the run is about to stop: nothing more is paid for
-        await self._recorder.record(result)
-        await tell(prepared.hooks, prepared.case, result)
-        return result
+def _result_soon(begun: Begun) -> EvalResult | None:
+    """Wait for the result of a case that is about to end."""
+    try:
+        return begun.future.result(timeout=STOP_SECONDS)
+    except (TimeoutError, CancelledError):
+        return None

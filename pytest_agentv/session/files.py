@@ -19,6 +19,9 @@ from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
 from pytest_agentv.session.target_caller import OWN_FIXTURES
 
+_UNKNOWN_MARKS = pytest.StashKey[set[str]]()
+"""Marks that pytest has warned of in this run."""
+
 
 class EvalFile(pytest.Module):
     """An eval file. A `pytest.Module`, because module-scoped fixtures need one, with a module object of its own."""
@@ -33,7 +36,7 @@ class EvalFile(pytest.Module):
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)
         for name, entry in zip(unique_names(entry.eval_id for entry in suite.entries), suite.entries, strict=True):
-            said = case_marks(suite, entry)
+            said = case_marks(suite, entry, self.config.stash.setdefault(_UNKNOWN_MARKS, set()))
             fixtures = tuple(dict.fromkeys((*said.fixtures, *own))) if own else said.fixtures
             item: EvalItem = EvalItem.from_parent(
                 self,

@@ -11,8 +11,8 @@ from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.interrupts import shorten_traceback
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
-from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored
-from pytest_agentv.session.properties import place_properties, result_properties
+from pytest_agentv.session.outcomes import AgentvWarning
+from pytest_agentv.session.properties import add_properties, forget_properties, place_properties, result_properties
 from pytest_agentv.session.python_reports import complete_report
 from pytest_agentv.session.terminal import RunReporter
 from pytest_agentv.session.texts import verbose_text
@@ -27,8 +27,9 @@ def participate(config: pytest.Config) -> EvalSession:
     session = EvalSession.of(config)
     if not config.pluginmanager.has_plugin(_NAME):
         lookahead = Lookahead(config)
-        config.stash[TAKE_TURN] = Turns(session, lookahead).take
-        config.pluginmanager.register(SessionHooks(config, session, lookahead), _NAME)
+        turns = Turns(session, lookahead)
+        config.stash[TAKE_TURN] = turns.take
+        config.pluginmanager.register(SessionHooks(config, session, lookahead, turns), _NAME)
         if not hasattr(config, "workerinput"):
             RunReporter.register(config, session.identity, session.options)
     return session
@@ -37,10 +38,11 @@ def participate(config: pytest.Config) -> EvalSession:
 class SessionHooks:
     """Selects, annotates and finishes the run's eval items."""
 
-    def __init__(self, config: pytest.Config, session: EvalSession, lookahead: Lookahead) -> None:
+    def __init__(self, config: pytest.Config, session: EvalSession, lookahead: Lookahead, turns: Turns) -> None:
         self._config = config
         self._session = session
         self._lookahead = lookahead
+        self._turns = turns
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -57,9 +59,32 @@ class SessionHooks:
         self._lookahead.remember(session.items)
         self._session.progress.total = sum(isinstance(item, EvalItem) for item in session.items)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, nextitem: pytest.Item | None) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        __tracebackhide__ = True
         self._lookahead.begin(nextitem)
+        self._session.failures.begin(item)
+        try:
+            return (yield)
+        finally:
+            self._session.failures.end(item)
+            self._session.resume_starting()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """See that each case whose item is set up, and not skipped, ends in a result."""
+        __tracebackhide__ = True
+        if isinstance(item, EvalItem):
+            item.result, item.was_ended = None, False  # of the attempt before
+            forget_properties(item)
+        try:
+            return (yield)
+        except BaseException as error:
+            if isinstance(item, EvalItem) and item.result is None and not self._config.getoption("setuponly", False):
+                self._turns.break_off(item, error)
+            raise
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -67,7 +92,7 @@ class SessionHooks:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if isinstance(item, EvalItem):
-            if call.excinfo is not None and isinstance(call.excinfo.value, EvalErrored | AgentvWarning):
+            if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
             _annotate(item, report, self._session)
             if item.result is not None and self._session.options.verbose and report.when == "setup":
@@ -116,9 +141,8 @@ def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -
     elif report.when == "call":
         report.duration += took
     if report.when == "setup":
-        item.user_properties.extend(
-            place_properties(session.preparer.eval_file(item.suite), item.entry.line, session.masker)
-        )
+        properties = place_properties(session.preparer.eval_file(item.suite), item.entry.line, session.masker)
         if result is not None:
-            item.user_properties.extend(result_properties(result, session.masker))
+            properties += result_properties(result, session.masker)
+        add_properties(item, properties)
         report.user_properties = list(item.user_properties)

@@ -13,6 +13,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.options import DEFAULT_RESULTS_FOLDER, RunOptions
 from pytest_agentv.reporting.writers import default_results_path
 from pytest_agentv.session.last_run import JournalSource, broken_cases, find_last_run
+from pytest_agentv.session.limits import WORKER_NUMBER
 
 _WORKER_INPUT: Final = "agentv"
 
@@ -57,7 +58,8 @@ def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     return RunIdentity(f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}", path.absolute(), resumed, retried)
 
 
-def send_to_worker(identity: RunIdentity, node: Any) -> None:
-    """Hand the identity to an xdist worker, as the plain text that execnet can carry."""
+def send_to_worker(identity: RunIdentity, number: int, node: Any) -> None:
+    """Hand the identity and the worker's number to an xdist worker, as plain values that execnet can carry."""
+    node.workerinput[WORKER_NUMBER] = number
     node.workerinput[_WORKER_INPUT] = json.dumps(identity.to_plain())
     node.workerinput["agentv_dist"] = str(node.config.getoption("dist"))

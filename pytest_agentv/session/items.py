@@ -9,13 +9,14 @@ import pytest
 from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OwnParts
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.compat import missing_fixture_text
 from pytest_agentv.session.eval_session import EvalSession
-from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed
+from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture
 from pytest_agentv.session.target_caller import OWN_FIXTURES, own_parts
 from pytest_agentv.session.texts import errored, failed
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
-"""What gives an item the result of its case, put up by the hooks."""
+"""What gives an item the result of its case, and returns it; put up by the hooks."""
 
 
 class EvalItem(pytest.Function):
@@ -36,22 +37,22 @@ class EvalItem(pytest.Function):
         self.reference_answer = ""
         """Set when the case has failed."""
         self.result: EvalResult | None = None
-        """Set when the case has run."""
+        """Set when the case has run, or could not."""
+        self.was_ended = False
+        """Whether something has ended the item while its case ran."""
         super().__init__(**kwargs)
 
     def setup(self) -> None:
         __tracebackhide__ = True  # what a fixture raises is shown without us
-        self.result = None
-        self.user_properties.clear()  # a rerun would add its properties to those of the run before
         super().setup()
         if self.config.getoption("setuponly", default=False):
             return
         session = EvalSession.of(self.config)
-        self.result = self.config.stash[TAKE_TURN](self)
+        result = self.config.stash[TAKE_TURN](self)
         if session.stop_reason is not None:
             self.session.shouldstop = f"agentv: {session.stop_reason}"
-        if self.result.status == "error":
-            raise errored(self.config, self.result, session.masker)
+        if result.status == "error":
+            raise errored(self.config, result, session.masker)
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":
@@ -68,13 +69,26 @@ class EvalItem(pytest.Function):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         """Show our own failures as text that is anchored at the case's line, without a traceback of ours."""
-        error = excinfo.value
-        if not isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
+        error = self._account_of(excinfo.value)
+        if error is None:
             return super().repr_failure(excinfo)
-        shown = excinfo.getrepr(style="value")
+        shown = pytest.ExceptionInfo.from_exc_info((type(error), error, excinfo.tb)).getrepr(style="value")
         # The one representation that keeps its message in the short summary on every pytest, under xdist too.
         if shown.reprcrash is not None:
             shown.reprcrash.path = self.location[0]
             shown.reprcrash.lineno = self.entry.line
             shown.reprcrash.message = str(error) if isinstance(error, AgentvWarning) else error.headline
         return shown
+
+    def is_shown_as_text(self, error: BaseException) -> bool:
+        """Whether an error is shown as our account of it, without a traceback."""
+        return self._account_of(error) is not None
+
+    def _account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | MissingFixture | None:
+        if isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
+            return error
+        if isinstance(error, pytest.FixtureLookupError):
+            return MissingFixture(missing_fixture_text(error))
+        if self.was_ended and self.result is not None:
+            return errored(self.config, self.result, EvalSession.of(self.config).masker)
+        return None

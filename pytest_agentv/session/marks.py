@@ -26,13 +26,16 @@ class CaseMarks:
 NONE: Final = CaseMarks()
 
 
-def case_marks(suite: SuiteSource, entry: CaseEntry) -> CaseMarks:
-    """Return the marks of a case: its own and its file's. Values of wrong types are told when the case is loaded."""
+def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMarks:
+    """Return the marks of a case: its own and its file's. Values of wrong types are told when the case is loaded.
+
+    `told` holds the unknown marks that were warned of, and gets those that are warned of now.
+    """
     header, own = suite.header, entry.value if isinstance(entry.value, dict) else {}
     if _KEYS.isdisjoint(own) and _KEYS.isdisjoint(header):
         return NONE
     names = (*_names(header.get("marks")), *_names(own.get("marks")))
-    marks = [_mark(name, suite, entry) for name in dict.fromkeys(names)]
+    marks = [_mark(name, suite, entry, told) for name in dict.fromkeys(names)]
     skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
     if skip:
         marks.append(pytest.mark.skip(reason=_reason(skip)))
@@ -46,13 +49,14 @@ def case_marks(suite: SuiteSource, entry: CaseEntry) -> CaseMarks:
     )
 
 
-def _mark(name: str, suite: SuiteSource, entry: CaseEntry) -> pytest.MarkDecorator:
-    """Return a mark; what pytest has to say of its name is said of the case's line."""
+def _mark(name: str, suite: SuiteSource, entry: CaseEntry, told: set[str]) -> pytest.MarkDecorator:
+    """Return a mark. pytest's warning of an unknown name is shown once, at the line of the first case that has it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         mark: pytest.MarkDecorator = getattr(pytest.mark, name)
-    for warning in caught:
+    for warning in caught if name not in told else ():
         warnings.warn_explicit(str(warning.message), warning.category, str(suite.path), entry.line)
+        told.add(name)
     return mark
 
 

@@ -2,8 +2,11 @@
 
 import warnings
 from collections.abc import Iterable
+from typing import Final
 
-from pytest_agentv.errors import AgentvError
+import pytest
+
+from pytest_agentv.errors import AgentvError, ErrorKind
 from pytest_agentv.loading.problems import Problem
 
 
@@ -23,8 +26,36 @@ class EvalErrored(AgentvError):
         self.headline = headline
 
 
+RUN_ENDS: Final = (KeyboardInterrupt, pytest.exit.Exception)
+"""What ends not only its item but the run."""
+
+
+def kind_of_break(error: BaseException) -> ErrorKind:
+    """Return the kind under which a case is recorded whose item's set-up has failed."""
+    if isinstance(error, RUN_ENDS):
+        return "cancelled"
+    return "config" if isinstance(error, pytest.FixtureLookupError | OSError) else "crash"
+
+
+def text_of_break(error: BaseException) -> str:
+    """Return in one line or more what a fixture, hook or signal has raised."""
+    if isinstance(error, pytest.FixtureLookupError):
+        return error.msg or f"fixture {error.argname!r} not found"
+    if isinstance(error, KeyboardInterrupt):
+        return "Ctrl-C (KeyboardInterrupt)"
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
 class AgentvWarning(UserWarning):
     """Something in an eval, targets or config file that is likely a mistake."""
+
+
+class MissingFixture(AgentvError):
+    """A case asks for a fixture that is not there; pytest's own account shows a function of ours instead."""
+
+    @property
+    def headline(self) -> str:
+        return str(self).partition("\n")[0]
 
 
 def show_warnings(problems: Iterable[Problem]) -> None:

@@ -13,7 +13,7 @@ from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.own_parts import NO_HOOKS, NO_OWN_PARTS, CaseHooks, OwnParts
 from pytest_agentv.engine.results import CaseIdentity, error_result
 from pytest_agentv.engine.targets import Places, choose_target
-from pytest_agentv.errors import CaseError, HookError
+from pytest_agentv.errors import CaseError, ErrorKind, HookError
 from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.config import load_guideline_patterns
 from pytest_agentv.loading.problems import Problem, join_problems
@@ -35,6 +35,8 @@ class PreparedCase(Record):
     problems: tuple[Problem, ...] = ()
     hooks: CaseHooks = NO_HOOKS
     own: OwnParts = NO_OWN_PARTS
+    folder: Path | None = None
+    """Where the eval file lies, if its environment is still to be read for the secrets in it."""
 
     @property
     def case(self) -> EvalCase | None:
@@ -93,6 +95,12 @@ class CasePreparer:
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
+
+    def broken(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> PreparedCase:
+        """Return a case that cannot be run for a reason that is not its own; a resumed run tries it again."""
+        identity = self._identify(suite, entry, node_id)
+        result = error_result(identity, "setup", kind, reason, dry_run=self._options.dry_run)
+        return PreparedCase(result.replace(duration_ms=0.0), folder=suite.path.parent)
 
     def eval_file(self, suite: SuiteSource) -> str:
         """Return the file's path as results name it: relative to the root directory where it lies below it."""

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
+import pytest
+
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import shown
@@ -15,6 +17,24 @@ _Scalar: TypeAlias = str | int | float
 _LONGEST_NAME: Final = 100
 _UNFIT_FOR_NAMES: Final = re.compile(r"[^\w.-]+")
 """pytest does not escape the names of properties: one control character would make the whole file unreadable."""
+
+
+_OWN: Final = pytest.StashKey[list[tuple[str, object]]]()
+"""The properties that this module gave an item."""
+
+
+def add_properties(item: pytest.Item, properties: Iterable[tuple[str, _Scalar]]) -> None:
+    own = list(properties)
+    item.stash.setdefault(_OWN, []).extend(own)
+    item.user_properties.extend(own)
+
+
+def forget_properties(item: pytest.Item) -> None:
+    """Take ours away, and leave those of others: a rerun would add its own to those of the run before."""
+    own = item.stash.get(_OWN, [])
+    if own:
+        item.user_properties[:] = [each for each in item.user_properties if not any(each is known for known in own)]
+        own.clear()
 
 
 def place_properties(eval_file: str, line: int, masker: Masker) -> list[tuple[str, _Scalar]]:

@@ -18,6 +18,7 @@ from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.render import one_line
 from pytest_agentv.session.eval_session import EvalSession
+from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
 from pytest_agentv.session.preparing import PreparedCase
 from pytest_agentv.session.python_cases import CaseWords, Prompt, python_case, python_suite
 from pytest_agentv.session.python_reports import forget_results, note_result
@@ -163,12 +164,17 @@ class Agentv:
         begun = session.begin(prepared, is_repeated=key in self._begun)
         self._begun.add(key)
         session.progress.total += 1
-        session.urge(begun)
         try:
+            session.urge(begun)
             result = session.finish_case(begun, lambda: None)
+        except BaseException as error:
+            reason = f"ended before it was done: {text_of_break(error)}"
+            session.end_case(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            raise
         finally:
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
+        session.show_warnings(begun)
         return result, prepared.case.reference_answer if prepared.case else ""
 
     def _unique_id(self, given: Json) -> Json:

@@ -9,10 +9,9 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
-from pytest_agentv.session.properties import result_properties
+from pytest_agentv.session.properties import add_properties, forget_properties, result_properties
 from pytest_agentv.session.texts import verbose_text
 
-_PREFIX: Final = "agentv_"
 _SECTION: Final = "Captured agentv call"
 
 
@@ -36,7 +35,7 @@ def note_result(item: pytest.Item, result: EvalResult, account: str) -> None:
 def forget_results(item: pytest.Item) -> None:
     """Begin anew: a test may be run again."""
     item.stash[_TOLD] = []
-    item.user_properties[:] = [each for each in item.user_properties if not each[0].startswith(_PREFIX)]
+    forget_properties(item)
 
 
 def complete_report(
@@ -56,7 +55,7 @@ def complete_report(
     if report.failed:
         _explain(report, error, [each for each in told if each.result.status != "pass"], masker)
     if len(told) == 1:  # names of properties mean one thing each
-        item.user_properties.extend(result_properties(told[0].result, masker))
+        add_properties(item, result_properties(told[0].result, masker))
         report.user_properties = list(item.user_properties)
 
 

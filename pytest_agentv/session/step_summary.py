@@ -9,7 +9,6 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.markdown import MARKDOWN_LIMIT, RunVerdict, markdown_lines
-from pytest_agentv.session.crashes import is_eval_node_id
 
 VARIABLE: Final = "GITHUB_STEP_SUMMARY"
 
@@ -35,11 +34,7 @@ class ItemOutcomes:
         """Return the node ids of items with evaluations that failed for another reason, in their order."""
         known = {result.node_id for result in results}
         told = {result.node_id for result in results if result.status != "pass"}
-        return tuple(
-            node_id
-            for node_id in self._failed
-            if node_id not in told and (node_id in known or is_eval_node_id(node_id))
-        )
+        return tuple(node_id for node_id in self._failed if node_id in known and node_id not in told)
 
 
 def append_step_summary(verdict: RunVerdict) -> str | None:

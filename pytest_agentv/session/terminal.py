@@ -18,6 +18,7 @@ from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.crashes import CrashWatch
 from pytest_agentv.session.identity import RunIdentity, send_to_worker
+from pytest_agentv.session.limits import WorkerNumbers
 from pytest_agentv.session.step_summary import ItemOutcomes, append_step_summary
 
 _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
@@ -42,6 +43,7 @@ class RunReporter:
         self._elapsed_ms = 0.0
         self._write_errors: list[str] = []
         self._crashes: CrashWatch | None = None
+        self._numbers = WorkerNumbers()
         self._outcomes = ItemOutcomes()
         self._results: list[EvalResult] = []
         self._remarks: list[str] = []
@@ -60,10 +62,11 @@ class RunReporter:
         if self._crashes is None:
             self._crashes = CrashWatch(node.config, self._identity, self._options)
             node.config.pluginmanager.register(self._crashes)
-        send_to_worker(self._identity, node)
+        send_to_worker(self._identity, self._numbers.take(node.gateway.id), node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
+        self._numbers.free(node.gateway.id)
         error = getattr(node, "workeroutput", {}).get("agentv_write_error")
         if error is not None:
             self.report_loss(error)

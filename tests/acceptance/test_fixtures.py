@@ -161,7 +161,10 @@ def test_a_fixture_that_fails_is_an_error_with_the_users_traceback(project, scop
     assert "conftest.py:5: RuntimeError" in run.text
     assert "ERROR one.eval.yaml::a - RuntimeError: the database is down" in run.text
     assert "pytest_agentv" not in run.text, "no frame of ours"
-    assert (run.results, lines(project, "calls.txt")) == ([], [])
+    assert lines(project, "calls.txt") == []
+    assert run.statuses == {"a": "error", "b": "error"}
+    assert run.by_id["a"]["error"] == "RuntimeError: the database is down"
+    assert run.by_id["a"]["error_detail"] == {"stage": "setup", "kind": "crash"}
 
 
 def test_a_fixture_that_fails_at_its_end_is_an_error_beside_the_result(project):

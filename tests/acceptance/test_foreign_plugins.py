@@ -136,3 +136,66 @@ def test_a_parametrized_autouse_fixture_is_the_readable_error_of_the_cases_in_it
     assert "The requested fixture has no parameter defined for test:" in run.text
     assert "pytest_agentv/" not in run.text
     assert calls(project) == []
+
+
+OTHER_YAML = """
+import os, pytest
+
+def pytest_collect_file(parent, file_path):
+    if file_path.name.endswith(".check.yaml"):
+        return Checks.from_parent(parent, path=file_path)
+
+class Checks(pytest.File):
+    def collect(self):
+        yield Check.from_parent(self, name="dies")
+        yield Check.from_parent(self, name="lives")
+
+class Check(pytest.Item):
+    def runtest(self):
+        if self.name == "dies":
+            os._exit(3)
+"""
+
+
+def test_a_yaml_item_of_another_plugin_that_kills_its_worker_is_no_case(project):
+    (project.path / "qa.eval.yaml").unlink()
+    project.write("conftest.py", OTHER_YAML)
+    project.write("evals/a.check.yaml", "evalcases: none\n")
+    project.write("a.check.yaml", "steps: []\n")
+    run = project.run("-n1", "--dist=load")
+    assert run.outcomes["failed"] == 2
+    assert run.results == []
+    assert not (project.path / ".agentv").exists()
+    assert "EVALUATION SUMMARY" not in run.text
+
+
+def test_cases_beside_a_yaml_item_of_another_plugin_that_kills_its_worker_are_recorded(project):
+    project.write("conftest.py", OTHER_YAML)
+    project.write("zz.check.yaml", "steps: []\n")
+    run = project.run("-n1", "--dist=load")
+    assert run.outcomes == {"passed": 3, "failed": 2}
+    assert run.statuses == {"a": "pass", "b": "fail"}
+
+
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=2",), ("--reruns=1",)])
+def test_properties_that_others_give_items_are_kept(project, flags):
+    project.write(
+        "conftest.py",
+        """
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.user_properties.append(("ticket", item.name))
+                item.user_properties.append(("agentv_owner", "me"))
+
+        def pytest_runtest_logreport(report):
+            if report.when == "teardown":
+                names = [name for name, _ in report.user_properties]
+                assert names.count("ticket") == names.count("agentv_owner") == 1, names
+                if ".yaml" in report.nodeid:
+                    assert names.count("agentv_status") == names.count("agentv_line") == 1, names
+                    assert dict(report.user_properties)["ticket"] == report.nodeid.rpartition(":")[2]
+        """,
+    )
+    run = project.run(*flags)
+    assert {key: run.outcomes[key] for key in ("passed", "failed")} == {"passed": 2, "failed": 1}
+    assert run.internals == []

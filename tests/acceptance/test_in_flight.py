@@ -173,6 +173,98 @@ def test_a_run_that_stops_at_a_case_has_made_no_more_calls_than_fit_in_flight_be
     assert "stopping after" in run.text
 
 
+BATCHED = """
+targets:
+  - {name: default, provider: python, callable: agent.py:answer, workers: 2}
+  - {name: together, provider: cli, provider_batching: true, workers: 2,
+     command_template: "echo {EVAL_ID} >> paid; echo hello"}
+"""
+
+
+def test_a_run_that_is_about_to_stop_begins_no_batch(project):
+    write_agent(project, BATCHED)
+    prompts = {"first": "end_of bad; sleep 0.5; say hello", "bad": "say nothing", "next": "say hello", **numbered(3)}
+    write_cases(project, prompts, **{name: {"target": "together"} for name in numbered(3)})
+    run = project.run("-x")
+    assert run.outcomes == {"passed": 1, "failed": 1}
+    assert not (project.path / "paid").exists()
+    assert project.run().outcomes == {"passed": 5, "failed": 1}
+    assert (project.path / "paid").exists()
+
+
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",)], ids=["in turn", "ahead"])
+def test_the_time_of_a_case_is_that_of_the_call_unless_it_could_not_be_judged(project, flags):
+    project.write(
+        "conftest.py",
+        """
+        def pytest_runtest_logreport(report):
+            with open("durations.txt", "a") as file:
+                print(report.nodeid.rpartition(":")[2], report.when, report.duration, file=file)
+        """,
+    )
+    write_cases(project, {"good": "sleep 2; say hello", "bad": "sleep 2; say no", "broken": "sleep 2; fail no tokens"})
+    assert project.run(*flags).outcomes == {"passed": 1, "failed": 1, "errors": 1}
+    noted = [line.split() for line in (project.path / "durations.txt").read_text().splitlines()]
+    took = {(name, when): float(seconds) for name, when, seconds in noted if when != "teardown"}
+    assert set(took) == {(name, when) for name in ("good", "bad") for when in ("setup", "call")} | {("broken", "setup")}
+    for name in ("good", "bad"):
+        assert took[name, "call"] >= 2
+        assert took[name, "setup"] < 1
+    if not flags:
+        assert took["broken", "setup"] >= 2
+
+
+FORGIVING = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    if item.name == "case-1" and report.failed:
+        report.outcome = "passed"
+    return report
+"""
+
+
+@pytest.mark.parametrize(
+    ("bad", "keys", "conftest", "flags"),
+    [
+        ("say nothing", {"xfail": True}, "", ()),
+        ("say nothing", {}, FORGIVING, ()),
+        ("fail out of tokens", {}, FORGIVING, ()),
+        ("say_once mark nothing", {}, "", ("--reruns=1",)),
+    ],
+    ids=["xfail", "hook", "hook, error", "rerun"],
+)
+@pytest.mark.parametrize("limit", ["-x", "--maxfail=1", "--stepwise"])
+def test_a_failure_that_pytest_does_not_count_makes_no_case_wait(project, bad, keys, conftest, flags, limit):
+    project.write("conftest.py", conftest)
+    prompts = {"case-0": "end_of case-1; say hello", "case-1": bad, **numbered(10, "in_flight 5", "next")}
+    if keys:
+        del prompts["case-0"]  # a case that is expected to fail does not run ahead
+    write_cases(project, prompts, **{"case-1": keys})
+    run = project.run(limit, "--agentv-workers=5", *flags)
+    assert run.outcomes.get("failed", 0) == run.outcomes.get("errors", 0) == 0
+    assert calls(project).most == 5
+
+
+def test_an_answer_that_a_python_test_finds_bad_on_purpose_makes_no_case_wait(project):
+    project.write(
+        "0/test_first.py",
+        """
+        WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
+
+        def test_that_it_is_bad(agentv):
+            assert not agentv.evaluate("nothing", evaluators=WORDS)
+        """,
+    )
+    write_cases(project, numbered(10, "in_flight 5"), "1/a.eval.yaml")
+    project.write("targets.yaml", TARGETS.replace("agent.py", f"{project.path}/agent.py"))
+    run = project.run("-x", "--agentv-workers=5", "0", "1")
+    assert run.outcomes == {"passed": 11}
+    assert calls(project).most == 5
+
+
 def test_a_failure_of_a_python_test_stops_the_cases_as_well(project):
     project.write("0/test_first.py", "def test_bad():\n    assert False\n")
     write_cases(project, numbered(10), "1/a.eval.yaml")

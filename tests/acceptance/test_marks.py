@@ -49,6 +49,17 @@ def test_an_unknown_mark_is_told_at_the_line_of_its_case(project: Any) -> None:
     assert "a.yaml:3: PytestUnknownMarkWarning: Unknown pytest.mark.slwo" in project.run("evals").text
 
 
+def test_an_unknown_mark_is_told_once_for_all_cases_and_files(project: Any) -> None:
+    project.write("evals/targets.yaml", MOCK_TARGETS)
+    for name in ("evals/a.yaml", "evals/b.yaml"):
+        cases = "".join(f"  - {{id: c{number}, marks: [slwo, fsat], {PASSES}}}\n" for number in range(3))
+        project.write(name, f"evalcases:\n{cases}")
+    run = project.run("evals")
+    assert run.outcomes == {"passed": 6, "warnings": 2}
+    assert run.text.count("Unknown pytest.mark.slwo") == run.text.count("Unknown pytest.mark.fsat") == 1
+    assert any("evals/a.yaml:2" in line for line in run.lines)
+
+
 def test_fixtures_are_set_up_and_their_failure_is_an_error(project: Any) -> None:
     project.write(
         "conftest.py",
@@ -66,7 +77,8 @@ def test_fixtures_are_set_up_and_their_failure_is_an_error(project: Any) -> None
     )
     write(project, f"id: a, fixtures: [database], {PASSES}", f"id: b, fixtures: broken, {PASSES}")
     run = project.run("evals")
-    assert (run.outcomes, list(run.by_id)) == ({"passed": 1, "errors": 1}, ["a"])
+    assert (run.outcomes, list(run.by_id)) == ({"passed": 1, "errors": 1}, ["a", "b"])
+    assert run.statuses == {"a": "pass", "b": "error"}
     assert (project.path / "up").exists()
     assert "RuntimeError: no database" in run.text
 

@@ -82,3 +82,10 @@ def test_a_failure_stops_all_workers_and_what_they_began_ahead(project):
     assert run.outcomes["failed"] == 1
     started = read_calls(project.path).started
     assert len(started) == len(set(started)) <= sum(run.outcomes.values()) + 8 + 2
+
+
+def test_workers_may_have_any_ids(project):
+    write_two_files(project, "in_flight 5; say hello")
+    run = project.run("--tx=popen//id=alpha", "--tx=popen//id=beta", "--dist=loadfile", "--agentv-workers=5")
+    assert run.outcomes == {"passed": 16}
+    assert sorted(calls.most for calls in read_calls(project.path).by_process) == [2, 3]

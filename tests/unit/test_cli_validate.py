@@ -138,6 +138,16 @@ def test_a_target_that_would_judge_itself_is_an_error_of_the_case_that_needs_a_j
     )
 
 
+def test_a_placeholder_in_quotes_is_an_error(agentv):
+    write("targets.yaml", "targets:\n  - name: default\n    provider: cli\n    command_template: echo '{PROMPT}'\n")
+    run = agentv("validate", "targets.yaml")
+    assert run.exit_code == 1
+    assert run.out.startswith(
+        "targets.yaml:4: error: targets[0].command_template: {PROMPT} stands inside single quotes, where its text "
+        "could run as a command; "
+    )
+
+
 def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
     write("targets.yaml", "targets: [{name: default, provider: ours}]\n")
     write("qa.eval.yaml", GOOD.replace("type: latency", "type: mine"))

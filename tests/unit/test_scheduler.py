@@ -82,15 +82,38 @@ def test_an_urged_job_starts_whatever_the_limit(loop: LoopThread) -> None:
     assert started(loop, gates) == ["a", "c", "b"]
 
 
-def test_after_hold_only_urged_jobs_start(loop: LoopThread) -> None:
-    gates, scheduler = Gates(), Scheduler[str](loop)
+def test_while_nothing_may_start_only_urged_jobs_do(loop: LoopThread) -> None:
+    held: list[str] = []
+    gates, scheduler = Gates(), Scheduler[str](loop, may_start=lambda: not held)
     futures = submit(scheduler, gates, "a", "b", "c", limit=1)
-    scheduler.hold()
+    held.append("a failure")
     gates.open("a")
     wait_for(futures[0])
     assert started(loop, gates) == ["a"]
     scheduler.urge(futures[2])
     assert started(loop, gates) == ["a", "c"]
+    gates.open("c")
+    wait_for(futures[2])
+    assert started(loop, gates) == ["a", "c"]
+    held.clear()
+    scheduler.start_waiting()
+    assert started(loop, gates) == ["a", "c", "b"]
+
+
+def test_a_job_that_is_dropped_never_starts_and_its_future_is_cancelled(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+    running, waiting, last = submit(scheduler, gates, "a", "b", "c", limit=1)
+    assert scheduler.drop(waiting)
+    assert wait([waiting], timeout=5).done == {waiting}
+    assert waiting.cancelled()
+    assert not scheduler.drop(waiting)
+    assert not scheduler.drop(running)
+    gates.open("a")
+    wait_for(running)
+    assert started(loop, gates) == ["a", "c"]
+    gates.open("c")
+    assert wait_for(last) == "c"
+    assert scheduler.unfinished == 0
 
 
 def test_what_a_job_raises_is_raised_by_its_future_and_frees_its_place(loop: LoopThread) -> None:
@@ -108,7 +131,8 @@ def test_what_a_job_raises_is_raised_by_its_future_and_frees_its_place(loop: Loo
 
 
 def test_a_job_that_started_when_another_ended_is_handed_on_in_the_same_way(loop: LoopThread) -> None:
-    gates, scheduler = Gates(), Scheduler[str](loop)
+    held: list[str] = []
+    gates, scheduler = Gates(), Scheduler[str](loop, may_start=lambda: not held)
 
     async def fail() -> str:
         raise ValueError("broken")
@@ -120,7 +144,7 @@ def test_a_job_that_started_when_another_ended_is_handed_on_in_the_same_way(loop
     with pytest.raises(ValueError, match="broken"):
         wait_for(broken)
     assert wait_for(first) == "a"
-    scheduler.hold()
+    held.append("the end")
     started(loop, gates)
     loop.cancel_all()
     assert wait([last], timeout=5).done == {last}
@@ -144,10 +168,11 @@ def test_a_job_that_ends_after_nobody_waits_for_it_any_more_ends_quietly(
 
 
 def test_stopping_the_loop_cancels_what_runs(loop: LoopThread) -> None:
-    gates, scheduler = Gates(), Scheduler[str](loop)
+    held: list[str] = []
+    gates, scheduler = Gates(), Scheduler[str](loop, may_start=lambda: not held)
     futures = submit(scheduler, gates, "a", "b", limit=2)
     started(loop, gates)
-    scheduler.hold()
+    held.append("the end")
     loop.cancel_all()
     done, _ = wait(futures, timeout=5)
     assert all(future.cancelled() for future in done)

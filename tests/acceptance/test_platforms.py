@@ -1,0 +1,50 @@
+"""Where evals cannot be run, as on Windows: the plugin costs others nothing, and one sentence says so."""
+
+import pytest
+
+from pytest_agentv.session.platforms import NEEDS_UNIX
+
+WITHOUT_LOCKS = """
+import os, sys
+
+sys.modules["fcntl"] = None
+del os.register_at_fork
+"""
+PLUGIN = ("-p", "without_locks")
+MODES = [(), ("-n2",)]
+
+
+@pytest.fixture
+def project(project, suite, monkeypatch):
+    project.write("without_locks.py", WITHOUT_LOCKS)
+    project.write("test_python.py", "def test_one(): ...\n")
+    monkeypatch.setenv("PYTHONPATH", str(project.path))
+    return project
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_python_tests_run(project, mode):
+    run = project.run(*PLUGIN, *mode, subprocess=True)
+    assert run.outcomes == {"passed": 1}
+    assert run.internals == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_eval_files_are_one_error_that_says_why(project, suite, mode):
+    for name in ("evals/a.yaml", "evals/b.yaml"):
+        project.write(name, suite(a="hello"))
+    run = project.run(*PLUGIN, *mode, subprocess=True)
+    assert run.exit_code != 0
+    assert NEEDS_UNIX in run.text
+    assert run.outcomes["errors"] == 1
+    assert run.results == []
+    assert run.internals == []
+    assert project.run(*PLUGIN, *mode, "--ignore=evals", subprocess=True).outcomes == {"passed": 1}
+
+
+def test_a_test_that_evaluates_is_an_error_that_says_why(project):
+    project.write("test_evals.py", "def test_two(agentv): ...\n")
+    run = project.run(*PLUGIN, subprocess=True)
+    assert run.outcomes == {"passed": 1, "errors": 1}
+    assert NEEDS_UNIX in run.text
+    assert run.internals == []
