@@ -263,9 +263,9 @@ CASE_KEYS = [
 ]
 
 
-def test_unknown_keys_are_warnings_with_what_was_meant(project):
+def test_unknown_keys_are_warnings_with_what_was_meant_where_the_project_wants_that(project):
     project.write("a.eval.yaml", UNKNOWN_KEYS)
-    run = project.run()
+    run = project.run("-o", "agentv_unknown_keys=warn")
     shown = [line.partition("AgentvWarning: ")[2] for line in run.lines if "AgentvWarning: " in line]
     assert shown == [FILE_KEY, *CASE_KEYS]
     assert (run.exit_code, run.outcomes, run.internals) == (0, {"passed": 1, "warnings": 3}, [])
@@ -485,7 +485,7 @@ def test_every_fault_is_told_once_in_every_mode(project_in_all_modes):
     project.write("a.eval.yaml", UNKNOWN_KEYS + "  - {id: bad, expected_outcome: o, input: 5}\n" + GOOD.lstrip("\n"))
     project.write("b.eval.yaml", "evalcases: 5\n")
     project.write(".agentv.yaml", "guideline_pattern: []\n")
-    run = project.run("--continue-on-collection-errors")
+    run = project.run("--continue-on-collection-errors", "--agentv-unknown-keys=warn")
     shown = [line.partition("AgentvWarning: ")[2] for line in run.lines if "AgentvWarning: " in line]
     assert sorted(shown) == sorted(
         [

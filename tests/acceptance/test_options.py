@@ -8,7 +8,18 @@ from pytest_agentv.models.options import RUN_OPTIONS
 
 HELLO = "targets: [{name: default, provider: mock, response: hello}]\n"
 
-INI_TWINS = {"target", "targets", "output-format", "timeout", "max-retries", "threshold", "workers", "cache", "strict"}
+INI_TWINS = {
+    "target",
+    "targets",
+    "output-format",
+    "timeout",
+    "max-retries",
+    "threshold",
+    "workers",
+    "cache",
+    "strict",
+    "unknown-keys",
+}
 
 
 @pytest.fixture
