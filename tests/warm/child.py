@@ -1,0 +1,79 @@
+"""The forked process: become what was asked for, and do it."""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import warm.preload
+import warm.process
+
+_OWN_PATH = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+_INSTALLED = sys.path[1 + len(_OWN_PATH) :]
+
+
+def has_workers(arguments: list[str]) -> bool:
+    return any(word.startswith(("-n", "--numprocesses", "--tx")) for word in arguments)
+
+
+def work(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    _become(request, descriptors)
+    main = ModuleType("__main__")
+    sys.modules["__main__"] = main
+    if request["job"] == "worker":
+        sys.argv = ["-c"]
+        exec(warm.process.WORKER_CODE, vars(main))
+        raise SystemExit
+    if warm.connection.has_server():
+        warm.process.start_workers_warm()
+    import pytest
+
+    skipped = 2 if request["arguments"][1] == "-mpytest" else 3
+    sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"][skipped:]]
+    raise SystemExit(pytest.console_main())
+
+
+def _become(request: dict[str, Any], descriptors: list[int]) -> None:
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    if request["new_session"]:
+        os.setsid()
+    os.chdir(request["cwd"])
+    _replace_environment(request["environment"])
+    _replace_path(request)
+    _show_in_proc(request["arguments"], request["environment"])
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
+    sys.stderr = sys.__stderr__ = open(2, "w", 1, errors="backslashreplace", closefd=False)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    warm.preload.forget_folder()
+
+
+def _replace_environment(environment: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
+
+
+def _replace_path(request: dict[str, Any]) -> None:
+    import xdist.plugin
+
+    first = request["cwd"] if request["job"] == "pytest" else ""
+    named = [place for place in request["environment"].get("PYTHONPATH", "").split(os.pathsep) if place]
+    sys.path[:] = [first, *named, *_INSTALLED]
+    xdist.plugin._sys_path[:] = sys.path  # what it hands to its workers
+
+
+def _show_in_proc(arguments: list[str], environment: dict[str, str]) -> None:
+    """Let `/proc` show this process's own command line and environment."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    shown = (arguments, [f"{name}={value}" for name, value in environment.items()])
+    for texts, start, end in zip(shown, map(int, fields[45:49:2]), map(int, fields[46:50:2]), strict=True):
+        data = b"".join(os.fsencode(text) + b"\0" for text in texts)[: end - start - 1]
+        ctypes.memmove(start, data.ljust(end - start, b"\0"), end - start)

@@ -1,0 +1,103 @@
+"""The side of the tests: ask the server for a process, and treat it as any other child."""
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from warm.connection import Server, the_server
+
+WORKER_CODE: Final = "import sys;exec(eval(sys.stdin.readline()))"
+"""The code with which execnet starts a worker."""
+_READ_AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
+"""Prefixes of variables that an interpreter, or its libraries, read only when they start."""
+_APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+"""Those of them that a forked process can apply."""
+_ORDINARY: Final = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "process_group": -1}
+"""The values of arguments that a forked process cannot honour otherwise."""
+_PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+_start_cold: Final[Callable[..., None]] = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+_NAMES: Final = tuple(inspect.signature(_start_cold).parameters)[1:]
+
+
+class Popen(subprocess.Popen[Any]):
+    """A process as `subprocess` starts it, but forked from the server where that makes no difference."""
+
+    def _execute_child(self, *values: Any) -> None:
+        start = dict(zip(_NAMES, values, strict=True))
+        job = job_of(start["args"])
+        if job is None or not _can_be_forked(start):
+            _start_cold(self, *values)
+            return
+        server = the_server()
+        environment = {**(os.environ if start["env"] is None else start["env"])}
+        if not _starts_alike(environment, server.environment):
+            _start_cold(self, *values)
+            return
+        request = {
+            "job": job,
+            "arguments": [os.fspath(word) for word in start["args"]],
+            "cwd": os.path.abspath(start["cwd"] or os.curdir),
+            "environment": environment,
+            "new_session": bool(start["start_new_session"]),
+        }
+        streams = [start[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        self.pid = server.fork(request, [number if own == -1 else own for number, own in enumerate(streams)])
+        self._child_created = True
+        self._close_pipe_fds(*(start[name] for name in _PIPES))  # type: ignore[attr-defined]
+
+
+def job_of(args: Any) -> str | None:
+    """Return what the command line starts: `pytest`, a `worker` of xdist, or None."""
+    words = [] if isinstance(args, str | bytes | os.PathLike) else [str(word) for word in args]
+    if words[:1] != [sys.executable]:
+        return None
+    if words[1:3] == ["-m", "pytest"] or words[1:2] == ["-mpytest"]:
+        return "pytest"
+    return "worker" if words[1:] == ["-u", "-c", WORKER_CODE] else None
+
+
+def _can_be_forked(start: Mapping[str, Any]) -> bool:
+    return sys.platform == "linux" and all(start.get(name, usual) == usual for name, usual in _ORDINARY.items())
+
+
+def _starts_alike(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+        named = (name for name in environment if name.startswith(_READ_AT_START) and name not in _APPLIED_LATER)
+        return {name: environment[name] for name in named}
+
+    return read_at_start(one) == read_at_start(other)
+
+
+def run(
+    args: list[str], *, capture_output: bool = False, timeout: float | None = None, check: bool = False, **options: Any
+) -> "subprocess.CompletedProcess[Any]":
+    """Run a process to its end, as `subprocess.run` does."""
+    if capture_output:
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Popen(args, **options) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    finished = subprocess.CompletedProcess(args, process.returncode, output, errors)
+    if check:
+        finished.check_returncode()
+    return finished
+
+
+def start_workers_warm() -> None:
+    """Let xdist, in this process, fork its workers from the server."""
+    from execnet import gateway_base, gateway_io
+
+    def start(self: Any, args: list[str], execmodel: Any) -> None:
+        self.popen = process = Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        gateway_base.Popen2IO.__init__(self, process.stdin, process.stdout, execmodel=execmodel)
+
+    gateway_io.Popen2IOMaster.__init__ = start  # type: ignore[method-assign]
+
+
+__all__ = ["Popen", "Server", "run", "start_workers_warm"]
