@@ -2,6 +2,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+import warm
 from hypothesis import settings
 
 # How long an example takes says more about the machine than about the code.
@@ -19,3 +20,9 @@ def no_step_summary() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def workers_are_warm() -> None:
+    """Fork the workers of the runs that tests make: each would take a second to start."""
+    warm.start_workers_warm()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 AGENTV = (sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())")
 TARGETS = """\
@@ -29,7 +30,7 @@ def run(tmp_path):
     def call(*command: str, cwd: Path = tmp_path) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
         environment["PYTEST_ADDOPTS"] = "-p no:hypothesispytest -p no:anyio"
-        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+        return warm.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
     return call
 

@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+import warm
 from scripted_agent import TARGETS, figures, numbered, read_calls, write_agent, write_cases
 
 from pytest_agentv.runtime.locks import ProcessLock
@@ -329,7 +330,7 @@ def test_ctrl_c_with_twenty_commands_in_flight_ends_within_three_seconds(project
         "--agentv-workers=20",
         "--agentv-out=own.jsonl",
     ]
-    process = subprocess.Popen(
+    process = warm.Popen(
         command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
     deadline = time.monotonic() + 20

@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+import warm
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
@@ -68,7 +69,7 @@ class Started:
             "no:cacheprovider",
         ]
         environment = {**os.environ, MARK: self.mark, "TMPDIR": str(temp)}
-        self.process = subprocess.Popen(
+        self.process = warm.Popen(
             [*command, f"--basetemp={project.path}/base", f"--agentv-out={self.out}", *args],
             cwd=project.path,
             env=environment,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 CASES = 12
 WORKERS = 3
@@ -67,7 +68,7 @@ def write_project(folder: Path) -> None:
 def start(folder: Path, *args: str) -> "subprocess.Popen[bytes]":
     without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio")  # they only take time here
     command = [sys.executable, "-m", "pytest", "-q", *without, "--agentv-out=out.jsonl"]
-    return subprocess.Popen(
+    return warm.Popen(
         [*command, f"--agentv-workers={WORKERS}", *args],
         cwd=folder,
         env={**os.environ, "CALLS": str(folder / "calls.txt")},

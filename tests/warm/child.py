@@ -22,19 +22,17 @@ def has_workers(arguments: list[str]) -> bool:
 
 def work(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     _become(request, descriptors)
-    main = ModuleType("__main__")
-    sys.modules["__main__"] = main
-    if request["job"] == "worker":
-        sys.argv = ["-c"]
-        exec(warm.process.WORKER_CODE, vars(main))
-        raise SystemExit
+    main = sys.modules["__main__"] = ModuleType("__main__")
     if warm.connection.has_server():
         warm.process.start_workers_warm()
-    import pytest
+    if request["code"] is None:
+        import pytest
 
-    skipped = 2 if request["arguments"][1] == "-mpytest" else 3
-    sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"][skipped:]]
-    raise SystemExit(pytest.console_main())
+        sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"]]
+        raise SystemExit(pytest.console_main())
+    sys.argv = ["-c", *request["arguments"]]
+    exec(request["code"], vars(main))
+    raise SystemExit
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> None:
@@ -46,12 +44,18 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.chdir(request["cwd"])
     _replace_environment(request["environment"])
     _replace_path(request)
-    _show_in_proc(request["arguments"], request["environment"])
-    sys.stdin = sys.__stdin__ = open(0, closefd=False)
-    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
-    sys.stderr = sys.__stderr__ = open(2, "w", 1, errors="backslashreplace", closefd=False)
+    _show_in_proc(request["command"], request["environment"])
+    _open_streams(request["environment"].get("PYTHONIOENCODING", ""))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warm.preload.forget_folder()
+
+
+def _open_streams(named: str) -> None:
+    name, _, errors = named.partition(":")
+    encoding, errors = name or None, errors or "strict"
+    sys.stdin = sys.__stdin__ = open(0, encoding=encoding, errors=errors, closefd=False)
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding=encoding, errors=errors, closefd=False)
+    sys.stderr = sys.__stderr__ = open(2, "w", 1, encoding=encoding, errors="backslashreplace", closefd=False)
 
 
 def _replace_environment(environment: dict[str, str]) -> None:
@@ -64,16 +68,16 @@ def _replace_environment(environment: dict[str, str]) -> None:
 def _replace_path(request: dict[str, Any]) -> None:
     import xdist.plugin
 
-    first = request["cwd"] if request["job"] == "pytest" else ""
+    first = request["cwd"] if request["code"] is None else ""
     named = [place for place in request["environment"].get("PYTHONPATH", "").split(os.pathsep) if place]
     sys.path[:] = [first, *named, *_INSTALLED]
     xdist.plugin._sys_path[:] = sys.path  # what it hands to its workers
 
 
-def _show_in_proc(arguments: list[str], environment: dict[str, str]) -> None:
+def _show_in_proc(command: list[str], environment: dict[str, str]) -> None:
     """Let `/proc` show this process's own command line and environment."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    shown = (arguments, [f"{name}={value}" for name, value in environment.items()])
+    shown = (command, [f"{name}={value}" for name, value in environment.items()])
     for texts, start, end in zip(shown, map(int, fields[45:49:2]), map(int, fields[46:50:2]), strict=True):
         data = b"".join(os.fsencode(text) + b"\0" for text in texts)[: end - start - 1]
         ctypes.memmove(start, data.ljust(end - start, b"\0"), end - start)

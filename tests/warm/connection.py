@@ -1,5 +1,6 @@
 """The connection of a process to the server from which it forks others."""
 
+import atexit
 import ctypes
 import json
 import os
@@ -42,6 +43,9 @@ class Server:
         process.returncode = 0  # nobody waits for it: it ends when this process does
         return cls(ours, dict(os.environ))
 
+    def close(self) -> None:
+        self._connection.close()
+
     def fork(self, request: Mapping[str, Any], descriptors: list[int]) -> int:
         """Return the id of a new process, a child of this one."""
         with self._lock, _adopting():
@@ -77,8 +81,10 @@ _lock = threading.Lock()
 
 
 def use_server(server: Server) -> None:
+    """Fork from this server until this process ends, which ends the server."""
     _servers.clear()
     _servers[os.getpid()] = server
+    atexit.register(server.close)
 
 
 def the_server() -> Server:

@@ -9,11 +9,9 @@ from typing import Any, Final
 
 from warm.connection import Server, the_server
 
-WORKER_CODE: Final = "import sys;exec(eval(sys.stdin.readline()))"
-"""The code with which execnet starts a worker."""
 _READ_AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
 """Prefixes of variables that an interpreter, or its libraries, read only when they start."""
-_APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+_APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING")
 """Those of them that a forked process can apply."""
 _ORDINARY: Final = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "process_group": -1}
 """The values of arguments that a forked process cannot honour otherwise."""
@@ -37,8 +35,8 @@ class Popen(subprocess.Popen[Any]):
             _start_cold(self, *values)
             return
         request = {
-            "job": job,
-            "arguments": [os.fspath(word) for word in start["args"]],
+            **job,
+            "command": [os.fspath(word) for word in start["args"]],
             "cwd": os.path.abspath(start["cwd"] or os.curdir),
             "environment": environment,
             "new_session": bool(start["start_new_session"]),
@@ -49,14 +47,17 @@ class Popen(subprocess.Popen[Any]):
         self._close_pipe_fds(*(start[name] for name in _PIPES))  # type: ignore[attr-defined]
 
 
-def job_of(args: Any) -> str | None:
-    """Return what the command line starts: `pytest`, a `worker` of xdist, or None."""
-    words = [] if isinstance(args, str | bytes | os.PathLike) else [str(word) for word in args]
+def job_of(args: Any) -> dict[str, Any] | None:
+    """Return what a command line starts: pytest, or Python code; None for anything else."""
+    words = [] if isinstance(args, str | bytes | os.PathLike) else [os.fspath(word) for word in args]
     if words[:1] != [sys.executable]:
         return None
-    if words[1:3] == ["-m", "pytest"] or words[1:2] == ["-mpytest"]:
-        return "pytest"
-    return "worker" if words[1:] == ["-u", "-c", WORKER_CODE] else None
+    match words[1:]:
+        case ["-m", "pytest", *rest] | ["-mpytest", *rest]:
+            return {"code": None, "arguments": rest}
+        case ["-u", "-c", code, *rest] | ["-c", code, *rest]:
+            return {"code": code, "arguments": rest}
+    return None
 
 
 def _can_be_forked(start: Mapping[str, Any]) -> bool:

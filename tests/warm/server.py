@@ -77,8 +77,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # forked processes share the memory of all that is loaded
     fork = serve(socket.socket(fileno=int(sys.argv[1])))
-    with_workers = fork and fork.request["job"] == "pytest" and warm.child.has_workers(fork.request["arguments"])
-    if fork and with_workers:
+    if fork and warm.child.has_workers(fork.request["arguments"]):
         fork = give_own_server(fork)
     if fork:
         warm.child.work(fork.request, fork.descriptors)
