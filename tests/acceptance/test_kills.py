@@ -83,12 +83,12 @@ def start(folder: Path, *args: str) -> "subprocess.Popen[bytes]":
 def children(pid: int) -> Iterator[int]:
     """Yield all descendants of a process. Any of them may end meanwhile."""
     try:
-        tasks = os.listdir(f"/proc/{pid}/task")
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return
     for task in tasks:
         try:
-            pids = Path(f"/proc/{pid}/task/{task}/children").read_text().split()
+            pids = task.joinpath("children").read_text().split()
         except OSError:
             continue
         for child in map(int, pids):

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+import warm.connection
 import warm.preload
 import warm.process
 
@@ -22,15 +23,9 @@ def has_workers(arguments: list[str]) -> bool:
 
 def work(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     _become(request, descriptors)
-    main = sys.modules["__main__"] = ModuleType("__main__")
     if warm.connection.has_server():
         warm.process.start_workers_warm()
-    if request["code"] is None:
-        import pytest
-
-        sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"]]
-        raise SystemExit(pytest.console_main())
-    sys.argv = ["-c", *request["arguments"]]
+    main = sys.modules["__main__"] = ModuleType("__main__")
     exec(request["code"], vars(main))
     raise SystemExit
 
@@ -42,6 +37,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     if request["new_session"]:
         os.setsid()
     os.chdir(request["cwd"])
+    sys.argv = request["argv"]
     _replace_environment(request["environment"])
     _replace_path(request)
     _show_in_proc(request["command"], request["environment"])
@@ -66,12 +62,9 @@ def _replace_environment(environment: dict[str, str]) -> None:
 
 
 def _replace_path(request: dict[str, Any]) -> None:
-    import xdist.plugin
-
-    first = request["cwd"] if request["code"] is None else ""
     named = [place for place in request["environment"].get("PYTHONPATH", "").split(os.pathsep) if place]
-    sys.path[:] = [first, *named, *_INSTALLED]
-    xdist.plugin._sys_path[:] = sys.path  # what it hands to its workers
+    sys.path[:] = [request["place"], *named, *_INSTALLED]
+    sys.modules["xdist.plugin"]._sys_path[:] = sys.path  # what a run hands to its workers
 
 
 def _show_in_proc(command: list[str], environment: dict[str, str]) -> None:

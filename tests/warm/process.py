@@ -4,17 +4,27 @@ import inspect
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from warm.connection import Server, the_server
+import pytest
+from execnet import gateway_base, gateway_io
 
-_READ_AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
+from warm.connection import the_server
+
+_AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
 """Prefixes of variables that an interpreter, or its libraries, read only when they start."""
 _APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING")
 """Those of them that a forked process can apply."""
 _ORDINARY: Final = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "process_group": -1}
 """The values of arguments that a forked process cannot honour otherwise."""
+_SCRIPTS: Final = {
+    "pytest": "import pytest; raise SystemExit(pytest.console_main())",
+    "agentv": "from pytest_agentv.cli.main import main; raise SystemExit(main())",
+}
+_PLACE: Final = Path(sysconfig.get_path("scripts"))
 _PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _start_cold: Final[Callable[..., None]] = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 _NAMES: Final = tuple(inspect.signature(_start_cold).parameters)[1:]
@@ -25,51 +35,44 @@ class Popen(subprocess.Popen[Any]):
 
     def _execute_child(self, *values: Any) -> None:
         start = dict(zip(_NAMES, values, strict=True))
-        job = job_of(start["args"])
-        if job is None or not _can_be_forked(start):
+        cwd = str(Path.cwd() / (start["cwd"] or ""))
+        job = job_of(start["args"], cwd) if _is_ordinary(start) else None
+        environment = dict(os.environ if start["env"] is None else start["env"])
+        if job is None or _read_at_start(environment) != _read_at_start(the_server().environment):
             _start_cold(self, *values)
             return
-        server = the_server()
-        environment = {**(os.environ if start["env"] is None else start["env"])}
-        if not _starts_alike(environment, server.environment):
-            _start_cold(self, *values)
-            return
-        request = {
-            **job,
-            "command": [os.fspath(word) for word in start["args"]],
-            "cwd": os.path.abspath(start["cwd"] or os.curdir),
-            "environment": environment,
-            "new_session": bool(start["start_new_session"]),
-        }
+        shown = [os.fspath(word) for word in start["args"]]
+        leads = bool(start["start_new_session"])
+        request = {**job, "command": shown, "cwd": cwd, "environment": environment, "new_session": leads}
         streams = [start[name] for name in ("p2cread", "c2pwrite", "errwrite")]
-        self.pid = server.fork(request, [number if own == -1 else own for number, own in enumerate(streams)])
+        inherited = [number if own == -1 else own for number, own in enumerate(streams)]
+        self.pid = the_server().fork(request, inherited)
         self._child_created = True
         self._close_pipe_fds(*(start[name] for name in _PIPES))  # type: ignore[attr-defined]
 
 
-def job_of(args: Any) -> dict[str, Any] | None:
-    """Return what a command line starts: pytest, or Python code; None for anything else."""
+def job_of(args: Any, cwd: str) -> dict[str, Any] | None:
+    """Return what a command line of pytest, or of Python code, executes; None for any other command."""
     words = [] if isinstance(args, str | bytes | os.PathLike) else [os.fspath(word) for word in args]
-    if words[:1] != [sys.executable]:
-        return None
-    match words[1:]:
-        case ["-m", "pytest", *rest] | ["-mpytest", *rest]:
-            return {"code": None, "arguments": rest}
-        case ["-u", "-c", code, *rest] | ["-c", code, *rest]:
-            return {"code": code, "arguments": rest}
+    if words[:1] == [sys.executable]:
+        match words[1:]:
+            case ["-m", "pytest", *rest] | ["-mpytest", *rest]:
+                main = str(Path(pytest.__file__).with_name("__main__.py"))
+                return {"code": _SCRIPTS["pytest"], "argv": [main, *rest], "place": cwd}
+            case ["-u", "-c", code, *rest] | ["-c", code, *rest]:
+                return {"code": code, "argv": ["-c", *rest], "place": ""}
+    elif words and Path(words[0]).parent == _PLACE and Path(words[0]).name in _SCRIPTS:
+        return {"code": _SCRIPTS[Path(words[0]).name], "argv": words, "place": str(_PLACE)}
     return None
 
 
-def _can_be_forked(start: Mapping[str, Any]) -> bool:
+def _is_ordinary(start: Mapping[str, Any]) -> bool:
     return sys.platform == "linux" and all(start.get(name, usual) == usual for name, usual in _ORDINARY.items())
 
 
-def _starts_alike(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-        named = (name for name in environment if name.startswith(_READ_AT_START) and name not in _APPLIED_LATER)
-        return {name: environment[name] for name in named}
-
-    return read_at_start(one) == read_at_start(other)
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    named = (name for name in environment if name.startswith(_AT_START) and name not in _APPLIED_LATER)
+    return {name: environment[name] for name in named}
 
 
 def run(
@@ -92,13 +95,9 @@ def run(
 
 def start_workers_warm() -> None:
     """Let xdist, in this process, fork its workers from the server."""
-    from execnet import gateway_base, gateway_io
 
     def start(self: Any, args: list[str], execmodel: Any) -> None:
         self.popen = process = Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         gateway_base.Popen2IO.__init__(self, process.stdin, process.stdout, execmodel=execmodel)
 
     gateway_io.Popen2IOMaster.__init__ = start  # type: ignore[method-assign]
-
-
-__all__ = ["Popen", "Server", "run", "start_workers_warm"]
