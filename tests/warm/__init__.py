@@ -5,6 +5,7 @@ process is a child of the caller, with its own working directory, environment, s
 of the interpreter and the imports are not repeated: tests of those use `subprocess`.
 """
 
+from warm.installed import read_once
 from warm.process import Popen, run, start_workers_warm
 
-__all__ = ["Popen", "run", "start_workers_warm"]
+__all__ = ["Popen", "read_once", "run", "start_workers_warm"]

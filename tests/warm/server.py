@@ -73,14 +73,15 @@ def give_own_server(fork: Fork) -> Fork | None:
 
 
 def main() -> None:
-    warm.preload.preload()
-    gc.collect()
-    gc.freeze()  # forked processes share the memory of all that is loaded
-    fork = serve(socket.socket(fileno=int(sys.argv[1])))
-    if fork and warm.child.has_workers(fork.request["argv"]):
-        fork = give_own_server(fork)
-    if fork:
-        warm.child.work(fork.request, fork.descriptors)
+    with warm.read_once():
+        warm.preload.preload()
+        gc.collect()
+        gc.freeze()  # forked processes share the memory of all that is loaded
+        fork = serve(socket.socket(fileno=int(sys.argv[1])))
+        if fork and warm.child.has_workers(fork.request["argv"]):
+            fork = give_own_server(fork)
+        if fork:
+            warm.child.work(fork.request, fork.descriptors)
 
 
 if __name__ == "__main__":
