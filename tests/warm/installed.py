@@ -31,5 +31,7 @@ def read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata, "distributions", distributions)
         for name in _PROPERTIES:
-            patch.setattr(metadata.Distribution, name, property(functools.cache(getattr(metadata.Distribution, name).fget)))
+            patch.setattr(
+                metadata.Distribution, name, property(functools.cache(getattr(metadata.Distribution, name).fget))
+            )
         yield
