@@ -61,9 +61,12 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
 def _open_streams(named: str) -> None:
     name, _, errors = named.partition(":")
     encoding, errors = name or None, errors or "strict"
-    sys.stdin = sys.__stdin__ = open(0, encoding=encoding, errors=errors, closefd=False)
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding=encoding, errors=errors, closefd=False)
-    sys.stderr = sys.__stderr__ = open(2, "w", 1, encoding=encoding, errors="backslashreplace", closefd=False)
+    standard = (
+        open(0, encoding=encoding, errors=errors, closefd=False),  # noqa: SIM115
+        open(1, "w", encoding=encoding, errors=errors, closefd=False),  # noqa: SIM115
+        open(2, "w", 1, encoding=encoding, errors="backslashreplace", closefd=False),  # noqa: SIM115
+    )
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = standard  # type: ignore[misc]
 
 
 def _replace_environment(environment: dict[str, str]) -> None:

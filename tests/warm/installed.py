@@ -1,4 +1,4 @@
-"""Read the metadata of installed packages once: pytest reads it at each start, for a fifth of the time of a short run."""
+"""Read the metadata of installed packages once: pytest reads it at each start, a fifth of the time of a short run."""
 
 import functools
 import sys

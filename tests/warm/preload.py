@@ -1,11 +1,13 @@
 """Load what pytest runs load."""
 
+import contextlib
 import importlib
-import os
 import pkgutil
 import signal
 import sys
 import tempfile
+
+from _pytest.config import _prepareconfig  # noqa: TID251 - a configuration and no run
 
 USUAL = ("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.workermanage", "hypothesis", "filelock")
 """Modules that pytest and its plugins import when a run needs them."""
@@ -13,17 +15,12 @@ USUAL = ("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.workermana
 
 def preload() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import _pytest.config
-
-    home = os.getcwd()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         # With a configuration in place, asserts of plugins are rewritten as in any run.
-        config = _pytest.config._prepareconfig(["-s", "-p", "no:cacheprovider"])
+        config = _prepareconfig(["-s", "-p", "no:cacheprovider"])
         for name in (*USUAL, *_all_modules("pytest_agentv")):
             importlib.import_module(name)
         config._ensure_unconfigure()
-        os.chdir(home)
 
 
 def _all_modules(package: str) -> list[str]:

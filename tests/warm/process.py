@@ -20,10 +20,9 @@ _APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCOD
 """Those of them that a forked process can apply."""
 _ORDINARY: Final = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "process_group": -1}
 """The values of arguments that a forked process cannot honour otherwise."""
-_SCRIPTS: Final = {
-    "pytest": "import pytest; raise SystemExit(pytest.console_main())",
-    "agentv": "from pytest_agentv.cli.main import main; raise SystemExit(main())",
-}
+_MODULE: Final = "import runpy; runpy.run_module('pytest', run_name='__main__')"
+_SCRIPT: Final = "import runpy, sys; runpy.run_path(sys.argv[0], run_name='__main__')"
+_SCRIPTS: Final = ("pytest", "agentv")
 _PLACE: Final = Path(sysconfig.get_path("scripts"))
 _PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _start_cold: Final[Callable[..., None]] = subprocess.Popen._execute_child  # type: ignore[attr-defined]
@@ -58,11 +57,11 @@ def job_of(args: Any, cwd: str) -> dict[str, Any] | None:
         match words[1:]:
             case ["-m", "pytest", *rest] | ["-mpytest", *rest]:
                 main = str(Path(pytest.__file__).with_name("__main__.py"))
-                return {"code": _SCRIPTS["pytest"], "argv": [main, *rest], "place": cwd}
+                return {"code": _MODULE, "argv": [main, *rest], "place": cwd}
             case ["-u", "-c", code, *rest] | ["-c", code, *rest]:
                 return {"code": code, "argv": ["-c", *rest], "place": ""}
     elif words and Path(words[0]).parent == _PLACE and Path(words[0]).name in _SCRIPTS:
-        return {"code": _SCRIPTS[Path(words[0]).name], "argv": words, "place": str(_PLACE)}
+        return {"code": _SCRIPT, "argv": words, "place": str(_PLACE)}
     return None
 
 
