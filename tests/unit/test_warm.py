@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -93,11 +94,14 @@ def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: P
 
 
 def test_a_signal_ends_it_as_it_ends_any_process(folder: Path) -> None:
-    (folder / "test_one.py").write_text("import time\ndef test_one():\n    open('up', 'w')\n    time.sleep(60)\n")
+    (folder / "test_one.py").write_text(
+        "import pathlib, time\ndef test_one():\n    pathlib.Path('up').touch()\n    time.sleep(60)\n"
+    )
     for number, expected in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, pytest.ExitCode.INTERRUPTED)):
         with warm.Popen([sys.executable, "-m", "pytest"], cwd=folder, stdout=subprocess.DEVNULL) as run:
             while not (folder / "up").exists():
                 assert run.poll() is None
+                time.sleep(0.01)
             run.send_signal(number)
             assert run.wait(60) == expected
         (folder / "up").unlink()
