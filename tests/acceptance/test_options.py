@@ -1,8 +1,10 @@
 """The flags and ini keys of a run."""
 
 import json
+import sys
 
 import pytest
+import warm
 
 from pytest_agentv.models.options import RUN_OPTIONS
 
@@ -32,11 +34,8 @@ def hello(project, suite):
 @pytest.fixture(scope="module")
 def help_text(tmp_path_factory):
     """The output of `pytest --help` as one line, so that it can be searched whatever its width."""
-    import subprocess  # noqa: PLC0415
-    import sys  # noqa: PLC0415
-
     command = [sys.executable, "-m", "pytest", "--help"]
-    printed = subprocess.run(command, cwd=tmp_path_factory.mktemp("help"), capture_output=True, text=True, check=True)
+    printed = warm.run(command, cwd=tmp_path_factory.mktemp("help"), capture_output=True, text=True, check=True)
     return " ".join(printed.stdout.split())
 
 
