@@ -12,7 +12,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python_import import user_traceback
+from pytest_agentv.runtime.user_errors import user_traceback
 from pytest_agentv.providers.wire import EXPECTED_KEYS, WireError, answer_message, parse_response
 from pytest_agentv.runtime.threads import run_in_thread
 

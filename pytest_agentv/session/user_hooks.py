@@ -13,7 +13,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.python_import import user_traceback
+from pytest_agentv.runtime.user_errors import user_traceback
 
 _CASE: Final = "pytest_agentv_case"
 _RESPONSE: Final = "pytest_agentv_response"
