@@ -27,6 +27,7 @@ from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import LoopThread, wait_for
+from pytest_agentv.runtime.user_loop import USER_LOOP
 from pytest_agentv.session.begun import Begun
 from pytest_agentv.session.identity import RunIdentity, run_identity
 from pytest_agentv.session.interrupts import Parent
@@ -190,8 +191,8 @@ class EvalSession:
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the caller is the event loop's: it must not wait for anything."""
-        return self._loop.is_current
+        """Whether the caller is an event loop's: it must not wait for anything."""
+        return self._loop.is_current or USER_LOOP.is_current
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""
