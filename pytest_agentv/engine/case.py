@@ -37,7 +37,7 @@ from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
 from pytest_agentv.runtime.outcomes import attempt_async
-from pytest_agentv.runtime.user_errors import describe_error
+from pytest_agentv.runtime.user_errors import user_traceback
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -238,5 +238,5 @@ def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:
     if isinstance(error, AgentvError):
         kind = error.kind if isinstance(error, KindError) else "config"
         return error_result(job.identity, "setup", kind, str(error), dry_run=dry_run)
-    logger.error("case %s broke", job.identity.eval_id, exc_info=error)
-    return error_result(job.identity, "setup", "crash", describe_error(error), dry_run=dry_run)
+    logger.debug("case %s broke", job.identity.eval_id, exc_info=error)
+    return error_result(job.identity, "setup", "crash", user_traceback(error), dry_run=dry_run)

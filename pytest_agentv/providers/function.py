@@ -16,7 +16,7 @@ from pytest_agentv.providers.wire import EXPECTED_KEYS, WireError, answer_messag
 from pytest_agentv.runtime.outcomes import Outcome
 from pytest_agentv.runtime.threads import attempt_in_thread
 from pytest_agentv.runtime.user_errors import leaves, user_traceback
-from pytest_agentv.runtime.user_loop import USER_LOOP
+from pytest_agentv.runtime.user_loop import USER_LOOP, CallTimeoutError
 
 Function: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
@@ -122,15 +122,11 @@ async def call_async(start: Callable[[], Awaitable[T]], label: str, limit: float
 
     Raises `ProviderError` for whatever the coroutine raises, a cancellation of itself included.
     """
-    call = USER_LOOP.call(start)
     try:
-        async with time_limit(limit):
-            outcome = await call.outcome()
-    except TimeoutError as error:
+        outcome = await USER_LOOP.call(start, limit)
+    except CallTimeoutError as error:
         note = "; the event loop of async functions is blocked: call nothing that blocks in them, or use `def`"
-        raise _timeout_error(label, limit, note if call.is_blocked else "") from error
-    finally:
-        USER_LOOP.leave(call)
+        raise _timeout_error(label, limit, note if error.is_blocked else "") from None
     return _value_of(outcome, label)
 
 

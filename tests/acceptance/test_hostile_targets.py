@@ -1,154 +1,158 @@
 """Targets, judges and hooks that raise what ends programs, cancel themselves, or block: each case has its record."""
 
-import json
 import time
-from collections.abc import Callable
 
 import pytest
 
 from .conftest import Project, Run
 
-RAISES = {
-    "interrupt": "raise KeyboardInterrupt('mine')",
-    "exit": "raise SystemExit(3)",
-    "generator": "raise GeneratorExit('mine')",
-    "cancelled": "raise asyncio.CancelledError('mine')",
-    "base": "raise Odd('mine')",
-}
 HEAD = "import asyncio, time\nclass Odd(BaseException): pass\n"
-SELF = "asyncio.current_task().cancel()\n    await asyncio.sleep(1)"
-LATER = "asyncio.current_task().cancel()\n    return 'hello'"
-CHILD = "async def child(): raise KeyboardInterrupt\n    asyncio.ensure_future(child())\n    await asyncio.sleep(0.2)\n    return 'hello'"
+WAYS = {
+    "interrupt": ("raise KeyboardInterrupt('mine')", "KeyboardInterrupt: mine"),
+    "exit": ("raise SystemExit(3)", "SystemExit: 3"),
+    "generator": ("raise GeneratorExit('mine')", "GeneratorExit: mine"),
+    "cancelled": ("raise asyncio.CancelledError('mine')", "CancelledError: mine"),
+    "odd": ("raise Odd('mine')", "Odd: mine"),
+}
+"""By the id of the case: what its target does, and how it is named."""
+ASYNC_WAYS = WAYS | {
+    "waits": ("asyncio.current_task().cancel(); await asyncio.sleep(1)", "CancelledError"),
+    "returns": ("asyncio.current_task().cancel(); return 'hello'", "CancelledError"),
+}
+GOOD = ("good-1", "good-2", "good-3")
 
 
-@pytest.fixture
-def run_bad(project_in_all_modes: Project) -> Callable[..., Run]:
-    """Run six cases, of which `bad` makes the target or its judge misbehave."""
-    project = project_in_all_modes
-
-    def run(*args: str, evaluators: str = "[{name: words, type: heuristic, hits: [hello]}]") -> Run:
-        cases = "".join(
-            f"  - {{id: {name}, expected_outcome: x, input: {name}, evaluators: {evaluators}}}\n"
-            for name in ("a", "b", "bad", "c", "d", "e")
-        )
-        project.write("x.eval.yaml", f"evalcases:\n{cases}")
-        return project.run(*args)
-
-    return run
+def misbehaving(ways: dict[str, tuple[str, str]], key: str) -> str:
+    """Return the lines of a function's body that misbehave as `key`, an expression, says."""
+    return "".join(f"    if {key} == {name!r}: {code}\n" for name, (code, _) in ways.items())
 
 
-def check(run: Run, message: str, *, stage: str = "provider", kind: str = "crash") -> None:
-    assert run.statuses == {name: "error" if name == "bad" else "pass" for name in ("a", "b", "bad", "c", "d", "e")}
-    assert run.outcomes == {"passed": 5, "errors": 1}
-    assert message in run.by_id["bad"]["error"]
-    assert run.by_id["bad"]["error_detail"] == {"stage": stage, "kind": kind}
-    assert run.internals == []
+def write_cases(
+    project: Project, *names: str, evaluator: str = "{name: words, type: heuristic, hits: [hello]}"
+) -> None:
+    cases = "".join(
+        f"  - {{id: {name}, expected_outcome: x, input: {name}, evaluators: [{evaluator}]}}\n" for name in names
+    )
+    project.write("x.eval.yaml", f"evalcases:\n{cases}")
 
 
-def agent(project: Project, head: str, body: str) -> None:
+def write_agent(project: Project, head: str, body: str) -> None:
     project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:ask'}]\n")
     project.write(
-        "agent.py", f"{HEAD}{head} ask(prompt):\n    if 'bad' not in prompt:\n        return 'hello'\n    {body}\n"
+        "agent.py", f"{HEAD}{head} ask(prompt):\n    prompt = prompt.splitlines()[-1]\n{body}    return 'hello'\n"
     )
 
 
+def check(run: Run, ways: dict[str, tuple[str, str]], stage: str) -> None:
+    """Each case that misbehaves is an error, told in words of ours; all others pass."""
+    assert run.statuses == {name: "pass" for name in GOOD} | {name: "error" for name in ways}, run.text
+    assert run.outcomes == {"passed": len(GOOD)} | ({"errors": len(ways)} if ways else {})
+    assert run.internals == []
+    for name, (_, message) in ways.items():
+        assert message in run.by_id[name]["error"]
+        assert run.by_id[name]["error_detail"] == {"stage": stage, "kind": "crash"}
+
+
 @pytest.mark.parametrize("workers", ["1", "4"])
-@pytest.mark.parametrize("name", RAISES)
+@pytest.mark.parametrize(("head", "ways"), [("def", WAYS), ("async def", ASYNC_WAYS)], ids=["sync", "async"])
 def test_a_target_that_raises_what_ends_programs(
-    project_in_all_modes: Project, run_bad: Callable[..., Run], name: str, workers: str
-) -> None:
-    for head, line in (("def", 5), ("async def", 5)):
-        agent(project_in_all_modes, head, RAISES[name])
-        word = RAISES[name].removeprefix("raise ").removeprefix("asyncio.").partition("(")[0]
-        check(run_bad(f"--agentv-workers={workers}"), f"agent.py:ask raised {word}: ")
-        assert line
-
-
-@pytest.mark.parametrize("workers", ["1", "4"])
-@pytest.mark.parametrize("body", [SELF, LATER], ids=["waits", "returns"])
-def test_a_target_that_cancels_itself(
-    project_in_all_modes: Project, run_bad: Callable[..., Run], body: str, workers: str
-) -> None:
-    agent(project_in_all_modes, "async def", body)
-
-    check(run_bad(f"--agentv-workers={workers}"), "agent.py:ask raised CancelledError")
-
-
-def test_a_task_of_the_targets_that_is_interrupted_ends_no_loop(
-    project_in_all_modes: Project, run_bad: Callable[..., Run]
-) -> None:
-    agent(project_in_all_modes, "async def", CHILD)
-
-    assert set(run_bad("--agentv-workers=4").statuses.values()) == {"pass"}
-
-
-@pytest.mark.parametrize("name", [*RAISES, "self"])
-def test_an_evaluator_that_raises_what_ends_programs(
-    project_in_all_modes: Project, run_bad: Callable[..., Run], name: str
+    project_in_all_modes: Project, head: str, ways: dict[str, tuple[str, str]], workers: str
 ) -> None:
     project = project_in_all_modes
-    agent(project, "def", "return 'hello'")
-    body = RAISES.get(name, SELF).replace("\n    ", "\n        ")
+    write_agent(project, head, misbehaving(ways, "prompt"))
+    write_cases(project, "good-1", *ways, "good-2", "good-3")
+
+    run = project.run(f"--agentv-workers={workers}")
+
+    check(run, ways, "provider")
+    assert run.by_id["interrupt"]["error"] == (
+        "target 'default': agent.py:ask raised KeyboardInterrupt: mine\n  agent.py:5 in ask"
+    )
+
+
+def test_a_task_of_the_targets_that_is_interrupted_ends_no_loop(project: Project) -> None:
+    write_agent(
+        project,
+        "async def",
+        "    async def child(): raise KeyboardInterrupt\n    asyncio.ensure_future(child())\n    await asyncio.sleep(0.1)\n",
+    )
+    write_cases(project, *GOOD)
+
+    check(project.run(), {}, "provider")
+
+
+@pytest.mark.parametrize("workers", ["1", "4"])
+def test_an_evaluator_that_raises_what_ends_programs(project_in_all_modes: Project, workers: str) -> None:
+    project = project_in_all_modes
+    write_agent(project, "def", "")
     project.write(
         "conftest.py",
         f"{HEAD}from pytest_agentv.models.scores import Score\n"
+        "async def judge(name):\n"
+        f"{misbehaving(ASYNC_WAYS, 'name')}"
         "class Judge:\n"
         "  async def evaluate(self, context):\n"
-        "    if context.case.eval_id == 'bad':\n"
-        f"        {body}\n"
+        "    await judge(context.case.eval_id)\n"
         "    return Score(1.0)\n"
         "def pytest_agentv_evaluators(): return {'odd': lambda spec, services: Judge()}\n",
     )
+    write_cases(project, "good-1", *ASYNC_WAYS, "good-2", "good-3", evaluator="{name: odd, type: odd}")
 
-    run = run_bad("--agentv-workers=4", evaluators="[{name: odd, type: odd}]")
-
-    check(run, "CancelledError" if name == "self" else "mine" if name != "exit" else "SystemExit: 3", stage="evaluator")
+    check(project.run(f"--agentv-workers={workers}"), ASYNC_WAYS, "evaluator")
 
 
-@pytest.mark.parametrize("name", RAISES)
 @pytest.mark.parametrize("hook", ["pytest_agentv_response(case, response)", "pytest_agentv_assert(case, result)"])
-def test_a_hook_that_raises_what_ends_programs(
-    project_in_all_modes: Project, run_bad: Callable[..., Run], name: str, hook: str
-) -> None:
+def test_a_hook_that_raises_what_ends_programs(project_in_all_modes: Project, hook: str) -> None:
     project = project_in_all_modes
-    agent(project, "def", "return 'hello'")
-    project.write("conftest.py", f"{HEAD}def {hook}:\n    if case.eval_id == 'bad':\n        {RAISES[name]}\n")
+    write_agent(project, "def", "")
+    project.write("conftest.py", f"{HEAD}def {hook}:\n{misbehaving(WAYS, 'case.eval_id')}")
+    write_cases(project, "good-1", *WAYS, "good-2", "good-3")
 
-    check(run_bad("--agentv-workers=4"), f"{hook.partition('(')[0]} raised ", stage="evaluator")
+    check(project.run("--agentv-workers=4"), WAYS, "evaluator")
 
 
-@pytest.mark.parametrize("name", RAISES)
 @pytest.mark.parametrize("place", ["factory", "check", "invoke", "close"])
-def test_a_provider_of_a_conftest_that_raises_what_ends_programs(project: Project, name: str, place: str) -> None:
-    raising = {key: "pass" for key in ("factory", "check", "invoke", "close")} | {place: RAISES[name]}
-    project.write("targets.yaml", "targets: [{name: default, provider: odd}]\n")
+def test_a_provider_of_a_conftest_that_raises_what_ends_programs(project: Project, place: str) -> None:
+    targets = [f"{{name: {name}, provider: odd, who: {name}}}" for name in (*GOOD, *WAYS)]
+    project.write("targets.yaml", f"targets: [{', '.join(targets)}]\n")
+    bodies = dict.fromkeys(("factory", "check", "invoke", "close"), "    pass\n") | {place: misbehaving(WAYS, "name")}
+    functions = "".join(
+        f"{'' if each == 'factory' else 'async '}def {each}(name):\n{body}" for each, body in bodies.items()
+    )
     project.write(
         "conftest.py",
         f"{HEAD}from pytest_agentv.providers.base import ProviderResponse\n"
-        "from pytest_agentv.models.messages import Message\n"
+        f"from pytest_agentv.models.messages import Message\n{functions}"
         "class Odder:\n"
         "    mode = 'lm'\n"
-        f"    async def check(self):\n        {raising['check']}\n"
-        f"    async def invoke(self, request):\n        {raising['invoke']}\n"
+        "    def __init__(self, name): self.name = name\n"
+        "    async def check(self): await check(self.name)\n"
+        "    async def invoke(self, request):\n"
+        "        await invoke(self.name)\n"
         "        return ProviderResponse((Message('assistant', 'hello'),))\n"
-        f"    async def close(self):\n        {raising['close']}\n"
-        f"def make(target, environment):\n    {raising['factory']}\n    return Odder()\n"
+        "    async def close(self): await close(self.name)\n"
+        "def make(target, environment):\n    factory(target.name)\n    return Odder(target.name)\n"
         "def pytest_agentv_providers(): return {'odd': make}\n",
     )
-    evaluators = "[{name: words, type: heuristic, hits: [hello]}]"
-    cases = "".join(f"  - {{id: {name}, expected_outcome: x, input: x, evaluators: {evaluators}}}\n" for name in "abc")
+    evaluator = "{name: words, type: heuristic, hits: [hello]}"
+    cases = "".join(
+        f"  - {{id: {name}, expected_outcome: x, input: x, evaluators: [{evaluator}], execution: {{target: {name}}}}}\n"
+        for name in ("good-1", *WAYS, "good-2", "good-3")
+    )
     project.write("x.eval.yaml", f"evalcases:\n{cases}")
 
-    run = project.run()
+    run = project.run("--agentv-workers=2")
 
-    expected = "pass" if place == "close" else "error"
-    assert run.statuses == {"a": expected, "b": expected, "c": expected}, run.text
-    assert run.internals == []
+    if place == "close":
+        assert {*run.statuses.values()} == {"pass"}
+        assert run.internals == []
+    else:
+        check(run, WAYS, "provider" if place == "invoke" else "setup")
 
 
 @pytest.mark.parametrize("message", ["", "slow"])
 def test_a_bare_timeout_error_without_a_limit_is_a_timeout(project: Project, message: str) -> None:
-    agent(project, "async def", f"raise TimeoutError({message!r})")
+    write_agent(project, "def", "")
     project.write(
         "conftest.py",
         "import pytest\n"
@@ -157,7 +161,7 @@ def test_a_bare_timeout_error_without_a_limit_is_a_timeout(project: Project, mes
         "@pytest.fixture(scope='session')\n"
         "def agentv_provider(): return Agent()\n",
     )
-    project.write("x.eval.yaml", "evalcases: [{id: a, expected_outcome: x, input: bad, evaluators: []}]\n")
+    write_cases(project, "a")
 
     result = project.run("--agentv-timeout=0").by_id["a"]
 
@@ -166,36 +170,32 @@ def test_a_bare_timeout_error_without_a_limit_is_a_timeout(project: Project, mes
 
 
 def test_a_group_of_errors_shows_its_members(project: Project) -> None:
-    agent(
+    write_agent(
         project,
         "async def",
-        "async def a(): raise ValueError('first')\n    async def b(): raise KeyError('second')\n"
-        "    async with asyncio.TaskGroup() as group:\n        group.create_task(a())\n        group.create_task(b())",
+        "    async def a(): raise ValueError('first')\n    async def b(): raise KeyError('second')\n"
+        "    async with asyncio.TaskGroup() as group:\n        group.create_task(a())\n        group.create_task(b())\n",
     )
-    project.write("x.eval.yaml", "evalcases: [{id: a, expected_outcome: x, input: bad, evaluators: []}]\n")
+    write_cases(project, "a")
 
-    assert project.run().by_id["a"]["error"].split("\n")[1:] == [
-        "  agent.py:8 in ask",
+    lines = project.run().by_id["a"]["error"].split("\n")[1:]
+    assert [line for line in lines if "taskgroups.py" not in line] == [
+        "  agent.py:7 in ask",
         "  ValueError: first",
-        "    agent.py:6 in a",
+        "    agent.py:5 in a",
         "  KeyError: 'second'",
-        "    agent.py:7 in b",
+        "    agent.py:6 in b",
     ]
 
 
 def test_an_async_target_that_never_yields_is_timed_out_and_holds_up_nobody(project: Project) -> None:
-    agent(project, "async def", "time.sleep(6)\n    return 'hello'")
-    evaluators = "[{name: words, type: heuristic, hits: [hello]}]"
-    cases = "".join(
-        f"  - {{id: {name}, expected_outcome: x, input: {name}, evaluators: {evaluators}}}\n"
-        for name in ("bad", "a", "b", "c")
-    )
-    project.write("x.eval.yaml", f"evalcases:\n{cases}")
+    write_agent(project, "async def", "    if prompt == 'bad': time.sleep(8)\n")
+    write_cases(project, "bad", "a", "b", "c")
     started = time.monotonic()
 
-    run = project.run("--agentv-timeout=1", "--agentv-max-retries=1", "--agentv-workers=2")
+    run = project.run("--agentv-timeout=1", "--agentv-max-retries=0", "--agentv-workers=2")
 
-    assert time.monotonic() - started < 6 + 4
+    assert time.monotonic() - started < 8
     assert run.statuses == {"bad": "error", "a": "pass", "b": "pass", "c": "pass"}
     assert run.by_id["bad"]["error_detail"]["kind"] == "timeout"
     assert run.by_id["bad"]["error"] == (
@@ -205,9 +205,9 @@ def test_an_async_target_that_never_yields_is_timed_out_and_holds_up_nobody(proj
 
 
 def test_a_late_answer_is_a_timeout(project: Project) -> None:
-    body = "try:\n        await asyncio.sleep(5)\n    except asyncio.CancelledError:\n        return 'hello'"
-    agent(project, "async def", body)
-    project.write("x.eval.yaml", "evalcases: [{id: a, expected_outcome: x, input: bad, evaluators: []}]\n")
+    body = "    try: await asyncio.sleep(5)\n    except asyncio.CancelledError: return 'hello'\n"
+    write_agent(project, "async def", body)
+    write_cases(project, "a")
 
     result = project.run("--agentv-timeout=0.3", "--agentv-max-retries=0").by_id["a"]
 
@@ -215,13 +215,17 @@ def test_a_late_answer_is_a_timeout(project: Project) -> None:
 
 
 def test_a_sync_target_without_an_event_loop_is_told_what_to_do(project: Project) -> None:
-    agent(project, "def", "return asyncio.get_event_loop().run_until_complete(asyncio.sleep(0, 'hello'))")
-    project.write("x.eval.yaml", "evalcases: [{id: a, expected_outcome: x, input: bad, evaluators: []}]\n")
+    write_agent(project, "def", "    asyncio.get_event_loop().run_until_complete(asyncio.sleep(0))\n")
+    write_cases(project, "a")
 
-    assert project.run().by_id["a"]["error"] == (
-        "target 'default': agent.py:ask raised RuntimeError: There is no current event loop in thread 'agentv-python'. "
-        "(a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or make it "
-        "`async def`)\n  agent.py:6 in ask"
+    assert (
+        project.run()
+        .by_id["a"]["error"]
+        .startswith(
+            "target 'default': agent.py:ask raised RuntimeError: There is no current event loop in thread 'agentv-python'. "
+            "(a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or make it "
+            "`async def`)\n  agent.py:5 in ask\n"
+        )
     )
 
 
@@ -231,7 +235,7 @@ def test_a_clients_loop_is_that_of_all_calls(project: Project) -> None:
         "agent.py",
         "import asyncio, json\nloops = set()\n"
         "async def ask(prompt): loops.add(asyncio.get_running_loop()); return 'hello'\n"
-        "async def judge(prompt): loops.add(asyncio.get_running_loop()); return json.dumps({'score': len(loops) == 1})\n",
+        "async def judge(prompt): loops.add(asyncio.get_running_loop()); return json.dumps({'score': 1.0 / len(loops)})\n",
     )
     project.write(
         "targets.yaml",
@@ -245,27 +249,22 @@ def test_a_clients_loop_is_that_of_all_calls(project: Project) -> None:
 
 
 def test_logs_of_async_targets_are_shown_with_their_case(project: Project) -> None:
-    agent(project, "async def", "import logging\n    logging.getLogger('mine').warning('seen %s', prompt)\n    return 'x'")
-    evaluators = "[{name: words, type: heuristic, hits: [hello]}]"
-    project.write(
-        "x.eval.yaml", f"evalcases: [{{id: a, expected_outcome: x, input: bad, evaluators: {evaluators}}}]\n"
+    write_agent(
+        project, "async def", "    import logging; logging.getLogger('mine').warning('seen %s', prompt); return 'x'\n"
     )
+    write_cases(project, "a")
 
-    assert "WARNING  mine:agent.py:7 seen bad" in project.run().text
+    assert "WARNING  mine:agent.py:5 seen a" in project.run().text
 
 
 @pytest.mark.parametrize("head", ["def", "async def"])
 def test_a_target_that_ends_its_worker_has_a_record(project: Project, head: str) -> None:
-    agent(project, head, "import os\n    os._exit(3)")
-    evaluators = "[{name: words, type: heuristic, hits: [hello]}]"
+    write_agent(project, head, "    if prompt == 'bad': import os; os._exit(3)\n")
     names = ("a", "b", "bad", "c", "d", "e")
-    cases = "".join(
-        f"  - {{id: {name}, expected_outcome: x, input: {name}, evaluators: {evaluators}}}\n" for name in names
-    )
-    project.write("x.eval.yaml", f"evalcases:\n{cases}")
+    write_cases(project, *names)
 
     run = project.run("-n", "2", "--agentv-workers=2", subprocess=True)
 
     assert {*run.statuses} == {*names}, run.text
     assert run.statuses["bad"] == "error"
-    assert json.dumps(run.by_id["bad"]["error_detail"]) == '{"stage": "setup", "kind": "crash"}'
+    assert run.by_id["bad"]["error_detail"] == {"stage": "setup", "kind": "crash"}
