@@ -3,6 +3,7 @@
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.logs import CaseLog
 from pytest_agentv.session.preparing import PreparedCase
@@ -16,5 +17,13 @@ class Begun:
     """Done when the result is written, and hooks were told of it."""
     limit: int
     """How many cases of its group may be in flight."""
-    prepared: PreparedCase
+    problems: tuple[Problem, ...]
+    """What is odd about the case's file."""
+    reference_answer: str
     log: CaseLog
+
+    @staticmethod
+    def of(future: "Future[EvalResult]", limit: int, prepared: PreparedCase, log: CaseLog) -> "Begun":
+        """Keep of a case what its item shows. The case itself, with the texts of its files, goes when it is done."""
+        reference_answer = prepared.case.reference_answer if prepared.case else ""
+        return Begun(future, limit, prepared.problems, reference_answer, log)

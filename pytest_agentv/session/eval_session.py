@@ -128,21 +128,21 @@ class EvalSession:
             future = self._scheduler.submit(
                 lambda: self._give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
             )
-            return Begun(future, 1, prepared, log)
+            return Begun.of(future, 1, prepared, log)
         carried = None if is_repeated else self._finished.take(job)
         if carried is not None:
             known = carried
             future = self._scheduler.submit(
                 lambda: self._carry_over(known, prepared, log, member), group=_NO_CALLS, limit=MAX_WORKERS
             )
-            return Begun(future, 1, prepared, log)
+            return Begun.of(future, 1, prepared, log)
         limit = self.limit(prepared)
         if member is not None:
             group, room = _BATCHES, sys.maxsize
         else:
             group, room = _ALL_TARGETS if self.options.workers else job.identity.target, limit
         future = self._scheduler.submit(lambda: self._run(job, prepared, log, member), group=group, limit=room)
-        return Begun(future, limit, prepared, log)
+        return Begun.of(future, limit, prepared, log)
 
     def limit(self, prepared: PreparedCase) -> int:
         """Return how many cases of a case's kind may be in flight in this process."""
@@ -184,7 +184,7 @@ class EvalSession:
         warnings = [*self._pool.warnings, *self.user_hooks.warnings]
         self._pool.warnings, self.user_hooks.warnings = [], []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
-        new = [problem for problem in (*begun.prepared.problems, *warnings) if problem not in self._shown]
+        new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
         show_warnings(new)
         return result
@@ -245,4 +245,5 @@ class EvalSession:
             self._scheduler.hold()  # the run is about to stop: nothing more is paid for
         await self._recorder.record(result)
         await tell(prepared.hooks, prepared.case, result)
-        return result
+        # The prompt is in the file now. It may hold the texts of large files, and an item is kept to the end.
+        return result.replace(agent_provider_request=None, lm_provider_request=None)

@@ -43,8 +43,7 @@ class Turns:
         finally:
             if begun.log.lines:
                 item.add_report_section("setup", LOG_SECTION, begun.log.text)
-        case = begun.prepared.case
-        item.reference_answer = case.reference_answer if case is not None and result.status == "fail" else ""
+        item.reference_answer = begun.reference_answer if result.status == "fail" else ""
         return result
 
     def _begin(self, item: EvalItem, current: EvalItem) -> None:
