@@ -13,7 +13,7 @@ from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.cli.rubric_file import RubricFile
 from pytest_agentv.cli.rubric_writer import RubricRequest, write_rubrics
 from pytest_agentv.engine.judging import JUDGING_KINDS
-from pytest_agentv.engine.targets import choose_target, export_dotenv
+from pytest_agentv.engine.targets import choose_target
 from pytest_agentv.errors import AgentvError, TargetError, locate
 from pytest_agentv.loading.environment import find_repo_root, load_environment
 from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
@@ -112,7 +112,7 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
     masker.add_environment(environment.variables)
     target = resolve_target(file, definition, environment, eval_dir, masker)
     if target.kind == "litellm":
-        export_dotenv(environment.dotenv)
+        os.environ.update({name: environment.variables[name] for name in environment.dotenv})
     return _Model(target.name, create_provider(target, environment.variables))
 
 

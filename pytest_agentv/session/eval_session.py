@@ -28,6 +28,7 @@ from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import STOP_SECONDS, LoopThread, wait_for
+from pytest_agentv.runtime.user_loop import USER_LOOP
 from pytest_agentv.session.begun import Begun, Ending
 from pytest_agentv.session.case_runs import CaseRuns
 from pytest_agentv.session.identity import RunIdentity, run_identity
@@ -171,14 +172,14 @@ class EvalSession:
             future = self._scheduler.submit(
                 lambda: self._runs.give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
             )
-            return Begun(future, 1, prepared, log)
+            return Begun.of(future, 1, prepared, log)
         carried = None if is_repeated else self._finished.take(job)
         if carried is not None:
             known = carried
             future = self._scheduler.submit(
                 lambda: self._runs.carry_over(known, prepared, log, member), group=_NO_CALLS, limit=MAX_WORKERS
             )
-            return Begun(future, 1, prepared, log)
+            return Begun.of(future, 1, prepared, log)
         limit = self.limit(prepared)
         if member is not None:
             group, room = _BATCHES, sys.maxsize
@@ -187,7 +188,7 @@ class EvalSession:
         future = self._scheduler.submit(
             lambda: self._runs.run(job, prepared, log, ending, member), group=group, limit=room
         )
-        return Begun(future, limit, prepared, log, ending)
+        return Begun.of(future, limit, prepared, log, ending)
 
     def limit(self, prepared: PreparedCase) -> int:
         """Return how many cases of a case's kind may be in flight in this process."""
@@ -256,7 +257,7 @@ class EvalSession:
         warnings = [*self._pool.warnings, *self.user_hooks.warnings]
         self._pool.warnings, self.user_hooks.warnings = [], []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
-        new = [problem for problem in (*begun.prepared.problems, *warnings) if problem not in self._shown]
+        new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
         show_warnings(new, self.masker)
 
@@ -266,8 +267,8 @@ class EvalSession:
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the caller is the event loop's: it must not wait for anything."""
-        return self._loop.is_current
+        """Whether the caller is an event loop's: it must not wait for anything."""
+        return self._loop.is_current or USER_LOOP.is_current
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""
