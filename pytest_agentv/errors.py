@@ -21,8 +21,8 @@ from typing import Any, Literal
 ErrorStage = Literal["setup", "provider", "evaluator"]
 """Where a case broke."""
 
-ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "config", "crash", "cancelled"]
-"""Why a case broke."""
+ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "config", "crash", "cancelled", "no_answer"]
+"""Why a case broke. `no_answer`: the target replied, but without an answer (a filter, a token limit, a refusal)."""
 
 
 class AgentvError(Exception):

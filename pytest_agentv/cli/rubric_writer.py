@@ -6,10 +6,13 @@ from typing import Final
 
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.grading import first_json_object, section
+from pytest_agentv.evaluators.grading import section
+from pytest_agentv.evaluators.json_text import first_json_object
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.evaluator_configs import Rubric
+from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
+from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Provider, ProviderRequest, candidate_answer
@@ -61,6 +64,7 @@ async def write_rubrics(provider: Provider, request: RubricRequest) -> tuple[Rub
         reply = await _ask(provider, request)
         if rubrics := read_rubrics(reply):
             return rubrics
+    reply = masked(reply)
     shown = f"{reply[:_SHOWN]}…" if len(reply) > _SHOWN else reply
     raise RubricError(f"case {request.eval_id!r}: no rubrics in {ATTEMPTS} replies of the model; the last one: {shown}")
 
@@ -91,10 +95,11 @@ async def _ask(provider: Provider, request: RubricRequest) -> str:
         timeout_seconds=DEFAULT_TIMEOUT_SECONDS,
     )
     attempts = await invoke_with_retries(provider, asked, DEFAULT_MAX_RETRIES)
-    error = attempts.error or (attempts.response and attempts.response.error)
-    if error or attempts.response is None:
+    response = attempts.response
+    error = attempts.error or (response and (response.error or incomplete_reason(response.finish_reason)))
+    if error or response is None:
         raise RubricError(f"case {request.eval_id!r}: the model could not be asked: {error}")
-    return candidate_answer(attempts.response.output_messages)
+    return candidate_answer(response.output_messages)
 
 
 def _described(value: Json) -> list[JsonObject]:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,10 +32,14 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
+from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.user_errors import user_traceback
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -71,13 +75,13 @@ async def run_case(
     started = time.perf_counter()
     try:
         with masking(pool.masker):
-            result = await _run(job, await _prepare(job, pool, evaluator_factories, own), member, hooks)
-    except AgentvError as error:
+            prepared = await attempt_async(lambda: _prepare(job, pool, evaluator_factories, own))
+            if prepared.error is None:
+                result = await _run(job, prepared.get(), member, hooks)
+            else:
+                result = _setup_error(job, prepared.error)
+    except Exception as error:  # noqa: BLE001 - the run goes on, and the case has a record
         result = _setup_error(job, error)
-    except Exception as error:
-        logger.exception("case %s broke", job.identity.eval_id)
-        message = f"{type(error).__name__}: {error}"
-        result = error_result(job.identity, "setup", "crash", message, dry_run=job.options.dry_run)
     finally:
         if member is not None:
             member.leave()
@@ -100,13 +104,16 @@ class _Prepared:
 async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, hooks: CaseHooks) -> EvalResult:
     job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     attempts = await _ask(job, prepared, member)
+    if attempts.response is not None:
+        eval_dir, warnings = Path(job.case.path).parent, attempts.response.warnings
+        prepared.pool.warn_of_answer(eval_dir, prepared.target.name, [masked(warning) for warning in warnings])
     fault: HookError | None = None
     try:
         attempts = await show_response(hooks, job.case, attempts)
     except HookError as error:
         fault = error
     try:
-        answered = _answered(attempts, job.options)
+        answered = await _read_answer(attempts, job.options)
     except KindError as error:
         _dump_traces(job, prepared.pool, attempts.count, None)
         message, asked = str(error), prepared.asked
@@ -116,16 +123,17 @@ async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, ho
         )
         return result.replace(**attempts.requests)
     _dump_traces(job, prepared.pool, attempts.count, answered)
-    if fault is None:
+    unanswered = ProviderError(answered.error, answered.error_kind) if answered.error else fault
+    if unanswered is None:
         result = await _judged(job, prepared, answered, attempts)
     else:
-        result = unjudged_result(job.identity, prepared.asked, answered, fault, dry_run=job.options.dry_run)
+        result = unjudged_result(job.identity, prepared.asked, answered, unanswered, dry_run=job.options.dry_run)
     return result.replace(attempts=attempts.count, **attempts.requests)
 
 
 async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) -> Attempts:
     if prepared.answer is not None:
-        return Attempts(0, None, prepared.answer)
+        return Attempts(0, None, require_answer(prepared.answer))
     provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
     request = ProviderRequest(
         prepared.asked.prompt,
@@ -158,6 +166,13 @@ async def _prepare(
     return _Prepared(pool, target, evaluators, asked, own.answer)
 
 
+async def _read_answer(attempts: Attempts, options: RunOptions) -> Answered:
+    """Read the answer of a response, in a thread where a file belongs to it."""
+    if attempts.response is None or attempts.response.trace_ref is None:
+        return _answered(attempts, options)
+    return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
+
+
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
@@ -175,7 +190,10 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
             reported, trace, exploration_tools=options.exploration_tools, measured_ms=attempts.duration_ms
         ),
         cached=response.cached,
+        is_text_only=response.is_text_only,
         error=(response.error or "").strip() or None,
+        error_kind=response.error_kind,
+        finish_reason=response.finish_reason,
     )
 
 
@@ -190,8 +208,12 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         metrics=answered.metrics,
         attempt=max(0, attempts.count - 1),
         timeout_seconds=job.timeout_seconds,
+        target=prepared.target.name,
+        reports_calls=not answered.is_text_only,
+        dry_run=job.options.dry_run,
     )
     evaluations = [await run_evaluator(spec, evaluator, context) for spec, evaluator in prepared.evaluators]
+    prepared.pool.warnings.extend(_warnings(job, evaluations))
     return judged_result(
         job.identity,
         prepared.asked,
@@ -202,6 +224,16 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         dry_run=job.options.dry_run,
         include_trace=job.options.include_trace,
     )
+
+
+def _warnings(job: CaseJob, evaluations: Sequence[EvaluatorResult], path: str = "") -> Iterator[Problem]:
+    """Yield what is odd about judgements, members of composites included, at the place of the case."""
+    for each in evaluations:
+        name = f"{path}{each.name}"
+        for warning in each.warnings or ():
+            message = f"evaluator {name!r}: {warning}"
+            yield Problem(Path(job.case.path), job.case.line, job.identity.eval_id, masked(message), level="warning")
+        yield from _warnings(job, each.evaluator_results or (), f"{name}.")
 
 
 def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
@@ -231,6 +263,10 @@ def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answer
         pool.warnings.append(problem)
 
 
-def _setup_error(job: CaseJob, error: AgentvError) -> EvalResult:
-    kind = error.kind if isinstance(error, KindError) else "config"
-    return error_result(job.identity, "setup", kind, str(error), dry_run=job.options.dry_run)
+def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:
+    dry_run = job.options.dry_run
+    if isinstance(error, AgentvError):
+        kind = error.kind if isinstance(error, KindError) else "config"
+        return error_result(job.identity, "setup", kind, str(error), dry_run=dry_run)
+    logger.debug("case %s broke", job.identity.eval_id, exc_info=error)
+    return error_result(job.identity, "setup", "crash", user_traceback(error), dry_run=dry_run)

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.attempts import invoke_with_retries
-from pytest_agentv.errors import EvaluatorError, locate
+from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.base import EvaluationContext
 from pytest_agentv.loading.target_definitions import TargetDefinition
 from pytest_agentv.models.evaluator_configs import CompositeConfig, EvaluatorSpec
+from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
@@ -42,11 +43,17 @@ class ProviderJudge:
             timeout_seconds=context.timeout_seconds,
         )
         attempts = await invoke_with_retries(self._provider, request, self._options.max_retries)
-        if attempts.response is None or attempts.response.error:
-            reason = attempts.error or (attempts.response and attempts.response.error)
-            kind = attempts.error.kind if attempts.error else "crash"
-            raise EvaluatorError(f"the judge {self.name!r} could not be asked: {reason}", kind)
-        return candidate_answer(attempts.response.output_messages)
+        response = attempts.response
+        if response is None:
+            error = attempts.error or ProviderError("the provider gave no response")
+            raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
+        if response.error:
+            raise EvaluatorError(f"the judge {self.name!r} gave no answer: {response.error}", response.error_kind)
+        reason = incomplete_reason(response.finish_reason)
+        if reason is not None:
+            text = f"the reply of the judge {self.name!r} is not whole: {reason}"
+            raise EvaluatorError(f"{text} (finish_reason={response.finish_reason})", "no_answer")
+        return candidate_answer(response.output_messages)
 
 
 def judging_fault(target: Target | TargetDefinition, path: Path) -> str | None:

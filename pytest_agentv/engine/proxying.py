@@ -69,5 +69,5 @@ async def _ask(target: Target, provider: Provider, asked: ProxiedQuestion) -> Pr
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
     if attempts.response.error:
-        raise ProviderError(attempts.response.error)
+        raise ProviderError(attempts.response.error, attempts.response.error_kind)
     return attempts.response

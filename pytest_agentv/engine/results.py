@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status
-from pytest_agentv.errors import ErrorKind, ErrorStage, KindError
+from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
@@ -31,6 +31,8 @@ class CaseIdentity(Record):
     run_id: str
     conversation_id: str | None = None
     case_hash: str | None = None
+    target_hash: str | None = None
+    grading_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,11 @@ class Answered(Record):
     metrics: ExecutionMetrics | None = None
     cached: bool = False
     error: str | None = None
-    """The target answered, and said that something went wrong."""
+    """The target replied without an answer."""
+    error_kind: ErrorKind = "crash"
+    finish_reason: str | None = None
+    is_text_only: bool = False
+    """The target gave a text and cannot tell of tool calls."""
 
 
 def effective_target_name(name: str, *, dry_run: bool) -> str:
@@ -74,17 +80,16 @@ def judged_result(
 ) -> EvalResult:
     """Return the result of a case whose answer went through its evaluators.
 
-    An evaluator that could not judge makes the case an error, and so does a target that reports one: a score of 0
-    would read as a bad answer (decisions 7 and 35).
+    An evaluator that could not judge makes the case an error: a score of 0 would read as a bad answer (decisions 7
+    and 35).
     """
     combined = _combined(evaluations, is_default_judge=is_default_judge)
     broken = next((evaluation for evaluation in evaluations if evaluation.error), None)
-    error = answered.error or (broken.error if broken else None)
-    detail = None
-    status: Status = "pass" if dry_run else decide_status(combined.value, threshold.value)
+    error = broken.error if broken else None
+    unmet = unmet_required(evaluations) or None
+    status: Status = "pass" if dry_run else decide_status(combined.value, threshold.value, unmet)
     if error is not None:
         status = "error"
-        detail = ErrorDetail("provider", "crash") if answered.error else _evaluator_detail(broken)
     return EvalResult(
         **_identity_fields(identity),
         score=combined.value,
@@ -97,10 +102,13 @@ def judged_result(
         evaluator_results=None if is_default_judge and not error else tuple(evaluations),
         trace_summary=answered.summary,
         error=error,
-        error_detail=detail,
+        error_detail=ErrorDetail("evaluator", broken.error_kind or "crash") if broken else None,
         status=status,
         threshold=threshold.value,
         threshold_source=threshold.source,
+        unmet_required=unmet,
+        judge_retries=_judge_retries(evaluations) or None,
+        finish_reason=answered.finish_reason,
         execution_metrics=answered.metrics,
         trace=answered.trace if include_trace else None,
         dry_run=dry_run or None,
@@ -138,11 +146,16 @@ def error_result(
 def unjudged_result(
     identity: CaseIdentity, asked: Asked, answered: Answered, error: KindError, *, dry_run: bool
 ) -> EvalResult:
-    """Return the result of a case that has an answer which came to no judge; what was paid for is kept."""
-    broken = error_result(identity, "evaluator", error.kind, str(error), asked, dry_run=dry_run)
+    """Return the result of a case whose target replied, but whose answer was not judged; what was paid for is kept.
+
+    Either the target gave no answer (`ProviderError`), or a hook broke between the answer and the evaluators.
+    """
+    stage: ErrorStage = "provider" if isinstance(error, ProviderError) else "evaluator"
+    broken = error_result(identity, stage, error.kind, str(error), asked, dry_run=dry_run)
     return broken.replace(
         candidate_answer=answered.candidate_answer,
         trace_summary=answered.summary,
+        finish_reason=answered.finish_reason,
         execution_metrics=answered.metrics,
         cached=answered.cached or None,
     )
@@ -155,8 +168,9 @@ def _combined(evaluations: Sequence[EvaluatorResult], *, is_default_judge: bool)
     return combine_scores(evaluations)
 
 
-def _evaluator_detail(broken: EvaluatorResult | None) -> ErrorDetail:
-    return ErrorDetail("evaluator", (broken.error_kind if broken else None) or "crash")
+def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
+    """Count the repeated questions of all evaluators, members of composites included."""
+    return sum((each.judge_retries or 0) + _judge_retries(each.evaluator_results or ()) for each in evaluations)
 
 
 def _identity_fields(identity: CaseIdentity) -> JsonObject:
@@ -171,6 +185,8 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "eval_file": identity.eval_file,
         "line": identity.line,
         "case_hash": identity.case_hash,
+        "target_hash": identity.target_hash,
+        "grading_hash": identity.grading_hash,
     }
 
 

@@ -16,6 +16,10 @@ from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceEventType, TraceSummary
 from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.runtime.reading import read_regular_file
+
+TRACE_LIMIT: Final = 64 * 2**20
+"""Bytes of a trace file."""
 
 EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
 
@@ -52,7 +56,7 @@ def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
 def read_trace(path: Path) -> tuple[TraceEvent, ...]:
     """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`)."""
     try:
-        text = path.read_text("utf-8-sig", errors="replace")
+        text = read_regular_file(path, TRACE_LIMIT).decode("utf-8-sig", "replace")
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character
         reason = getattr(error, "strerror", None) or error
         raise ProviderError(f"{locate(path, None)}: cannot read this trace file: {reason}", "config") from error

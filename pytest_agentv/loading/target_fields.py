@@ -12,18 +12,24 @@ from pydantic import BeforeValidator, ValidationInfo
 
 from pytest_agentv.loading.environment import REFERENCE
 from pytest_agentv.loading.problems import describe_value, did_you_mean
+from pytest_agentv.loading.shell_context import find_unsafe
 
 RESOLVED: Final = {"resolved": True}
 
-PLACEHOLDERS: Final = ("PROMPT", "GUIDELINES", "EVAL_ID", "ATTEMPT", "FILES", "ATTACHMENTS", "OUTPUT_FILE")
+PLACEHOLDERS: Final = (
+    *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
+    *("FILES", "ATTACHMENTS", "OUTPUT_FILE"),
+)
 """What a command template may hold, in braces."""
 
 _PLACEHOLDER: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
+_KNOWN_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(PLACEHOLDERS) + r")\}")
+_FILE_PLACEHOLDER: Final = re.compile(r"\{(?:path|basename)\}")
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 class PlaceholderError(ValueError):
-    """A command template holds a placeholder that there is none of; variables do not mend that."""
+    """A template holds a placeholder that is unknown, or not safe where it stands. Variables do not mend that."""
 
 
 def _text(value: object) -> str:
@@ -45,6 +51,30 @@ def _optional_text(value: object) -> str | None:
 
 
 def _template(value: object) -> str:
+    text = _text_with_placeholders(value)
+    _refuse_quotes(text, _KNOWN_PLACEHOLDER)
+    return text
+
+
+def _files_format(value: object) -> str | None:
+    text = _optional_text(value)
+    if text is not None:
+        _refuse_quotes(f"{text} {text}", _FILE_PLACEHOLDER)  # a quote that stays open holds the next file
+    return text
+
+
+def _refuse_quotes(text: str, placeholder: re.Pattern[str]) -> None:
+    found = find_unsafe(REFERENCE.sub("x", text), placeholder)
+    if found:
+        name, where = found
+        other = "" if name != "{PROMPT}" else "; or use {PROMPT_JSON}, {PROMPT_FILE}, the key stdin or $AGENTV_PROMPT"
+        raise PlaceholderError(
+            f"{name} stands {where}, where its text could run as a command; write it as a word of its own, without "
+            f"quotes: it is quoted for the shell{other}"
+        )
+
+
+def _text_with_placeholders(value: object) -> str:
     text = _filled_text(value)
     for dollar, name in _PLACEHOLDER.findall(REFERENCE.sub("", text)):
         if dollar and name in PLACEHOLDERS:
@@ -123,6 +153,8 @@ AnyText: TypeAlias = Annotated[str, BeforeValidator(_text)]
 OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(_optional_text)]
 """Blank counts as absent."""
 Template: TypeAlias = Annotated[str, BeforeValidator(_template)]
+InputTemplate: TypeAlias = Annotated[str, BeforeValidator(_text_with_placeholders)]
+FilesFormat: TypeAlias = Annotated[str | None, BeforeValidator(_files_format)]
 Url: TypeAlias = Annotated[str, BeforeValidator(_url)]
 CallableName: TypeAlias = Annotated[str, BeforeValidator(_callable)]
 Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]

@@ -15,7 +15,9 @@ from pytest_agentv.loading.target_fields import (
     CallableName,
     Count,
     Factor,
+    FilesFormat,
     Flag,
+    InputTemplate,
     LogFormat,
     Milliseconds,
     Number,
@@ -67,18 +69,24 @@ class _RetryingModel(TargetModel):
     retry_status_codes: list[StatusCode] | None = _keys("retry_status_codes", "retryStatusCodes")
 
 
-class AzureModel(_RetryingModel):
+class _DirectModel(_RetryingModel):
+    """A model whose API is asked directly, unless the target says otherwise."""
+
+    client: Literal["direct", "litellm"] = "direct"
+
+
+class AzureModel(_DirectModel):
     base_url: OptionalText = _keys("endpoint", "resource", "resourceName", "base_url", "baseUrl", "baseURL")
     model: OptionalText = _keys("deployment", "deploymentName", "model")
     api_version: OptionalText = _keys("version", "api_version", "apiVersion")
 
 
-class AnthropicModel(_RetryingModel):
+class AnthropicModel(_DirectModel):
     model: Text = _required("model", "deployment", "variant", description="the name of the model")
     thinking_budget: PositiveCount | None = _keys("thinking_budget", "thinkingBudget")
 
 
-class GeminiModel(_RetryingModel):
+class GeminiModel(_DirectModel):
     model: OptionalText = _keys("model", "deployment", "variant")
 
 
@@ -87,6 +95,10 @@ class LitellmModel(_RetryingModel):
 
     model: Text = _required("model", "deployment", "variant", description="the name of the model")
     api_version: OptionalText = _keys("api_version", "apiVersion", "version")
+
+
+class OpenAiModel(LitellmModel, _DirectModel):
+    """A model of OpenAI, or of a server that speaks its language."""
 
 
 class _AgentModel(TargetModel):
@@ -131,6 +143,7 @@ class MockModel(TargetModel):
     delay_max_ms: Milliseconds = _keys("delay_max_ms", "delayMaxMs", default=0)
     trace: list[dict[str, Any]] | None = None
     output_messages: list[dict[str, Any]] | None = _keys("output_messages", "outputMessages")
+    finish_reason: OptionalText = _keys("finish_reason", "finishReason")
 
 
 class PythonModel(TargetModel):
@@ -184,7 +197,8 @@ class CliModel(TargetModel):
     command_template: Template = _required(
         "command_template", "commandTemplate", description="the command to run, with placeholders such as {PROMPT}"
     )
-    files_format: OptionalText = _keys("files_format", "filesFormat", "attachments_format", "attachmentsFormat")
+    stdin: InputTemplate | None = None
+    files_format: FilesFormat = _keys("files_format", "filesFormat", "attachments_format", "attachmentsFormat")
     cwd: OptionalText = None
     timeout_seconds: RealSeconds | None = _keys("timeout_seconds", "timeoutSeconds")
     verbose: RealFlag = _keys("verbose", "cli_verbose", "cliVerbose", default=False)
@@ -205,7 +219,7 @@ MODELS: Final[Mapping[str, type[TargetModel]]] = {
     "azure": AzureModel,
     "anthropic": AnthropicModel,
     "gemini": GeminiModel,
-    "openai": LitellmModel,
+    "openai": OpenAiModel,
     "litellm": LitellmModel,
     "cli": CliModel,
     "mock": MockModel,

@@ -98,6 +98,7 @@ def _llm_settings(fields: LlmModel) -> LlmSettings:
         temperature=fields.temperature,
         max_output_tokens=fields.max_output_tokens,
         thinking_budget=fields.thinking_budget if isinstance(fields, AnthropicModel) else None,
+        client=getattr(fields, "client", "litellm"),
     )
 
 
@@ -126,6 +127,7 @@ def _cli_settings(fields: CliModel, eval_dir: Path, shield: Shield) -> CliSettin
     return CliSettings(
         command_template=fields.command_template,
         cwd=_absolute(eval_dir, fields.cwd) or str(eval_dir),
+        stdin=fields.stdin,
         files_format=fields.files_format or "{path}",
         timeout_seconds=fields.timeout_seconds,
         verbose=fields.verbose,
@@ -156,6 +158,7 @@ def _mock_settings(fields: MockModel) -> MockSettings:
         delay_max_ms=fields.delay_max_ms,
         trace=None if fields.trace is None else tuple(fields.trace),
         output_messages=None if messages is None else tuple(messages),
+        finish_reason=fields.finish_reason,
     )
 
 

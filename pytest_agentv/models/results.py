@@ -54,6 +54,10 @@ class EvalResult(Record):
     """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
     assertion: str | None = None
     """Why a hook let the case pass or fail, whatever its score; None: the score decided."""
+    unmet_required: tuple[str, ...] | None = None
+    """Required rubrics that the answer does not satisfy or that were not judged: the case fails whatever its score."""
+    judge_retries: int | None = None
+    """How often judges were asked again because their replies were no judgements; None: never."""
     attempts: int = 0
     """Provider calls made; 0 when none was reached."""
     request_attempts: int | None = None
@@ -64,6 +68,8 @@ class EvalResult(Record):
     """Why the last failed request failed, also where a later one brought the answer."""
     log_file: str | None = None
     """What the target wrote of its work, where a provider keeps such a log."""
+    finish_reason: str | None = None
+    """Why the model stopped, in the words of its API; None: not reported."""
     execution_metrics: ExecutionMetrics | None = None
     node_id: str | None = None
     run_id: str | None = None
@@ -74,6 +80,10 @@ class EvalResult(Record):
     """The case's line in the eval file."""
     case_hash: str | None = None
     """Hash of what the case says, its files included: another text is another case. None: it could not be loaded."""
+    target_hash: str | None = None
+    """Hash of the target's definition and code, secrets as hashes. None: the target could not be resolved."""
+    grading_hash: str | None = None
+    """Hash of the evaluators, their prompts and scripts, and the judge; the threshold is no part of it."""
     duration_ms: float | None = None
     """Wall time of the whole case: set-up, all attempts, evaluators."""
     trace: tuple[TraceEvent, ...] | None = None

@@ -48,6 +48,8 @@ class CliSettings(Record):
     command_template: str
     cwd: str
     """Absolute."""
+    stdin: str | None = None
+    """What the command reads, with placeholders; None: nothing."""
     files_format: str = "{path}"
     timeout_seconds: float | None = None
     verbose: bool = False
@@ -66,6 +68,7 @@ class MockSettings(Record):
     delay_max_ms: float = 0
     trace: tuple[JsonObject, ...] | None = None
     output_messages: tuple[JsonObject, ...] | None = None
+    finish_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class LlmSettings(Record):
     temperature: float | None = None
     max_output_tokens: int | None = None
     thinking_budget: int | None = None
+    client: Literal["direct", "litellm"] = "direct"
+    """Whether the API is asked directly or through litellm; the kind `litellm` always goes through it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
+from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import ABSENT, JsonObject, Record
+from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.text import compact_json
@@ -50,9 +52,20 @@ class ProviderResponse(Record):
     cost_usd: float | None = None
     duration_ms: float | None = None
     error: str | None = None
-    """The target answered, but says that something went wrong; the case is recorded as an error."""
+    """The target replied, but there is no answer to judge: the case is recorded as an error of the provider stage.
+
+    Tokens and cost of the reply were paid for, and stay in the record.
+    """
+    error_kind: ErrorKind = "crash"
+    """The kind of that error."""
+    finish_reason: str | None = None
+    """Why the model stopped, in the words of its API: `stop`, `length`, `content_filter`, …"""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the reply; the run warns of it once per target."""
     cached: bool = False
     """The answer comes from the cache; its metrics are those of the call that was made for it."""
+    is_text_only: bool = field(default=False, compare=False)
+    """The target gave a mere text: whether it called tools is not known."""
     raw: JsonObject = field(default_factory=dict)
     """For debugging: exit code, standard error, paths of logs.
 
@@ -92,6 +105,18 @@ class BatchProvider(Protocol):
 
 ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Provider]
 """Creates the provider of a target; the mapping is the environment: the process's variables and those of `.env`."""
+
+
+def require_answer(response: ProviderResponse) -> ProviderResponse:
+    """Return a response, with an error if it is blank and its `finish_reason` tells why: a filter, a limit, a refusal.
+
+    Checks for what must not be said would pass on such a response.
+    """
+    reason = incomplete_reason(response.finish_reason)
+    if response.error or reason is None or candidate_answer(response.output_messages).strip():
+        return response
+    error = f"the target gave no answer: {reason} (finish_reason={response.finish_reason})"
+    return response.replace(error=error, error_kind="no_answer")
 
 
 def candidate_answer(messages: Sequence[Message] | None) -> str:

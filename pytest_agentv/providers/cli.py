@@ -3,13 +3,14 @@
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.loading.target_fields import PLACEHOLDERS
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.secrets import Secret, masked
 from pytest_agentv.models.targets import CliSettings
@@ -19,16 +20,25 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli_output import describe_exit, parse_batch_output, parse_output, report_output
 from pytest_agentv.providers.cli_template import (
     LONGEST_ARGUMENT,
-    batch_values,
+    CallValues,
+    clean,
     render_command,
     request_values,
     shell_argv,
+    with_prompt,
 )
 from pytest_agentv.providers.healthcheck import run_healthcheck
 from pytest_agentv.runtime.process import OUTPUT_LIMIT, ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.reading import read_regular_file
 from pytest_agentv.runtime.reaper import temporary_folder
+from pytest_agentv.runtime.threads import run_in_thread
 
 _LOGGER: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_LONG_ANSWER: Final = 256 * 1024
+"""Characters; shorter answers are parsed on the event loop."""
 
 _CANNOT_EXECUTE: Final = 126
 """The shell's exit code when the system refuses to start a program."""
@@ -55,7 +65,9 @@ class CliProvider:
         self._name = name
         self._settings = settings
         self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
+        self._placeholders = [name for name in PLACEHOLDERS if f"{{{name}}}" in settings.command_template]
         self._uses_output_file = "{OUTPUT_FILE}" in settings.command_template
+        self._uses_prompt_file = "{PROMPT_FILE}" in settings.command_template + (settings.stdin or "")
 
     async def check(self) -> None:
         if self._settings.healthcheck is not None:
@@ -68,21 +80,20 @@ class CliProvider:
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         with self._folder(request.eval_id) as folder:
-            output_file = folder / "output.json"
-            values = request_values(request, self._settings.files_format, output_file)
-            limit = _shortest(self._settings.timeout_seconds, request.timeout_seconds)
-            run = await self._run(values, output_file, limit)
-        return self._complete(parse_output(run.content), run, run.duration_ms)
+            values = request_values(request, self._settings.files_format, folder / "output.json")
+            run = await self._run(values, _shortest(self._settings.timeout_seconds, request.timeout_seconds))
+        response = await _beside_the_loop(run.content, lambda: parse_output(run.content))
+        return self._complete(response, run, run.duration_ms)
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Run the command once for all requests; it writes a JSON line with an `id` for each."""
-        paths = [path for request in requests for path in request.file_paths]
+        paths = tuple(path for request in requests for path in request.file_paths)
+        eval_ids = [request.eval_id for request in requests]
         with self._folder("batch") as folder:
             output_file = folder / "output.jsonl"
-            values = batch_values(paths, self._settings.files_format, output_file)
-            limit = _shortest(self._settings.timeout_seconds, _total_seconds(requests))
-            run = await self._run(values, output_file, limit)
-        responses = parse_batch_output(run.content, [request.eval_id for request in requests])
+            values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
+            run = await self._run(values, _shortest(self._settings.timeout_seconds, _total_seconds(requests)))
+        responses = await _beside_the_loop(run.content, lambda: parse_batch_output(run.content, eval_ids))
         share = round(run.duration_ms / max(1, len(requests)))
         return [self._complete(response, run, share) for response in responses]
 
@@ -90,18 +101,22 @@ class CliProvider:
         """Nothing is held open."""
 
     def _folder(self, eval_id: str) -> AbstractContextManager[Path]:
-        keep = self._settings.keep_temp_files and self._uses_output_file
+        keep = self._settings.keep_temp_files and (self._uses_output_file or self._uses_prompt_file)
         return temporary_folder(f"agentv-{re.sub(r'[^A-Za-z0-9._-]+', '-', eval_id)[:40]}-", keep=keep)
 
-    async def _run(self, values: Mapping[str, str], output_file: Path, limit: float | None) -> _Run:
+    async def _run(self, call: CallValues, limit: float | None) -> _Run:
+        values = call.for_shell()
         command = render_command(self._settings.command_template, values)
+        if self._uses_prompt_file:
+            call.prompt_file.write_text(clean(call.prompt), "utf-8", newline="")
         self._log("target %s: running %s", self._name, command)
         started = time.perf_counter()
         try:
             result = await run_process(
-                shell_argv(command, output_file.parent),
+                shell_argv(command, call.output_file.parent),
                 cwd=self._settings.cwd,
-                env=self._environment,
+                env=with_prompt(self._environment, call.prompt),
+                stdin=self._input(call),
                 timeout_seconds=limit,
             )
         except ProcessStartError as error:
@@ -110,13 +125,20 @@ class CliProvider:
         self._log("target %s: exit code %d after %d ms", self._name, result.exit_code, duration_ms)
         if result.stderr:
             self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
-        _raise_for_failure(result, limit, values)
+        _raise_for_failure(result, limit, {name: values[name] for name in self._placeholders})
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
         if not self._uses_output_file:
             return _Run(result.stdout.rstrip("\n"), raw, duration_ms)
         if self._settings.keep_temp_files:
-            raw["output_file"] = str(output_file)
-        return _Run(_read_output_file(output_file, result), raw, duration_ms)
+            raw["output_file"] = str(call.output_file)
+        # In a thread: a file on a network may block, and the others are not to wait for it.
+        content = await run_in_thread(lambda: _read_output_file(call.output_file, result), "agentv-read")
+        return _Run(content, raw, duration_ms)
+
+    def _input(self, call: CallValues) -> bytes | None:
+        if self._settings.stdin is None:
+            return None
+        return render_command(self._settings.stdin, call.as_texts()).encode("utf-8", "surrogateescape")
 
     def _complete(self, response: ProviderResponse, run: _Run, duration_ms: float) -> ProviderResponse:
         trace_ref = None if response.trace_ref is None else str(Path(self._settings.cwd, response.trace_ref))
@@ -147,7 +169,8 @@ def _raise_for_failure(result: ProcessResult, limit: float | None, values: Mappi
 def _describe_failure(exit_code: int, said: str) -> str:
     if not said and exit_code >= 0:
         return f"CLI exited with code {exit_code}"
-    return f"{said or 'CLI failed'} ({describe_exit(exit_code)})"
+    cause, newline, rest = (said or "CLI failed").partition("\n")
+    return f"{cause} ({describe_exit(exit_code)}){newline}{rest}"
 
 
 def _long_argument_hint(values: Mapping[str, str]) -> str:
@@ -156,15 +179,14 @@ def _long_argument_hint(values: Mapping[str, str]) -> str:
         if size > LONGEST_ARGUMENT and name not in {"FILES", "ATTACHMENTS"}:
             return (
                 f"; {{{name}}} has {size} bytes and the system takes 128 KiB in one argument: "
-                f"pipe it, as in `printf %s {{{name}}} | …`"
+                'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
             )
     return ""
 
 
 def _read_output_file(path: Path, result: ProcessResult) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(OUTPUT_LIMIT + 1)
+        content = read_regular_file(path)
     except FileNotFoundError:
         reason = "the command ended with exit code 0 but did not write it"
         said = report_output(result)
@@ -172,10 +194,12 @@ def _read_output_file(path: Path, result: ProcessResult) -> str:
         raise ProviderError(f"{text}; it said: {said}" if said else text, "process") from None
     except OSError as error:
         raise ProviderError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
-    if len(content) > OUTPUT_LIMIT:
-        size = OUTPUT_LIMIT // 2**20
-        raise ProviderError(f"Failed to read output file '{path}': it has more than {size} MiB", "process")
     return content.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+async def _beside_the_loop(content: str, parse: Callable[[], T]) -> T:
+    """Parse a long answer in a thread, so that other cases go on meanwhile."""
+    return parse() if len(content) <= _LONG_ANSWER else await run_in_thread(parse, "agentv-parse")
 
 
 def _shortest(*limits: float | None) -> float | None:

@@ -1,6 +1,7 @@
 """What a command wrote, read as an answer (agentv-formats 5.8)."""
 
 import json
+import re
 import signal
 from collections.abc import Sequence
 from typing import Final
@@ -12,6 +13,9 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.wire import WireError, answer_message, javascript_string, parse_response
 from pytest_agentv.runtime.process import ProcessResult
 
+_LONGEST_LINE: Final = 300
+"""Characters of the last line where it comes first."""
+
 _LONGEST_REPORT: Final = 2000
 """Characters of a command's output in an error message; the end is kept, where programs say what went wrong."""
 
@@ -20,7 +24,7 @@ def parse_output(content: str) -> ProviderResponse:
     """Read the answer to one request; what is not the JSON shape is the answer's text as it stands."""
     try:
         response = parse_response(_parse_json(content), javascript_string)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _plain_text(content)
     return response if response.output_messages is not None else _plain_text(content)
 
@@ -41,10 +45,17 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
 
 
 def report_output(result: ProcessResult) -> str:
-    """Return what a command that failed said: the end of standard error, or else of standard output."""
+    """Return what a command that failed said: the end of standard error, or else of standard output.
+
+    The last line comes first, and once more in its place: it tells the cause, and some reports show one line only.
+    """
     said = masked(result.stderr.strip() or result.stdout.strip())
     left_out = len(said) - _LONGEST_REPORT
-    return f"[… {left_out} characters left out] {said[-_LONGEST_REPORT:]}" if left_out > 0 else said
+    lines = [line.strip() for line in said.split("\n") if re.search(r"\w", line)]
+    shown = f"[… {left_out} characters left out] {said[-_LONGEST_REPORT:]}" if left_out > 0 else said
+    if len(lines) <= 1:
+        return shown
+    return f"{lines[-1][:_LONGEST_LINE]}\n{shown}"
 
 
 def describe_exit(code: int) -> str:
@@ -85,12 +96,12 @@ def _refuse_constant(name: str) -> Json:
 
 
 def _plain_text(content: str) -> ProviderResponse:
-    return ProviderResponse(output_messages=(answer_message(content),))
+    return ProviderResponse(output_messages=(answer_message(content),), is_text_only=True)
 
 
 def _missing(eval_id: str) -> ProviderResponse:
     error = f"Batch output missing id '{eval_id}'"
-    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error)
+    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
 
 
 def _batch_error(number: int, reason: str) -> ProviderError:

@@ -1,17 +1,78 @@
 """Command templates: placeholders, filled with values that the shell takes as they are."""
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
 
+from pytest_agentv.models.base import Record
 from pytest_agentv.providers.base import ProviderRequest
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
-"""Bytes that Linux takes in one argument of a program, the final NUL not counted."""
+"""Bytes that Linux takes in one argument of a program, or in one variable, the final NUL not counted."""
+
+PROMPT_VARIABLE: Final = "AGENTV_PROMPT"
+"""Holds the prompt in the environment of a command, unless it is too long for a variable."""
 
 _PLACEHOLDER: Final = re.compile(r"\{([A-Z_]+)\}")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class CallValues(Record):
+    """What the placeholders of one call stand for. Source: "Render and execute template"."""
+
+    eval_id: str
+    output_file: Path
+    prompt: str = ""
+    guidelines: str = ""
+    attempt: int = 0
+    files: tuple[str, ...] = ()
+    files_format: str = "{path}"
+
+    @property
+    def prompt_file(self) -> Path:
+        return self.output_file.with_name("prompt.txt")
+
+    def for_shell(self) -> dict[str, str]:
+        """Return the values as words of a command."""
+        return self._values(quote)
+
+    def as_texts(self) -> dict[str, str]:
+        """Return the values as they are, for standard input."""
+        return self._values(lambda value: value)
+
+    def _values(self, write: Callable[[str], str]) -> dict[str, str]:
+        texts = {
+            "PROMPT": self.prompt,
+            "PROMPT_JSON": json.dumps(self.prompt, ensure_ascii=False),
+            "GUIDELINES": self.guidelines,
+            "EVAL_ID": self.eval_id,
+            "ATTEMPT": str(self.attempt),
+        }
+        paths = {"OUTPUT_FILE": str(self.output_file), "PROMPT_FILE": str(self.prompt_file)}
+        files = _render_files(self.files, self.files_format, write)
+        return (
+            {name: write(clean(text)) for name, text in texts.items()}
+            | {name: write(path) for name, path in paths.items()}
+            | {"FILES": files, "ATTACHMENTS": files}
+        )
+
+
+def request_values(request: ProviderRequest, files_format: str, output_file: Path) -> CallValues:
+    """Return the placeholders' values of one request."""
+    question = request.prompt.question
+    return CallValues(
+        prompt=f"{request.system_prompt}\n\n{question}" if request.system_prompt else question,
+        guidelines=request.prompt.guidelines,
+        eval_id=request.eval_id,
+        attempt=request.attempt,
+        files=request.file_paths,
+        files_format=files_format,
+        output_file=output_file,
+    )
 
 
 def render_command(template: str, values: Mapping[str, str]) -> str:
@@ -19,39 +80,26 @@ def render_command(template: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
-def request_values(request: ProviderRequest, files_format: str, output_file: Path) -> dict[str, str]:
-    """Return the placeholders' values of one request. Source: "Render and execute template"."""
-    question = request.prompt.question
-    prompt = f"{request.system_prompt}\n\n{question}" if request.system_prompt else question
-    return _values(
-        prompt=prompt,
-        guidelines=request.prompt.guidelines,
-        eval_id=request.eval_id,
-        attempt=request.attempt,
-        files=render_files(request.file_paths, files_format),
-        output_file=output_file,
-    )
+def with_prompt(environment: Mapping[str, str], prompt: str) -> dict[str, str]:
+    """Return the variables of a command, with `AGENTV_PROMPT` where there is a prompt that fits into a variable."""
+    variables = {name: value for name, value in environment.items() if name != PROMPT_VARIABLE}
+    value = clean(prompt)
+    if value and len(f"{PROMPT_VARIABLE}={value}".encode()) <= LONGEST_ARGUMENT:
+        variables[PROMPT_VARIABLE] = value
+    return variables
 
 
-def batch_values(file_paths: Iterable[str], files_format: str, output_file: Path) -> dict[str, str]:
-    """Return the placeholders' values of a batch: no prompt, and the files of all requests."""
-    return _values(eval_id="batch", files=render_files(file_paths, files_format), output_file=output_file)
-
-
-def healthcheck_values(output_file: Path) -> dict[str, str]:
-    """Return the placeholders' values of a health check: no prompt, no files."""
-    return _values(eval_id="healthcheck", output_file=output_file)
-
-
-def render_files(paths: Iterable[str], files_format: str) -> str:
-    """Return each path once, in the files' format, joined by blanks; nothing at all where there are none."""
-    return " ".join(_render_file(path, files_format) for path in dict.fromkeys(paths))
+def clean(text: str) -> str:
+    """Return a text as an argument can hold it: a NUL is dropped, a lone surrogate becomes `?`."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def quote(text: str) -> str:
-    """Quote a text for a POSIX shell. A NUL, which no argument can hold, is dropped; a lone surrogate becomes `?`."""
-    clean = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
-    return _quote(clean)
+    """Quote a text for a POSIX shell.
+
+    Always in quotes, unlike `shlex.quote`: how a template's own words combine must not depend on the value.
+    """
+    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def shell_argv(command: str, folder: Path) -> list[str]:
@@ -63,31 +111,11 @@ def shell_argv(command: str, folder: Path) -> list[str]:
     return ["/bin/sh", str(script)]
 
 
-def _values(
-    *,
-    eval_id: str,
-    output_file: Path,
-    prompt: str = "",
-    guidelines: str = "",
-    attempt: int = 0,
-    files: str = "",
-) -> dict[str, str]:
-    return {
-        "PROMPT": quote(prompt),
-        "GUIDELINES": quote(guidelines),
-        "EVAL_ID": quote(eval_id),
-        "ATTEMPT": quote(str(attempt)),
-        "FILES": files,
-        "ATTACHMENTS": files,
-        "OUTPUT_FILE": _quote(str(output_file)),
-    }
+def _render_files(paths: Iterable[str], files_format: str, write: Callable[[str], str]) -> str:
+    """Return each path once, in the files' format, joined by blanks; nothing at all where there are none."""
+    return " ".join(_render_file(path, files_format, write) for path in dict.fromkeys(paths))
 
 
-def _render_file(path: str, files_format: str) -> str:
-    values = {"path": _quote(path), "basename": _quote(PurePath(path).name)}
+def _render_file(path: str, files_format: str, write: Callable[[str], str]) -> str:
+    values = {"path": write(path), "basename": write(PurePath(path).name)}
     return _FILE_PLACEHOLDER.sub(lambda match: values[match[1]], files_format)
-
-
-def _quote(text: str) -> str:
-    """Always in quotes, unlike `shlex.quote`: how a template's own quotes combine must not depend on the value."""
-    return "'" + text.replace("'", "'\"'\"'") + "'"

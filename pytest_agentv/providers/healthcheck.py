@@ -15,7 +15,7 @@ from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.models.targets import CommandHealthcheck, HttpHealthcheck
 from pytest_agentv.models.text import format_number
 from pytest_agentv.providers.cli_output import describe_exit, report_output
-from pytest_agentv.providers.cli_template import healthcheck_values, render_command
+from pytest_agentv.providers.cli_template import CallValues, render_command
 from pytest_agentv.runtime.process import ProcessStartError, run_process
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -70,8 +70,8 @@ def probe_url(url: str, timeout_seconds: float) -> None:
 
 
 async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
-    values = healthcheck_values(Path(tempfile.gettempdir(), "agentv-healthcheck.json"))
-    command = render_command(healthcheck.command_template, values)
+    values = CallValues("healthcheck", Path(tempfile.gettempdir(), "agentv-healthcheck.json")).for_shell()
+    command = render_command(healthcheck.command_template, {**values, "PROMPT_FILE": "/dev/null"})
     try:
         result = await run_process(
             ["/bin/sh", "-c", command], cwd=healthcheck.cwd, env=environment, timeout_seconds=limit

@@ -1,40 +1,38 @@
-"""Models behind an API, asked through litellm: `azure`, `anthropic`, `gemini`, `openai`, `litellm`.
-
-litellm's own retries, its price-map download and its telemetry are off.
-"""
+"""Models behind an API: requests with retries, asked directly or through litellm."""
 
 import asyncio
-import gc
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
-from weakref import WeakSet
+from typing import Protocol
 
 from pytest_agentv.errors import ProviderError, locate
+from pytest_agentv.models.secret_rule import secrets_of
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import LlmSettings, Target
 from pytest_agentv.models.text import format_number
-from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.prompts.prompt import ChatMessage, PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.llm_failure import read_failure
-from pytest_agentv.providers.llm_import import begin_import, imported_litellm, load_litellm
-from pytest_agentv.providers.llm_reply import read_reply
-from pytest_agentv.providers.llm_request import build_arguments, build_messages, system_role
+from pytest_agentv.providers.llm_request import build_messages
 from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, with_retries
 
-_NO_LIMIT_SECONDS: Final = 86_400.0
-"""litellm's own limit; ours ends first. It must not vary: litellm keeps a client, with its connections, for each."""
 
-_ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": _NO_LIMIT_SECONDS}
+class ModelClient(Protocol):
+    """One target's way to its model."""
 
-_OPEN: Final["WeakSet[LlmProvider]"] = WeakSet()
-"""Targets with a model that are not closed."""
+    def warm_up(self) -> None:
+        """Start in the background what the first request would wait for."""
+
+    async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
+        """Make one request. Raises `RequestError`, and `ProviderError` for what no second request could mend."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
 
 
 class LlmProvider:
-    """A model. litellm keeps one client per URL and key, so that connections are reused."""
+    """A model. Its requests are repeated as the target's retry policy says."""
 
     mode: PromptMode = "lm"
 
@@ -44,19 +42,17 @@ class LlmProvider:
         environment: Mapping[str, str],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        assert isinstance(target.settings, LlmSettings)
+        settings = target.settings
+        assert isinstance(settings, LlmSettings)
         self._target = target
-        self._model = f"model {target.settings.model!r} ({target.kind})"
-        self._where = _describe_target(target)
-        self._arguments = build_arguments(target.kind, target.settings, environment)
-        self._system_role = system_role(target.kind, target.settings.model)
-        self._masker = Masker([target.settings.api_key.reveal()] if target.settings.api_key else [])
+        self._model = f"model {settings.model!r} ({target.kind})"
+        self._masker = Masker(secrets_of("api_key", settings.api_key.reveal()) if settings.api_key else ())
+        self._client = _create_client(target.kind, settings, environment, self._model, _describe_target(target))
         self._sleep = sleep
-        _OPEN.add(self)
 
     def warm_up(self) -> None:
-        """Start importing litellm, unless that has been done."""
-        begin_import()
+        """Start importing what the first request needs."""
+        self._client.warm_up()
 
     async def check(self) -> None:
         """Asking a model costs money: there is no probe."""
@@ -67,14 +63,13 @@ class LlmProvider:
         Raises `ProviderError`; its `raw` tells, as that of a response, of `request_attempts`, `waited_ms` and
         `last_error`.
         """
-        litellm = await load_litellm()
-        arguments = {**self._arguments, "messages": build_messages(request, self._system_role), **_ONE_REQUEST}
+        messages = build_messages(request)
         log = RequestLog()
         limit = request.timeout_seconds
         try:
             async with asyncio.timeout(limit):
                 response = await with_retries(
-                    lambda: self._ask(litellm, arguments),
+                    lambda: self._ask(messages),
                     self._target.retry,
                     log,
                     deadline=None if limit is None else time.monotonic() + limit,
@@ -88,23 +83,14 @@ class LlmProvider:
         return response.replace(raw={**response.raw, **log.to_raw()})
 
     async def close(self) -> None:
-        """Close litellm's clients when the last target with a model is closed: litellm keeps them for the process."""
-        _OPEN.discard(self)
-        litellm = imported_litellm()
-        if not _OPEN and litellm is not None:
-            gc.unfreeze()
-            with suppress(AttributeError):  # of versions before 1.74
-                await litellm.close_litellm_async_clients()
-                litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which come again
+        await self._client.close()
 
-    async def _ask(self, litellm: Any, arguments: Mapping[str, Any]) -> ProviderResponse:
-        started = time.perf_counter()
+    async def _ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
         try:
-            reply = await litellm.acompletion(**arguments)
-        except Exception as error:  # noqa: BLE001 - litellm raises what it likes; the cause is found in its chain
-            failure = read_failure(error, self._model, self._where)
+            return await self._client.ask(messages)
+        except RequestError as error:  # a server may repeat the key in its message
+            failure = error.failure
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
-        return read_reply(reply, round((time.perf_counter() - started) * 1000), self._model)
 
     def _describe_attempts(self, error: RequestError, log: RequestLog) -> str:
         policy = self._target.retry
@@ -115,6 +101,18 @@ class LlmProvider:
     def _describe_timeout(self, limit: float | None, log: RequestLog) -> str:
         before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
         return f"no answer from {self._model} within {format_number(limit or 0)} s{before}"
+
+
+def _create_client(
+    kind: str, settings: LlmSettings, environment: Mapping[str, str], model: str, target: str
+) -> ModelClient:
+    if kind == "litellm" or settings.client == "litellm":
+        from pytest_agentv.providers.llm_litellm import LitellmClient  # noqa: PLC0415 - only who names it needs it
+
+        return LitellmClient(kind, settings, environment, model, target)
+    from pytest_agentv.providers.llm_direct import DirectClient  # noqa: PLC0415 - as above
+
+    return DirectClient(kind, settings, environment, model, target)
 
 
 def _describe_target(target: Target) -> str:

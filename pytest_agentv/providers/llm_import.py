@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.providers.llm_limit import limit_transports
 
 _IMPORT_ENVIRONMENT: Final = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -23,6 +24,8 @@ _IMPORT_ENVIRONMENT: Final = {
     "LITELLM_MODE": "PRODUCTION",
 }
 """Keeps litellm from fetching files over the network and from loading a `.env` file beside its virtual environment."""
+
+_MISSING: Final = "this target needs litellm, which is not installed: pip install 'pytest-agentv[litellm]'"
 
 _STEP_SECONDS: Final = 0.003
 """From one of the first calls to the next, about what the processor needs for one.
@@ -56,6 +59,10 @@ async def load_litellm() -> Any:
     is_first = not begin_import().done()
     try:
         litellm = await asyncio.wrap_future(begin_import())
+    except ModuleNotFoundError as error:
+        if error.name != "litellm":
+            raise ProviderError(f"litellm cannot be imported: {error}", "config") from error
+        raise ProviderError(_MISSING, "config") from None
     except ImportError as error:
         raise ProviderError(f"litellm cannot be imported: {error}", "config") from error
     if is_first:
@@ -98,6 +105,10 @@ def _import_litellm() -> Any:
             from litellm.anthropic_beta_headers_manager import reload_beta_headers_config  # noqa: PLC0415
 
             reload_beta_headers_config()
+    with suppress(ImportError):  # of older versions, whose clients have no transport of their own
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
+
+        limit_transports(AsyncHTTPHandler)
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     with suppress(Exception):

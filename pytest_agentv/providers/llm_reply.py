@@ -1,35 +1,88 @@
-"""What litellm hands back, read into a response: the answer's text, its tokens and its cost."""
+"""From a model's reply to a response: the answer's text, its tokens, and why there is none."""
 
 import math
-from typing import Any
+from typing import Any, Final
 
+from pytest_agentv.models.finish_reasons import incomplete_reason, is_cut
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.apis.base import ModelReply
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.runtime.retry import RequestError, RequestFailure
+
+_SHOWN: Final = 400
+"""Characters of a refusal that a message shows."""
 
 
-def read_reply(reply: Any, duration_ms: float, model: str) -> ProviderResponse:
-    """Read litellm's `ModelResponse`.
+def build_response(reply: ModelReply, model: str, max_output_tokens: int | None = None) -> ProviderResponse:
+    """Return the response that a reply makes; one whose text is missing or blank has an `error` that says why.
 
     Args:
-        reply: The `ModelResponse`.
-        duration_ms: How long the request took.
+        reply: What the model replied.
         model: What messages call the model.
-
-    Raises `RequestError` when the reply holds no answer, which is something else than an empty one.
+        max_output_tokens: The limit that the target sets, for messages.
     """
+    response = ProviderResponse(
+        output_messages=(Message("assistant", reply.text),),
+        token_usage=reply.usage,
+        finish_reason=reply.finish_reason,
+        raw={"model": reply.model},
+    )
+    if reply.text.strip():
+        return response
+    return response.replace(error=f"{model}: {_why_blank(reply, max_output_tokens)}", error_kind="no_answer")
+
+
+def read_litellm(reply: Any) -> ModelReply | None:
+    """Read litellm's `ModelResponse`; None where it holds no message at all."""
     choices = getattr(reply, "choices", None)
     if not choices:
-        raise RequestError(RequestFailure(f"{model} replied without any choice", "crash"))
-    text = choices[0].message.content
-    return ProviderResponse(
-        output_messages=(Message("assistant", text if isinstance(text, str) else ""),),
-        token_usage=read_usage(getattr(reply, "usage", None)),
-        cost_usd=read_cost(reply),
-        duration_ms=duration_ms,
-        raw={"model": reply.model, "finish_reason": choices[0].finish_reason},
+        return None
+    message, usage = choices[0].message, getattr(reply, "usage", None)
+    reasoning = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
+    return ModelReply(
+        message.content if isinstance(message.content, str) else "",
+        reply.model,
+        read_finish_reason(choices[0]),
+        _refusal(message),
+        tuple(call.function.name or "?" for call in getattr(message, "tool_calls", None) or ()),
+        read_usage(usage),
+        reasoning or None,
     )
+
+
+def read_finish_reason(choice: Any) -> str | None:
+    """Return why the model stopped, in the words of its API where litellm keeps them beside its own."""
+    native = (getattr(choice, "provider_specific_fields", None) or {}).get("native_finish_reason")
+    reason = native or choice.finish_reason
+    return reason if isinstance(reason, str) else None
+
+
+def _why_blank(reply: ModelReply, max_output_tokens: int | None) -> str:
+    if is_cut(reply.finish_reason):
+        limit = f"max_output_tokens={max_output_tokens}" if max_output_tokens else "the model's token limit"
+        text = f"the answer was cut at {limit}{_reasoning_share(reply)}"
+    elif reply.refusal:
+        text = f"the model refused: {' '.join(reply.refusal.split())[:_SHOWN]}"
+    elif reply.tools:
+        text = f"the model called tools instead of answering: {', '.join(reply.tools)}"
+    elif reason := incomplete_reason(reply.finish_reason):
+        text = f"there is no answer: {reason}"
+    else:
+        text = "the model's answer is empty"
+    return f"{text} (finish_reason={reply.finish_reason})"
+
+
+def _refusal(message: Any) -> str | None:
+    """Return the words of a refusal, which OpenAI sends in place of the content."""
+    beside = getattr(message, "provider_specific_fields", None) or {}
+    refusal = getattr(message, "refusal", None) or beside.get("refusal")
+    return refusal if isinstance(refusal, str) else None
+
+
+def _reasoning_share(reply: ModelReply) -> str:
+    if not reply.reasoning_tokens or reply.usage is None:
+        return ""
+    return f"; {reply.reasoning_tokens} of {reply.usage.output:g} output tokens were reasoning"
 
 
 def read_usage(usage: Any) -> TokenUsage | None:

@@ -7,21 +7,14 @@ from typing import Any, Final, TypeAlias
 from pytest_agentv.models.targets import LlmSettings
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.build import guidelines_section
+from pytest_agentv.prompts.prompt import ChatMessage
+from pytest_agentv.providers.apis.anthropic import known_limit
+from pytest_agentv.providers.apis.azure import is_reasoning_deployment, resource_url
 from pytest_agentv.providers.base import ProviderRequest
 
 DEFAULT_SYSTEM_PROMPT: Final = (
     "You are a careful assistant: do what the instructions ask, and never invent facts or results."
 )
-
-_ANTHROPIC_LIMITS: Final = (
-    (re.compile(r"(sonnet|opus|haiku)-4-5|sonnet-4(-0|-\d{8})?$|3-7-sonnet"), 64_000),
-    (re.compile(r"opus-4(-1)?(-0|-\d{8})?$"), 32_000),
-    (re.compile(r"3-5-haiku"), 8192),
-)
-"""The most tokens that models of Anthropic write; for others litellm has its own table, and 4096."""
-
-_NOT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-4o", "gpt-5-chat")
-"""Azure deployments with other names are taken for reasoning models."""
 
 _BASE_URL_VARIABLES: Final = {
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -57,18 +50,16 @@ def build_arguments(kind: str, settings: LlmSettings, environment: Mapping[str, 
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def build_messages(request: ProviderRequest, system_role: str = "system") -> list[dict[str, str]]:
+def build_messages(request: ProviderRequest) -> list[ChatMessage]:
     """Return the messages of a request; a conversation with a system message of its own keeps that one."""
     prompt = request.prompt
     system = request.system_prompt or DEFAULT_SYSTEM_PROMPT
     if prompt.chat_prompt is None:
         system = "\n\n".join(filter(None, (system, guidelines_section(prompt.guidelines))))
-        turns = [("system", system), ("user", trim(prompt.question))]
-    else:
-        turns = [(message.role, message.content) for message in prompt.chat_prompt]
-        if all(role != "system" for role, _ in turns):
-            turns.insert(0, ("system", system))
-    return [{"role": system_role if role == "system" else role, "content": content} for role, content in turns]
+        return [ChatMessage("system", system), ChatMessage("user", trim(prompt.question))]
+    if any(message.role == "system" for message in prompt.chat_prompt):
+        return list(prompt.chat_prompt)
+    return [ChatMessage("system", system), *prompt.chat_prompt]
 
 
 def system_role(kind: str, model: str) -> str:
@@ -77,20 +68,8 @@ def system_role(kind: str, model: str) -> str:
     return "developer" if is_reasoning else "system"
 
 
-def is_reasoning_deployment(name: str) -> bool:
-    """Whether an Azure deployment is taken for a reasoning model, which takes no temperature."""
-    return not name.startswith(_NOT_REASONING)
-
-
-def azure_endpoint(text: str) -> str:
-    """Return the URL of an Azure resource that is given by URL, host name or name."""
-    if not re.match(r"(?i)https?://", text):
-        return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
-    return re.sub(r"/openai(/v1)?$", "", text)  # litellm adds it
-
-
 def _adapt_azure(settings: LlmSettings, base_url: str | None) -> Arguments:
-    endpoint = azure_endpoint(base_url or "")
+    endpoint = resource_url(base_url or "")
     if not is_reasoning_deployment(settings.model):
         return {"api_base": endpoint}
     return {
@@ -103,7 +82,7 @@ def _adapt_azure(settings: LlmSettings, base_url: str | None) -> Arguments:
 
 
 def _adapt_anthropic(settings: LlmSettings, base_url: str | None) -> Arguments:
-    limit = next((limit for name, limit in _ANTHROPIC_LIMITS if name.search(settings.model)), None)
+    limit = known_limit(settings.model)
     tokens = settings.max_output_tokens or limit
     endpoint = base_url and re.sub(r"/v1(/messages)?$", "", base_url)  # litellm adds it
     budget = settings.thinking_budget

@@ -38,6 +38,7 @@ class MockProvider:
             "text": DEFAULT_RESPONSE if settings.response is None else settings.response,
             "output_messages": None if settings.output_messages is None else list(settings.output_messages),
             "trace": None if settings.trace is None else list(settings.trace),
+            "finish_reason": settings.finish_reason,
         }
         try:
             return parse_response(data)

@@ -1,20 +1,33 @@
 """The JSON shape in which commands and Python functions report their answer.
 
-Keys may be written in snake_case or camelCase; unknown ones are passed over, and null means "not reported".
+Keys may be written in snake_case or camelCase; unknown ones are warned of, and null means "not reported".
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
+from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.text import compact_json, format_number
 from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceEventType
 from pytest_agentv.providers.base import ProviderResponse
+
+_DEEPEST: Final = 200
+"""Levels of lists and mappings: what is written of an answer is walked through by recursion."""
+
+_LONGEST_KEY: Final = 80
+"""Characters of an unknown key that a warning shows."""
+
+_MOST_WARNINGS: Final = 8
+
+_BATCH_KEY: Final = "id"
+"""Tells the lines of a batch apart; programs may write it in single answers as well."""
 
 EXPECTED_KEYS: Final = "'text' or 'output_messages'"
 
@@ -76,6 +89,7 @@ class _Response(_Wire):
     token_usage: _TokenUsage | None = None
     cost_usd: _Number | None = None
     duration_ms: _Number | None = None
+    finish_reason: str | None = None
 
 
 def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) -> ProviderResponse:
@@ -85,8 +99,9 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         data: Plain JSON data.
         text_of: Writes a `text` that is no string.
 
-    Raises `WireError` when one value has the wrong type.
+    Raises `WireError` when one value has the wrong type, or the data is nested too deeply to be recorded.
     """
+    _refuse_depth(data)
     try:
         wire = _Response.model_validate(data)
     except ValidationError as error:
@@ -98,6 +113,9 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         token_usage=None if wire.token_usage is None else TokenUsage(**dict(wire.token_usage)),
         cost_usd=wire.cost_usd,
         duration_ms=wire.duration_ms,
+        is_text_only=not wire.output_messages and wire.trace is None and wire.trace_ref is None,
+        finish_reason=wire.finish_reason,
+        warnings=tuple(islice(_unknown_keys(data), _MOST_WARNINGS)),
     )
 
 
@@ -141,6 +159,46 @@ def _message(wire: _Message) -> Message:
     calls = tuple(ToolCall(**dict(call)) for call in wire.tool_calls or ())
     fields: JsonObject = {**dict(wire), "tool_calls": calls}
     return Message(**fields)
+
+
+def _refuse_depth(data: Json) -> None:
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for value in level
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise WireError(f"it is nested more than {_DEEPEST} levels deep")
+
+
+def _unknown_keys(data: JsonObject) -> Iterator[str]:
+    """Yield a warning for each key that nobody reads; messages may hold what their API says beside ours."""
+    yield from _unknown_in(data, _Response, "", _BATCH_KEY)
+    yield from _unknown_in(_either(data, "token_usage"), _TokenUsage, "token_usage.")
+    seen: set[str] = set()
+    for message in _either(data, "output_messages") or ():
+        for call in _either(message, "tool_calls") or ():
+            seen.update(_unknown_in(call, _ToolCall, "tool_calls[]."))
+    yield from sorted(seen)
+
+
+def _unknown_in(data: JsonObject | None, wire: type[_Wire], where: str, *known: str) -> Iterator[str]:
+    names = wire.model_fields
+    readable = {*names, *map(to_camel, names), *known}
+    for key in data or ():
+        if key not in readable:
+            hint = did_you_mean(key, names) or f"known keys: {', '.join(names)}"
+            shown = f"{where}{key}"[:_LONGEST_KEY]
+            yield f"the answer has a key that is not read: {shown!r} ({hint})"  # repr: it may hold escape sequences
+
+
+def _either(data: JsonObject, key: str) -> Any:
+    value = data.get(key)
+    return data.get(to_camel(key)) if value is None else value
 
 
 def _describe(error: ValidationError) -> str:

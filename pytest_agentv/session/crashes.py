@@ -67,6 +67,10 @@ class CrashWatch:
         if is_crash:
             self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
 
+    @property
+    def has_crashes(self) -> bool:
+        return bool(self._crashed)
+
     def crash_results(self, recorded: set[str]) -> Iterator[EvalResult]:
         """Yield an error for each case on which a worker died before its result was recorded."""
         crashed = {node_id: message for node_id, message in self._crashed.items() if node_id not in recorded}

@@ -11,7 +11,9 @@ import pytest
 
 from pytest_agentv.engine.asking import ask_target
 from pytest_agentv.engine.batching import BatchMember
+from pytest_agentv.engine.fingerprints import Fingerprints
 from pytest_agentv.engine.pacing import Pace
+from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.targets import Places, TargetPool
 from pytest_agentv.errors import AgentvError
@@ -26,6 +28,7 @@ from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import STOP_SECONDS, LoopThread, wait_for
+from pytest_agentv.runtime.user_loop import USER_LOOP
 from pytest_agentv.session.begun import Begun, Ending
 from pytest_agentv.session.case_runs import CaseRuns
 from pytest_agentv.session.identity import RunIdentity, run_identity
@@ -34,11 +37,14 @@ from pytest_agentv.session.journal import FinishedCases
 from pytest_agentv.session.kinds import HookedKinds
 from pytest_agentv.session.limits import FailureLimit, process_share, shared_folder
 from pytest_agentv.session.logs import CaseLog, CaseLogHandler
+from pytest_agentv.session.masked_streams import MaskedStreams
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer, PreparedCase
 from pytest_agentv.session.progress import Progress
 from pytest_agentv.session.recording import Recorder
+from pytest_agentv.session.signing import CaseSigner
+from pytest_agentv.session.travel import TravellingSink
 from pytest_agentv.session.user_hooks import UserHooks
 
 _KEY = pytest.StashKey["EvalSession"]()
@@ -57,6 +63,7 @@ class EvalSession:
         self.options = run_options(config)
         self.identity: RunIdentity = run_identity(config, self.options)
         self.masker = Masker()
+        self.masker.add_environment(os.environ)  # fixtures know these before any target does
         cwd = config.invocation_params.dir
         self._share = process_share(config)
         self._parent = Parent(config, self.identity.run_id)
@@ -71,8 +78,11 @@ class EvalSession:
         self._loop = LoopThread()
         self._scheduler: Scheduler[EvalResult] = Scheduler(self._loop, may_start=lambda: self.runs_on)
         self._pool = TargetPool(self.options, places, self.masker, providers)
+        self._signer = CaseSigner(Fingerprints(self._pool, places, dry_run=self.options.dry_run), self._loop)
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
-        self._recorder = Recorder(sink)
+        home = self.identity.home
+        self._travelling = None if home is None or home.is_here() else TravellingSink(sink)
+        self._recorder = Recorder(self._travelling or sink)
         self._finished = FinishedCases(
             self.identity, with_errors=not self.options.retry_errors, is_worker=hasattr(config, "workerinput")
         )
@@ -89,6 +99,8 @@ class EvalSession:
         )
         self._log_handler = CaseLogHandler(config, self.masker)
         self._log_handler.install(verbose=self.options.verbose)
+        self._streams = MaskedStreams(config, self.masker)
+        self._streams.install()
 
     @staticmethod
     def of(config: pytest.Config) -> "EvalSession":
@@ -107,7 +119,12 @@ class EvalSession:
     @property
     def runs_on(self) -> bool:
         """Whether cases may be begun whose turn has not come: the run is not about to stop."""
-        return not (self._runs.is_ending or self._pool.stop_reason is not None or self.failures.is_reached)
+        return not (
+            self._runs.is_ending
+            or self._pool.stop_reason is not None
+            or self.write_error is not None
+            or self.failures.is_reached
+        )
 
     @property
     def unfinished(self) -> int:
@@ -126,22 +143,43 @@ class EvalSession:
         """Why results could not be written."""
         return self._recorder.error
 
+    def stop_if_needed(self, session: pytest.Session) -> None:
+        """End the run after the current item when its target is not well, or its results are lost."""
+        if self.stop_reason is not None:
+            session.shouldstop = f"agentv: {self.stop_reason}"
+        elif self.write_error is not None:
+            session.shouldfail = f"agentv: {_lost_text(self.write_error)}"
+
+    def pack(self, node_id: str, report: pytest.TestReport) -> None:
+        """Give the lines of an item's results to its report, where this process cannot write to the file."""
+        if self._travelling is not None:
+            self._travelling.pack(node_id, report)
+
+    @property
+    def unpacked(self) -> str | None:
+        """The lines that no report took along."""
+        return None if self._travelling is None else self._travelling.rest()
+
     def begin(self, prepared: PreparedCase, member: BatchMember | None = None, *, is_repeated: bool = False) -> Begun:
         """Hand a case to the engine, which runs it when there is room; members of a batch always have room."""
+        self._recorder.probe()
+        prepared = self._signer.sign(prepared)
+        if self.write_error is not None and member is None:  # the others of a batch wait for each member
+            prepared = _unrecordable(prepared, self.write_error)
         job, log, ending = prepared.job, CaseLog(), Ending()
         if isinstance(job, EvalResult):
             broken = job
             future = self._scheduler.submit(
                 lambda: self._runs.give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
             )
-            return Begun(future, 1, prepared, log)
+            return Begun.of(future, 1, prepared, log)
         carried = None if is_repeated else self._finished.take(job)
         if carried is not None:
             known = carried
             future = self._scheduler.submit(
                 lambda: self._runs.carry_over(known, prepared, log, member), group=_NO_CALLS, limit=MAX_WORKERS
             )
-            return Begun(future, 1, prepared, log)
+            return Begun.of(future, 1, prepared, log)
         limit = self.limit(prepared)
         if member is not None:
             group, room = _BATCHES, sys.maxsize
@@ -150,7 +188,7 @@ class EvalSession:
         future = self._scheduler.submit(
             lambda: self._runs.run(job, prepared, log, ending, member), group=group, limit=room
         )
-        return Begun(future, limit, prepared, log, ending)
+        return Begun.of(future, limit, prepared, log, ending)
 
     def limit(self, prepared: PreparedCase) -> int:
         """Return how many cases of a case's kind may be in flight in this process."""
@@ -219,9 +257,9 @@ class EvalSession:
         warnings = [*self._pool.warnings, *self.user_hooks.warnings]
         self._pool.warnings, self.user_hooks.warnings = [], []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
-        new = [problem for problem in (*begun.prepared.problems, *warnings) if problem not in self._shown]
+        new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
-        show_warnings(new)
+        show_warnings(new, self.masker)
 
     def resume_starting(self) -> None:
         """Start what waits: an item's turn is over, and what its case did may not count as a failure."""
@@ -229,8 +267,8 @@ class EvalSession:
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the caller is the event loop's: it must not wait for anything."""
-        return self._loop.is_current
+        """Whether the caller is an event loop's: it must not wait for anything."""
+        return self._loop.is_current or USER_LOOP.is_current
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""
@@ -245,6 +283,7 @@ class EvalSession:
             self._loop.stop()
         self._recorder.close()
         self._log_handler.remove()
+        self._streams.remove()
 
     def _end_without_parent(self) -> None:
         """End a worker whose controller is at its end: nobody would learn of what it goes on paying for."""
@@ -259,3 +298,17 @@ def _result_soon(begun: Begun) -> EvalResult | None:
         return begun.future.result(timeout=STOP_SECONDS)
     except (TimeoutError, CancelledError):
         return None
+
+
+def _unrecordable(prepared: PreparedCase, reason: str) -> PreparedCase:
+    """Return a case that calls nothing: its result would be lost."""
+    job = prepared.job
+    if isinstance(job, EvalResult):
+        return prepared
+    dry_run = job.options.dry_run
+    broken = error_result(job.identity, "setup", "config", _lost_text(reason), dry_run=dry_run)
+    return prepared.replace(job=broken.replace(duration_ms=0.0))
+
+
+def _lost_text(reason: str) -> str:
+    return f"results cannot be recorded: {reason}"

@@ -11,11 +11,14 @@ from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.interrupts import shorten_traceback
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
-from pytest_agentv.session.outcomes import AgentvWarning
+from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
 from pytest_agentv.session.properties import add_properties, forget_properties, place_properties, result_properties
 from pytest_agentv.session.python_reports import complete_report
+from pytest_agentv.session.report_masking import mask_sections, mask_traceback
+from pytest_agentv.session.step_summary import EVALUATED
 from pytest_agentv.session.terminal import RunReporter
 from pytest_agentv.session.texts import verbose_text
+from pytest_agentv.session.travel import RECORDS
 from pytest_agentv.session.turns import LOG_SECTION, Turns
 
 _NAME = "agentv-session"
@@ -43,9 +46,11 @@ class SessionHooks:
         self._session = session
         self._lookahead = lookahead
         self._turns = turns
+        self._collected: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        self._collected = [item.nodeid for item in items]
         cases = [item for item in items if isinstance(item, EvalItem)]
         counts = Counter(item.entry.eval_id for item in cases)
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
@@ -56,6 +61,9 @@ class SessionHooks:
             items[:] = [item for item in items if item in selected]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if not (hasattr(session.config, "workerinput") or session.config.getoption("collectonly")):
+            identity, options = self._session.identity, self._session.options
+            RunReporter.register(session.config, identity, options).check(self._collected)
         self._lookahead.remember(session.items)
         self._session.progress.total = sum(isinstance(item, EvalItem) for item in session.items)
 
@@ -91,16 +99,21 @@ class SessionHooks:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
+        mask_sections(report, self._session.masker, is_ours=isinstance(item, EvalItem))
         if isinstance(item, EvalItem):
             if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
+            elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
+                mask_traceback(report, self._session.masker)
             _annotate(item, report, self._session)
+            vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if item.result is not None and self._session.options.verbose and report.when == "setup":
                 # As an attribute of the report it reaches the process that owns the terminal, whoever ran the case.
                 log = dict(report.sections).get(_LOG_TITLE, "")
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
         else:
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
+        self._session.pack(item.nodeid, report)
         return report
 
     @pytest.hookimpl(tryfirst=True)
@@ -110,11 +123,10 @@ class SessionHooks:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._session.finish()
         error = self._session.write_error
-        if error is None:
-            return
         if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[RECORDS] = self._session.unpacked
             session.config.workeroutput["agentv_write_error"] = error
-        else:
+        elif error is not None:
             RunReporter.register(session.config, self._session.identity, self._session.options).report_loss(error)
 
     def pytest_unconfigure(self) -> None:
@@ -141,8 +153,8 @@ def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -
     elif report.when == "call":
         report.duration += took
     if report.when == "setup":
-        properties = place_properties(session.preparer.eval_file(item.suite), item.entry.line, session.masker)
+        properties = place_properties(session.preparer.eval_file(item.suite), item.entry.line)
         if result is not None:
-            properties += result_properties(result, session.masker)
+            properties += result_properties(result)
         add_properties(item, properties)
         report.user_properties = list(item.user_properties)

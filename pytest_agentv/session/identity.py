@@ -12,10 +12,13 @@ import pytest
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options import DEFAULT_RESULTS_FOLDER, RunOptions
 from pytest_agentv.reporting.writers import default_results_path
-from pytest_agentv.session.last_run import JournalSource, broken_cases, find_last_run
+from pytest_agentv.session.last_run import ResumedFile, find_last_run
 from pytest_agentv.session.limits import WORKER_NUMBER
+from pytest_agentv.session.resume_lock import lock_resumed
+from pytest_agentv.session.travel import Place
 
 _WORKER_INPUT: Final = "agentv"
+_KEY: Final = pytest.StashKey["RunIdentity"]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +28,17 @@ class RunIdentity(Record):
     run_id: str
     results_path: Path
     """Absolute."""
-    resumed: JournalSource | None = None
-    """The run whose finished cases are carried over."""
+    resumed: ResumedFile | None = None
+    """The file whose finished cases are carried over."""
+    home: Place | None = None
+    """Where the results file lies: a worker on another machine must not write to a file of the same name."""
     retried: tuple[tuple[str, str], ...] | None = None
     """Eval file and id of the cases that are run, and no others; None: all are."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the results go to the file whose cases are carried over."""
+        return self.resumed is not None and self.resumed.path == self.results_path
 
     @property
     def crash_mark(self) -> Path:
@@ -37,29 +47,37 @@ class RunIdentity(Record):
 
 
 def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
-    """Return the identity that xdist's controller sent to this worker, or a new one.
+    """Return the identity that xdist's controller sent to this worker, or this run's own, which is made once.
 
     A resumed run goes on in the same file under the same run id, unless its results are to go to another file.
-    Raises `pytest.UsageError` when there is no run to resume.
+    Raises `pytest.UsageError` when there is no run to resume, or another process resumes it now.
     """
     sent = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
     if sent is not None:
         return RunIdentity.from_plain(json.loads(sent))
+    if _KEY not in config.stash:
+        config.stash[_KEY] = _new_identity(config, options)
+    return config.stash[_KEY]
+
+
+def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     cwd = config.invocation_params.dir
     resumed = retried = None
     if options.resume is not None or options.retry_errors:
         flag = "--agentv-retry-errors" if options.resume is None else "--agentv-resume"
         resumed = find_last_run(options.resume or cwd / DEFAULT_RESULTS_FOLDER, flag)
-        retried = broken_cases(resumed) if options.resume is None else None
-        if options.out is None or options.out.absolute() == resumed.path.absolute():
-            return RunIdentity(resumed.run_id, resumed.path.absolute(), resumed, retried)
+        lock_resumed(resumed.path, flag, config)
+        retried = resumed.broken if options.resume is None else None
+        if options.out is None or options.out.absolute() == resumed.path:
+            return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
-    return RunIdentity(f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}", path.absolute(), resumed, retried)
+    return RunIdentity(f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}", path.absolute(), resumed, retried=retried)
 
 
 def send_to_worker(identity: RunIdentity, number: int, node: Any) -> None:
     """Hand the identity and the worker's number to an xdist worker, as plain values that execnet can carry."""
+    sent = identity.replace(home=Place.of(identity.results_path))
     node.workerinput[WORKER_NUMBER] = number
-    node.workerinput[_WORKER_INPUT] = json.dumps(identity.to_plain())
+    node.workerinput[_WORKER_INPUT] = json.dumps(sent.to_plain())
     node.workerinput["agentv_dist"] = str(node.config.getoption("dist"))

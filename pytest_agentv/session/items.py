@@ -49,8 +49,7 @@ class EvalItem(pytest.Function):
             return
         session = EvalSession.of(self.config)
         result = self.config.stash[TAKE_TURN](self)
-        if session.stop_reason is not None:
-            self.session.shouldstop = f"agentv: {session.stop_reason}"
+        session.stop_if_needed(self.session)
         if result.status == "error":
             raise errored(self.config, result, session.masker)
 

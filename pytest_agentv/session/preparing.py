@@ -125,8 +125,10 @@ class CasePreparer:
         """Return a hash of all that the case says: its text, its file, the files it refers to, what a hook changed."""
         if suite.path not in self._headers:
             self._headers[suite.path] = _to_json(_without_threshold(suite.header))
-        files = [part.text for message in written.messages for part in message.parts if isinstance(part, FilePart)]
-        said = [_to_json(_without_threshold(entry.value)), self._headers[suite.path], _to_json(files)]
+        parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
+        files = [(part.is_guideline, _content(part)) for part in parts]
+        expected = _to_json(written.expected_messages)  # with the texts of its files
+        said = [_to_json(_without_threshold(entry.value)), self._headers[suite.path], _to_json(files), expected]
         if case is not written and case != written:
             before, after = written.to_plain(), case.to_plain()
             changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
@@ -145,9 +147,20 @@ class CasePreparer:
                 cwd=self._places.cwd,
                 guideline_patterns=patterns,
                 strict=self._options.strict,
+                unknown_keys=self._options.unknown_keys,
                 known_evaluator_types=frozenset(self._evaluator_types),
             )
         return self._contexts[eval_dir]
+
+
+def _content(part: FilePart) -> str:
+    """Return what a file holds. Bytes that are no text are all read as the same character: they are hashed."""
+    if "\N{REPLACEMENT CHARACTER}" not in part.text:
+        return part.text
+    try:
+        return hashlib.sha256(Path(part.resolved_path).read_bytes()).hexdigest()
+    except OSError:
+        return part.text
 
 
 def _without_threshold(value: Json) -> Json:

@@ -133,8 +133,7 @@ class Agentv:
         case = python_case(prompt, words)
         case["id"] = self._unique_id(case.get("id") or self._item.name)
         result, reference_answer = self._finish(self._prepare(case, answer), case["id"])
-        if self._session.stop_reason is not None:
-            self._item.session.shouldstop = f"agentv: {self._session.stop_reason}"
+        self._session.stop_if_needed(self._item.session)
         config, masker = self._item.config, self._session.masker
         if result.status == "error":
             error = errored(config, result, masker)
@@ -185,7 +184,7 @@ class Agentv:
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
         session.show_warnings(begun)
-        return result, prepared.case.reference_answer if prepared.case else ""
+        return result, begun.reference_answer
 
     def _unique_id(self, given: Json) -> Json:
         """Tell results of one test apart; what is no text is told by the loader."""

@@ -5,14 +5,26 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.writers import ResultSink
 
 RECORDER_THREAD = "agentv-results"
 _Entry: TypeAlias = tuple[EvalResult, "asyncio.Future[None]"]
+
+
+class Sink(Protocol):
+    """Where results go."""
+
+    def write(self, *results: EvalResult) -> None:
+        """Keep results. Raises `AgentvError` when none of them was kept."""
+
+    def probe(self) -> None:
+        """Raise `AgentvError` when results cannot be kept."""
+
+    def close(self) -> None:
+        """Write nothing more."""
 
 
 class Recorder:
@@ -21,12 +33,22 @@ class Recorder:
     Results that come while others are being written go out together, under one lock.
     """
 
-    def __init__(self, sink: ResultSink) -> None:
+    def __init__(self, sink: Sink) -> None:
         self.error: str | None = None
         """Why results could not be written; the first reason is kept."""
         self._sink = sink
         self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._is_probed = False
+
+    def probe(self) -> None:
+        """Find out, once, whether results can be written: before something is paid for whose record would be lost."""
+        if not self._is_probed:
+            self._is_probed = True
+            try:
+                self._sink.probe()
+            except AgentvError as error:
+                self.error = self.error or str(error)
 
     def record(self, result: EvalResult) -> "asyncio.Future[None]":
         """Queue a result; the future is done when it is written, or known to be lost. Called on the event loop.

@@ -97,7 +97,8 @@ def test_a_broken_targets_file_tells_all_its_faults_at_once_with_their_lines(one
         "targets.yaml:6: targets[1].name: is missing (expected the name that runs and cases choose the target by)",
         "targets.yaml:7: targets[1].delay_ms: expected a number of milliseconds, 0 or more, got the text 'fast'",
         "targets.yaml:10: targets[2].command_template: unknown placeholder {PROMT}; did you mean '{PROMPT}'? valid are "
-        "{PROMPT}, {GUIDELINES}, {EVAL_ID}, {ATTEMPT}, {FILES}, {ATTACHMENTS}, {OUTPUT_FILE}",
+        "{PROMPT}, {PROMPT_FILE}, {PROMPT_JSON}, {GUIDELINES}, {EVAL_ID}, {ATTEMPT}, {FILES}, {ATTACHMENTS}, "
+        "{OUTPUT_FILE}",
         "targets.yaml:11: targets[2].healthcheck: type must be 'http' or 'command', got the text 'tcp'",
         "targets.yaml:12: targets[3]: expected a mapping with name and provider, got the number 7",
     ]

@@ -29,6 +29,7 @@ class Reply:
     status: int = 200
     message: str = "the server says no"
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_compressed: bool = False
     delay_seconds: float = 0
     """Before each answer."""
     fault: Literal["malformed", "empty", "cut", "cut_body", "hang"] | None = None
@@ -36,7 +37,7 @@ class Reply:
     cached_tokens: int = 0
     """Of the 30 that each request is said to have."""
     content: Any = None
-    """Replaces the whole body of an answer; a stream is made of it."""
+    """Replaces the whole body of an answer, where a stream is made of it, or of a failure."""
     calls: tuple[ToolCall, ...] = ()
     """Asked for before anything else, one per answer: a request that brings n tool results is answered with call n."""
     is_parallel: bool = False

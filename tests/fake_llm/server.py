@@ -1,6 +1,7 @@
 """The server: connections, requests, and the reply that each request gets."""
 
 import asyncio
+import gzip
 import json
 import threading
 from collections import Counter
@@ -152,7 +153,8 @@ def _response(request: Request, wire: Wire, reply: Reply, results: int) -> bytes
     if reply.fault in ("empty", "malformed"):
         body = b"" if reply.fault == "empty" else b'{"choices": [{"mess'
     elif reply.status != 200:
-        body = _json(wire.error(reply.status, f"{reply.message} to the key {request.api_key}"))
+        said = f"{reply.message} to the key {request.api_key}"
+        body = _json(wire.error(reply.status, said) if reply.content is None else reply.content)
     else:
         model = (request.body or {}).get("model") or request.path.rpartition("/")[2].partition(":")[0]
         content = reply.content
@@ -160,7 +162,12 @@ def _response(request: Request, wire: Wire, reply: Reply, results: int) -> bytes
             content = wire.answer(Answer(model, reply.text, calls, reply.cached_tokens))
         kind = "text/event-stream" if request.wants_stream else kind
         body = wire.stream(content) if request.wants_stream else _json(content)
-    return _http(reply.status, body, {"content-type": kind, **reply.headers}, is_cut=reply.fault == "cut_body")
+    encoding = {}
+    if reply.is_compressed:
+        body, encoding = gzip.compress(body), {"content-encoding": "gzip"}
+    return _http(
+        reply.status, body, {"content-type": kind, **encoding, **reply.headers}, is_cut=reply.fault == "cut_body"
+    )
 
 
 def _harmless(request: Request) -> bytes:

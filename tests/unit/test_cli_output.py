@@ -241,3 +241,17 @@ def test_a_report_prefers_standard_error_and_keeps_the_end_of_a_long_one() -> No
 )
 def test_an_exit_is_described(code: int, text: str) -> None:
     assert describe_exit(code) == text
+
+
+@pytest.mark.parametrize("depth", [200, 480, 900, 100_000])
+@pytest.mark.parametrize("data", ['{"text": %s}', '{"text": "x", "trace": [{"type": "tool_call", "input": %s}]}'])
+def test_an_answer_that_is_nested_too_deeply_is_a_text(data: str, depth: int) -> None:
+    content = data % ("[" * depth + "1" + "]" * depth)
+
+    assert parse_output(content) == plain(content)
+
+
+def test_an_answer_may_be_nested_as_deeply_as_answers_are() -> None:
+    content = '{"text": %s}' % ("[" * 150 + "1" + "]" * 150)
+
+    assert answer(content) == "1"

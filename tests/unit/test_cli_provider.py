@@ -3,6 +3,7 @@ import json
 import logging
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,7 +102,7 @@ def test_both_channels_are_read_the_same_way(where: str) -> None:
 
     response = invoke(f"printf %s {{PROMPT}} {where}", request(json.dumps(data)))
 
-    assert response.replace(raw={}).to_plain() == {**data, "raw": {}, "cached": False}
+    assert response.replace(raw={}).to_plain() == {**data, **ProviderResponse().to_plain()}
 
 
 def test_the_duration_falls_back_to_the_wall_clock() -> None:
@@ -206,6 +207,34 @@ def test_a_command_that_fails_is_an_error_with_what_it_said(command: str, text: 
     assert message(command) == text
 
 
+def test_the_last_line_of_what_a_command_said_comes_first() -> None:
+    text = message("seq 1 2000 >&2; echo 'the cause' >&2; exit 1")
+
+    first, second, *_, last = text.splitlines()
+    assert (first, last) == ("the cause (exit code 1)", "the cause")
+    assert second.startswith("[… ")
+    assert len(text) < 2100
+
+
+@pytest.mark.parametrize("command", ["mkfifo {OUTPUT_FILE}", "ln -s /dev/zero {OUTPUT_FILE}"])
+def test_an_output_file_that_is_no_file_does_not_hold_up_the_others(command: str) -> None:
+    started = time.monotonic()
+
+    assert message(command).endswith(", not a regular file")
+    assert time.monotonic() - started < 5
+
+
+def test_a_long_answer_is_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    parse = cli.parse_output
+    monkeypatch.setattr(cli, "parse_output", lambda text: threads.append(threading.current_thread()) or parse(text))
+
+    invoke("echo short")
+    invoke("head -c 300000 /dev/zero | tr '\\0' x")
+
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]
+
+
 def test_a_missing_output_file_is_an_error() -> None:
     text = message(": {OUTPUT_FILE}")
 
@@ -220,15 +249,13 @@ def test_a_missing_output_file_is_an_error_with_what_the_command_said() -> None:
 
 
 def test_an_output_file_that_is_a_folder_is_an_error() -> None:
-    assert message("mkdir {OUTPUT_FILE}").endswith("/output.json': Is a directory")
+    assert message("mkdir {OUTPUT_FILE}").endswith("/output.json': it is a folder, not a regular file")
 
 
-def test_an_output_file_that_is_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "OUTPUT_LIMIT", 2**20)
+def test_an_output_file_that_is_too_large_is_an_error() -> None:
+    text = message("head -c 10485761 /dev/zero > {OUTPUT_FILE}")
 
-    text = message("head -c 1048577 /dev/zero > {OUTPUT_FILE}")
-
-    assert text.endswith("/output.json': it has more than 1 MiB")
+    assert text.endswith("/output.json': it has more than 10 MiB")
 
 
 def test_a_flood_of_output_is_an_error() -> None:
@@ -264,7 +291,7 @@ def test_a_prompt_that_is_too_long_for_an_argument_names_the_limit() -> None:
     assert "Argument list too long" in text
     assert text.endswith(
         " (exit code 126); {PROMPT} has 200002 bytes and the system takes 128 KiB in one argument: "
-        "pipe it, as in `printf %s {PROMPT} | …`"
+        'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
     )
 
 

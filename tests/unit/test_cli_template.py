@@ -1,5 +1,6 @@
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,13 @@ from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.cli_template import (
     LONGEST_ARGUMENT,
-    batch_values,
-    healthcheck_values,
+    CallValues,
+    clean,
     quote,
     render_command,
-    render_files,
     request_values,
     shell_argv,
+    with_prompt,
 )
 
 OUTPUT = Path("/tmp/x/output.json")
@@ -24,6 +25,14 @@ OUTPUT = Path("/tmp/x/output.json")
 
 def request(question: str = "q", **fields: object) -> ProviderRequest:
     return ProviderRequest(Prompt(question, "the rules"), "case 1").replace(**fields)
+
+
+def values(case: ProviderRequest, files_format: str = "{path}") -> dict[str, str]:
+    return request_values(case, files_format, OUTPUT).for_shell()
+
+
+def files(paths: Sequence[str], files_format: str = "{path}") -> str:
+    return CallValues("x", OUTPUT, files=tuple(paths), files_format=files_format).for_shell()["FILES"]
 
 
 def print_with_a_shell(command: str) -> str:
@@ -35,7 +44,7 @@ def test_every_placeholder_is_filled() -> None:
     case = request("it's me", attempt=2, guideline_paths=("/g/a.md",), input_paths=("/i/b.txt",))
     template = "run {PROMPT} {GUIDELINES} {EVAL_ID} {ATTEMPT} {FILES} {ATTACHMENTS} > {OUTPUT_FILE}"
 
-    assert render_command(template, request_values(case, "-f {path}", OUTPUT)) == (
+    assert render_command(template, values(case, "-f {path}")) == (
         "run 'it'\"'\"'s me' 'the rules' 'case 1' '2' -f '/g/a.md' -f '/i/b.txt' -f '/g/a.md' -f '/i/b.txt' "
         "> '/tmp/x/output.json'"
     )
@@ -43,21 +52,17 @@ def test_every_placeholder_is_filled() -> None:
 
 @pytest.mark.scenario("Placeholder substitution rules")
 def test_what_a_value_brings_in_is_not_filled_again() -> None:
-    values = request_values(request("{EVAL_ID} {PROMPT}"), "{path}", OUTPUT)
-
-    assert render_command("echo {PROMPT}", values) == "echo '{EVAL_ID} {PROMPT}'"
+    assert render_command("echo {PROMPT}", values(request("{EVAL_ID} {PROMPT}"))) == "echo '{EVAL_ID} {PROMPT}'"
 
 
 def test_other_braces_stay_as_they_are() -> None:
     template = "awk '{print}' {UNKNOWN} {prompt} {A1} ${HOME} {}"
 
-    assert render_command(template, request_values(request(), "{path}", OUTPUT)) == template
+    assert render_command(template, values(request())) == template
 
 
 def test_the_system_prompt_of_a_judge_comes_before_the_question() -> None:
-    values = request_values(request("user", system_prompt="system"), "{path}", OUTPUT)
-
-    assert values["PROMPT"] == "'system\n\nuser'"
+    assert values(request("user", system_prompt="system"))["PROMPT"] == "'system\n\nuser'"
 
 
 def test_an_empty_text_is_an_empty_argument() -> None:
@@ -67,22 +72,24 @@ def test_an_empty_text_is_an_empty_argument() -> None:
 def test_files_are_listed_once_guidelines_first() -> None:
     case = request(guideline_paths=("/g",), input_paths=("/a", "/g", "/a"))
 
-    assert request_values(case, "{path}", OUTPUT)["FILES"] == "'/g' '/a'"
+    assert values(case)["FILES"] == "'/g' '/a'"
 
 
 def test_no_files_are_no_argument_at_all() -> None:
-    assert render_files([], "--file {path}") == ""
+    assert files([], "--file {path}") == ""
 
 
 def test_the_files_format_knows_path_and_basename_and_fills_them_once() -> None:
-    assert render_files(["/d/{basename} $& x.md"], "{basename}={path} {other}") == (
+    assert files(["/d/{basename} $& x.md"], "{basename}={path} {other}") == (
         "'{basename} $& x.md'='/d/{basename} $& x.md' {other}"
     )
 
 
-def test_a_batch_has_no_prompt_and_all_files() -> None:
-    assert batch_values(["/a", "/b", "/a"], "{path}", OUTPUT) == {
+def test_a_call_without_a_request_has_no_prompt() -> None:
+    assert CallValues("batch", OUTPUT, files=("/a", "/b", "/a")).for_shell() == {
         "PROMPT": "''",
+        "PROMPT_FILE": "'/tmp/x/prompt.txt'",
+        "PROMPT_JSON": "'\"\"'",
         "GUIDELINES": "''",
         "EVAL_ID": "'batch'",
         "ATTEMPT": "'0'",
@@ -92,17 +99,41 @@ def test_a_batch_has_no_prompt_and_all_files() -> None:
     }
 
 
-def test_a_health_check_has_an_id_of_its_own() -> None:
-    values = healthcheck_values(OUTPUT)
+def test_values_for_standard_input_are_not_quoted() -> None:
+    case = request('say "it\'s"\n', input_paths=("/i/a b.txt",))
 
-    assert (values["EVAL_ID"], values["PROMPT"], values["FILES"]) == ("'healthcheck'", "''", "")
+    texts = request_values(case, "{path}", OUTPUT).as_texts()
+
+    filled = render_command('{"q": {PROMPT_JSON}, "f": "{FILES}"} {PROMPT}{PROMPT_FILE}', texts)
+    assert filled == '{"q": "say \\"it\'s\\"\\n", "f": "/i/a b.txt"} say "it\'s"\n/tmp/x/prompt.txt'
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("it's", "it's"),
+        ("a\0b\ud800", "ab?"),
+        ("", None),
+        ("x" * (LONGEST_ARGUMENT - 14), "x" * (LONGEST_ARGUMENT - 14)),
+    ],
+)
+def test_the_prompt_is_in_the_environment(prompt: str, expected: str | None) -> None:
+    variables = with_prompt({"A": "1", "AGENTV_PROMPT": "of a run around this one"}, prompt)
+
+    assert variables == ({"A": "1"} if expected is None else {"A": "1", "AGENTV_PROMPT": expected})
+    subprocess.run(["/bin/true"], env=variables, check=True)
+
+
+@pytest.mark.parametrize("prompt", ["x" * (LONGEST_ARGUMENT - 13), "ä" * 65_530])
+def test_a_prompt_that_no_variable_can_hold_is_not_in_the_environment(prompt: str) -> None:
+    assert with_prompt({"AGENTV_PROMPT": "old"}, prompt) == {}
 
 
 @example("'\"$(rm -rf /)`id`\\ \n{PROMPT} $HOME !! * ~ # %s")
 @example("ünï ✓ \u2028 \U0001f600")
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_any_text_survives_the_shell(text: str) -> None:
-    command = render_command("printf %s {PROMPT}", request_values(request(text), "{path}", OUTPUT))
+    command = render_command("printf %s {PROMPT}", values(request(text)))
 
     assert print_with_a_shell(command) == text
 
@@ -110,7 +141,7 @@ def test_any_text_survives_the_shell(text: str) -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), min_size=1), unique=True))
 def test_any_file_name_survives_the_shell(names: list[str]) -> None:
     paths = [f"/d/{name}" for name in names]
-    command = f"for f in {render_files(paths, '{path}')}; do printf '%s\\0' \"$f\"; done"
+    command = f"for f in {files(paths)}; do printf '%s\\0' \"$f\"; done"
 
     assert print_with_a_shell(command) == "".join(f"{path}\0" for path in paths)
 
@@ -118,13 +149,13 @@ def test_any_file_name_survives_the_shell(names: list[str]) -> None:
 def test_a_file_name_that_is_no_utf8_survives_the_shell() -> None:
     path = os.fsdecode(b"/d/\xff\xfe")
 
-    command = f"printf %s {render_files([path], '{path}')}"
+    command = f"printf %s {files([path])}"
 
     assert subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=True).stdout == b"/d/\xff\xfe"
 
 
 def test_what_no_argument_can_hold_is_left_out() -> None:
-    assert quote("a\0b\ud800c") == "'ab?c'"
+    assert clean("a\0b\ud800c") == "ab?c"
 
 
 def test_a_command_is_an_argument_of_the_shell(tmp_path: Path) -> None:

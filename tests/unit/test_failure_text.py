@@ -238,16 +238,29 @@ def test_secrets_are_masked_before_texts_are_cut() -> None:
         candidate_answer="a" * 2_950 + secret,
         misses=(secret,),
         reasoning=secret,
-        target=secret,
-        eval_file=secret,
         log_file=secret,
         assertion=secret,
-        eval_id=secret,
     )
     assert "s3cret" not in one_line(leaky, Masker([secret]))
-    text = failure_text(leaky, threshold_source=None, rerun_command=f"pytest {secret}", masker=Masker([secret]))
-    assert "s3cret" not in text
-    assert "Rerun:  pytest ***" in text
+    assert "s3cret" not in failure_text(leaky, threshold_source=None, rerun_command=None, masker=Masker([secret]))
+
+
+def test_names_are_never_masked() -> None:
+    name = "s3cret-name-1"
+    evaluators = (
+        EvaluatorResult(name, "heuristic", 0.2, misses=("a", "b")),
+        EvaluatorResult("other", "heuristic", 0.1),
+    )
+    named = result(target=name, eval_file=name, eval_id=name, evaluator_results=evaluators)
+    text = failure_text(named, threshold_source=None, rerun_command=f"pytest {name}", masker=Masker([name]))
+    assert f"Target: {name}" in text
+    assert f"Case:   {name}" in text
+    assert f"Rerun:  pytest {name}" in text
+    assert f"- {name}: a" in text
+    assert "***" not in text
+    line = one_line(named, Masker([name]))
+    assert line.startswith(f"{name}: score")
+    assert f"; {name} 0.200: a, b" in line
 
 
 ANY_TEXT = st.one_of(
@@ -342,3 +355,21 @@ def test_costs(dollars: float, expected: str) -> None:
 def test_tokens() -> None:
     assert format_tokens(TokenUsage(1000, 250)) == "1,250 (1,000 in, 250 out)"
     assert format_tokens(TokenUsage(10, 5, 2)) == "17 (10 in, 5 out, 2 cached)"
+
+
+@pytest.mark.parametrize(
+    ("score", "score_line"),
+    [(0.9, "Score 0.900, threshold 0.800"), (0.3, "Score 0.300 is below the threshold 0.800")],
+)
+def test_unmet_required_rubrics_are_the_headline(score: float, score_line: str) -> None:
+    text = failure(score=score, unmet_required=("[price] Names\nthe price",))
+    assert text.startswith("Required rubric not met: [price] Names")
+    assert f"\n{score_line} (written in the case)\n" in text
+    both = failure(score=score, unmet_required=("[a] A", "[b] B"))
+    assert both.startswith("2 required rubrics not met: [a] A; [b] B\n")
+    line = one_line(result(score=score, unmet_required=("[a] A",)), Masker())
+    assert line == "refund-policy: Required rubric not met: [a] A"
+
+
+def test_a_hook_speaks_before_unmet_rubrics() -> None:
+    assert failure(assertion="too long", unmet_required=("[a] A",)).startswith("Assertion: too long\n")

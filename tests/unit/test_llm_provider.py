@@ -1,4 +1,4 @@
-"""Models behind an API, through the real litellm, at a server that speaks their languages."""
+"""Models behind an API, asked at a server that speaks their languages; some through the real litellm."""
 
 import asyncio
 import gc
@@ -18,6 +18,7 @@ from fake_llm import FakeLlm, Reply, Request
 
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.finish_reasons import is_cut
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.secrets import Secret
 from pytest_agentv.models.targets import LlmSettings, RetryPolicy, Target
@@ -38,7 +39,57 @@ MODELS = {
     "openai": "gpt-4o",
     "litellm": "openai/gpt-4o",
 }
+STOPPED = {"azure": "stop", "anthropic": "end_turn", "gemini": "STOP", "openai": "stop"}
+"""Why a model stopped that was at its end, in the words of each API."""
 QUICK = RetryPolicy(max_retries=2, initial_delay_ms=1, max_delay_ms=20)
+
+
+def chat(content: str | None, finish_reason: str, **message: Any) -> Any:
+    """Return the body of a chat completion; 30 of its 50 output tokens are reasoning."""
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-4o",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": finish_reason,
+                "message": {"role": "assistant", "content": content, **message},
+            }
+        ],
+        "usage": {
+            "prompt_tokens": 30,
+            "completion_tokens": 50,
+            "total_tokens": 80,
+            "completion_tokens_details": {"reasoning_tokens": 30},
+        },
+    }
+
+
+def tool(name: str) -> Any:
+    return {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
+
+
+def anthropic(blocks: list[Any], stop_reason: str) -> Any:
+    return {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": MODELS["anthropic"],
+        "content": blocks,
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 3, "output_tokens": 5},
+    }
+
+
+def gemini(parts: list[Any], finish_reason: str) -> Any:
+    return {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": finish_reason, "index": 0}],
+        "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 5, "totalTokenCount": 8},
+        "modelVersion": MODELS["gemini"],
+    }
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +263,10 @@ class TestAnswers:
         assert response.output_messages == (Message("assistant", "four"),)
         assert response.token_usage == TokenUsage(input=20, output=5, cached=10)
         assert response.cost_usd is not None
-        assert 0.5 * cost < response.cost_usd < 2 * cost  # the prices are litellm's, and change
+        assert 0.5 * cost < response.cost_usd < 2 * cost  # prices change
         assert response.duration_ms is not None
-        assert response.raw == {"model": MODELS[kind], "finish_reason": "stop", "request_attempts": 1}
+        assert response.raw == {"model": MODELS[kind], "request_attempts": 1}
+        assert response.finish_reason == STOPPED[kind]
 
     @pytest.mark.parametrize(
         ("kind", "model"),
@@ -233,10 +285,98 @@ class TestAnswers:
         assert response.token_usage == TokenUsage(30, 5)
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_an_empty_answer_is_an_answer(self, llm: FakeLlm, name: str, kind: str) -> None:
+    def test_an_empty_answer_is_an_error_and_keeps_its_tokens(self, llm: FakeLlm, name: str, kind: str) -> None:
         response = ask(target(kind, llm.script(name, Reply(text=""))))
 
-        assert response.output_messages == (Message("assistant", ""),)
+        assert response.error_kind == "no_answer"
+        assert response.error is not None
+        expected = f"model '{MODELS[kind]}' ({kind}): the model's answer is empty (finish_reason={STOPPED[kind]})"
+        assert response.error == expected
+        assert response.token_usage == TokenUsage(30, 5)
+        assert len(llm.asked(name)) == 1
+
+    @pytest.mark.parametrize(
+        ("kind", "content", "error"),
+        [
+            ("openai", chat(None, "content_filter"), "there is no answer: a content filter stopped it"),
+            ("azure", chat(None, "content_filter"), "there is no answer: a content filter stopped it"),
+            (
+                "openai",
+                chat("  \n", "length"),
+                "the answer was cut at max_output_tokens=16; 30 of 50 output tokens were reasoning",
+            ),
+            ("openai", chat(None, "stop", refusal="I cannot\nhelp"), "the model refused: I cannot help"),
+            (
+                "openai",
+                chat(None, "tool_calls", tool_calls=[tool("get_weather"), tool("search")]),
+                "the model called tools instead of answering: get_weather, search",
+            ),
+            ("openai", chat(None, "novel"), "the model's answer is empty"),
+            ("anthropic", anthropic([], "max_tokens"), "the answer was cut at max_output_tokens=16"),
+            ("anthropic", anthropic([], "refusal"), "there is no answer: the model refused"),
+            (
+                "anthropic",
+                anthropic([{"type": "tool_use", "id": "x", "name": "search", "input": {}}], "tool_use"),
+                "the model called tools instead of answering: search",
+            ),
+            ("gemini", gemini([], "MAX_TOKENS"), "the answer was cut at max_output_tokens=16"),
+            ("gemini", gemini([], "SAFETY"), "there is no answer: a content filter stopped it"),
+            (
+                "gemini",
+                {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}, "modelVersion": "g"},
+                "there is no answer: a content filter stopped it",
+            ),
+        ],
+    )
+    def test_a_reply_without_an_answer_says_why_and_is_final(
+        self, llm: FakeLlm, name: str, kind: str, content: Any, error: str
+    ) -> None:
+        response = ask(target(kind, llm.script(name, Reply(content=content)), max_output_tokens=16))
+
+        assert response.error_kind == "no_answer"
+        assert response.error == (f"model '{MODELS[kind]}' ({kind}): {error} (finish_reason={response.finish_reason})")
+        assert len(llm.asked(name)) == 1
+
+    @pytest.mark.parametrize(
+        ("kind", "content"),
+        [
+            ("openai", chat("It is fo", "length")),
+            ("anthropic", anthropic([{"type": "text", "text": "It is fo"}], "max_tokens")),
+            ("gemini", gemini([{"text": "It is fo"}], "MAX_TOKENS")),
+        ],
+    )
+    def test_an_answer_that_was_cut_but_has_text_is_an_answer_with_its_finish_reason(
+        self, llm: FakeLlm, name: str, kind: str, content: Any
+    ) -> None:
+        response = ask(target(kind, llm.script(name, Reply(content=content))))
+
+        assert response.error is None
+        assert response.output_messages == (Message("assistant", "It is fo"),)
+        assert is_cut(response.finish_reason)
+
+    @pytest.mark.parametrize("is_compressed", [True, False])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_reply_that_is_too_large_is_an_error_and_is_not_asked_for_again(
+        self, llm: FakeLlm, name: str, kind: str, is_compressed: bool
+    ) -> None:
+        error = failure(target(kind, llm.script(name, Reply("x" * 12 * 2**20, is_compressed=is_compressed))))
+
+        assert str(error) == f"the reply of model '{MODELS[kind]}' ({kind}) is too large: it has more than 10 MiB"
+        assert error.kind == "crash"
+        assert len(llm.asked(name)) == 1
+
+    def test_a_compressed_reply_is_read(self, llm: FakeLlm, name: str) -> None:
+        response = ask(target("openai", llm.script(name, Reply("x" * 2**20, is_compressed=True))))
+
+        assert response.output_messages == (Message("assistant", "x" * 2**20),)
+
+    def test_a_prompt_that_azure_filters_has_no_answer(self, llm: FakeLlm, name: str) -> None:
+        body = {"error": {"message": "The prompt was filtered", "code": "content_filter", "status": 400}}
+
+        error = failure(target("azure", llm.script(name, Reply(status=400, content=body))))
+
+        assert error.kind == "no_answer"
+        assert "The prompt was filtered" in str(error)
 
     def test_a_reply_without_choices_is_an_error(self, llm: FakeLlm, name: str) -> None:
         reply = Reply(content={"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": []})
@@ -498,7 +638,10 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
 
         async def main():
             print("litellm" in sys.modules)
-            settings = LlmSettings("claude-sonnet-4-5", Secret("{KEY}"), "{llm.script(name)}", thinking_budget=2000)
+            base_url = "{llm.script(name)}"
+            settings = LlmSettings(
+                "claude-sonnet-4-5", Secret("{KEY}"), base_url, thinking_budget=2000, client="litellm"
+            )
             provider = create_provider(Target("t", "anthropic", settings), {{}})
             provider.warm_up()
             print(llm_import.begin_import.cache_info().currsize)
@@ -532,7 +675,7 @@ def test_a_litellm_that_cannot_be_imported_is_said_and_does_not_hang(tmp_path: P
         from pytest_agentv.providers.registry import create_provider
 
         async def main():
-            provider = create_provider(Target("t", "openai", LlmSettings("m")), {})
+            provider = create_provider(Target("t", "litellm", LlmSettings("m")), {})
             try:
                 await provider.invoke(ProviderRequest(Prompt("q"), "c1"))
             except ProviderError as error:

@@ -189,7 +189,8 @@ targets:
             "got the number 0\n"
             "targets.yaml:6: targets[2]: expected a mapping with name and provider, got the text 'b'\n"
             "targets.yaml:9: targets[3].command_template: unknown placeholder {PROMT}; did you mean '{PROMPT}'? "
-            "valid are {PROMPT}, {GUIDELINES}, {EVAL_ID}, {ATTEMPT}, {FILES}, {ATTACHMENTS}, {OUTPUT_FILE}"
+            "valid are {PROMPT}, {PROMPT_FILE}, {PROMPT_JSON}, {GUIDELINES}, {EVAL_ID}, {ATTEMPT}, {FILES}, "
+            "{ATTACHMENTS}, {OUTPUT_FILE}"
         )
 
     @pytest.mark.parametrize(
@@ -294,7 +295,7 @@ class TestCliErrors:
             (
                 "zzz: 1",
                 "known keys: name, provider, judge_target, workers, provider_batching, command_template, "
-                "files_format, cwd, timeout_seconds, verbose, keep_temp_files, env, healthcheck",
+                "stdin, files_format, cwd, timeout_seconds, verbose, keep_temp_files, env, healthcheck",
             ),
         ],
     )
@@ -330,13 +331,13 @@ class TestCliErrors:
         [
             (
                 "x {EVAL_FILE}",
-                "unknown placeholder {EVAL_FILE}; did you mean '{EVAL_ID}'? valid are {PROMPT}, {GUIDELINES}, "
-                "{EVAL_ID}, {ATTEMPT}, {FILES}, {ATTACHMENTS}, {OUTPUT_FILE}",
+                "unknown placeholder {EVAL_FILE}; did you mean '{EVAL_ID}'? valid are {PROMPT}, {PROMPT_FILE}, "
+                "{PROMPT_JSON}, {GUIDELINES}, {EVAL_ID}, {ATTEMPT}, {FILES}, {ATTACHMENTS}, {OUTPUT_FILE}",
             ),
             (
                 "${{ CMD }} {ZZZ}",
-                "unknown placeholder {ZZZ}; valid are {PROMPT}, {GUIDELINES}, {EVAL_ID}, {ATTEMPT}, {FILES}, "
-                "{ATTACHMENTS}, {OUTPUT_FILE}",
+                "unknown placeholder {ZZZ}; valid are {PROMPT}, {PROMPT_FILE}, {PROMPT_JSON}, {GUIDELINES}, {EVAL_ID}, "
+                "{ATTEMPT}, {FILES}, {ATTACHMENTS}, {OUTPUT_FILE}",
             ),
             ("x ${PROMPT}", "write {PROMPT} without the $: it is a placeholder, not a variable of the shell"),
         ],

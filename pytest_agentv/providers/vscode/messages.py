@@ -15,6 +15,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.prompts.preread import build_preread
 from pytest_agentv.prompts.templates import render_template
 from pytest_agentv.providers.base import ProviderRequest
+from pytest_agentv.runtime.reading import read_regular_file
 
 _TIMESTAMP: Final = "%Y%m%d%H%M%S"
 _STAMPED: Final = re.compile(r"(\d{14})_")
@@ -159,9 +160,11 @@ class Answer:
             self._unchanged = self._unchanged + 1 if seen == self._seen else 0
             self._seen = seen
             if self._unchanged:
-                self.text = _decode(path.read_bytes())
+                self.text = _decode(read_regular_file(path))
         except FileNotFoundError:
             self._seen = None
+        except OSError as error:
+            raise ProviderError(f"VS Code's answer cannot be read: {path}: {error.strerror}", "process") from error
         except UnicodeDecodeError as error:
             if self._unchanged >= _GARBLED_POLLS:
                 raise ProviderError(f"VS Code's answer is no UTF-8 text: {path} ({error.reason})", "process") from None

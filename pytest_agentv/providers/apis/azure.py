@@ -1,0 +1,61 @@
+"""Chat completions of Azure OpenAI."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.prompts.prompt import ChatMessage
+from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.openai import chat_body, read_chat
+
+_NOT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-4o", "gpt-5-chat")
+"""Deployments with other names are taken for reasoning models, which take no temperature."""
+_UNVERSIONED: Final = ("v1", "preview", "latest")
+"""Versions of the newer API, whose URL names neither version nor deployment."""
+
+
+class AzureApi:
+    """A deployment."""
+
+    price_provider = "azure"
+
+    def __init__(self, settings: ModelSettings, _environment: Mapping[str, str]) -> None:
+        endpoint = resource_url(settings.base_url or "")
+        deployment, version = settings.model, settings.api_version
+        if version in _UNVERSIONED:
+            self._url = f"{endpoint}/openai/v1/chat/completions"
+        else:
+            place = f"{endpoint}/openai/deployments/{quote(deployment, safe='')}/chat/completions"
+            self._url = f"{place}?api-version={version}"
+        self._headers = {"api-key": settings.api_key} if settings.api_key else {}
+        self._settings = settings
+        self._is_reasoning = is_reasoning_deployment(deployment)
+
+    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
+        role = "developer" if self._is_reasoning else "system"
+        return ApiRequest(self._url, self._headers, chat_body(self._settings, messages, role, self._limits()))
+
+    def read(self, reply: JsonObject) -> ModelReply | None:
+        return read_chat(reply)
+
+    def _limits(self) -> dict[str, Any]:
+        tokens = self._settings.max_output_tokens
+        if self._is_reasoning:
+            return {"max_completion_tokens": tokens}
+        name = "max_completion_tokens" if self._settings.model.startswith("gpt-5") else "max_tokens"
+        return {"temperature": self._settings.temperature, name: tokens}
+
+
+def is_reasoning_deployment(name: str) -> bool:
+    """Tell whether a deployment is taken for a reasoning model."""
+    return not name.startswith(_NOT_REASONING)
+
+
+def resource_url(text: str) -> str:
+    """Return the URL of a resource that is given by URL, host name or name."""
+    text = text.strip().rstrip("/")
+    if not re.match(r"(?i)https?://", text):
+        return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
+    return re.sub(r"/openai(/v1)?$", "", text)

@@ -1,0 +1,91 @@
+"""What an API is: it builds requests and reads replies, both plain data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.prompts.prompt import ChatMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest(Record):
+    """An HTTP POST with a JSON body."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply(Record):
+    """What a model replied, in whatever API."""
+
+    text: str
+    """Empty where the reply has no text."""
+    model: str | None = None
+    """The model that replied, as the API names it."""
+    finish_reason: str | None = None
+    """Why the model stopped, in the words of the API."""
+    refusal: str | None = None
+    """The words of a refusal that stands in place of the text."""
+    tools: tuple[str, ...] = ()
+    """Names of the tools that the model wants to be called."""
+    usage: TokenUsage | None = None
+    reasoning_tokens: int | None = None
+    """Those of the output tokens that were spent on reasoning."""
+
+
+class Api(Protocol):
+    """One API, with the settings of one target. Immutable, so that any number of requests share it."""
+
+    price_provider: str
+    """The API's name in price tables."""
+
+    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
+        """Build the request for the next message of a conversation, whose system message, if any, comes first."""
+
+    def read(self, reply: JsonObject) -> ModelReply | None:
+        """Read the JSON of a successful reply; None where it holds no message at all."""
+
+
+def count(value: Json) -> int:
+    """Return a number of tokens; 0 for anything that is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def mapping(value: Json) -> JsonObject:
+    """Return a mapping as it is, an empty one for anything else: replies may lack any part."""
+    return value if isinstance(value, dict) else {}
+
+
+def entries(value: Json) -> Sequence[JsonObject]:
+    """Return the mappings of a list; none for anything else."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def text_of(value: Json) -> str:
+    """Return a text as it is, an empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
+    """Return the tokens of a reply; `total_in` counts the cached ones in, the record does not."""
+    if not total_in and not total_out:
+        return None
+    return TokenUsage(max(0, total_in - cached), total_out, cached or None)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings(Record):
+    """The settings of a target that APIs know, texts trimmed and variables filled in."""
+
+    model: str
+    """The model, or the deployment."""
+    api_key: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    api_version: str | None = None
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    thinking_budget: int | None = None

@@ -1,0 +1,147 @@
+"""Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called.
+
+aiohttp takes a fifth of the processor time of httpx and its successors for a request (benchmarks/README.md).
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+import aiohttp
+
+from pytest_agentv.errors import ErrorKind
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.providers.apis.base import ApiRequest
+from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten
+from pytest_agentv.runtime.reading import READ_LIMIT
+from pytest_agentv.runtime.retry import RequestError, RequestFailure
+
+_LARGE: Final = 200_000
+"""Bytes from which a reply is parsed in a thread: the event loop has others to serve."""
+_CONNECT_SECONDS: Final = 30
+"""How long a connection may take; how long an answer may take is the case's own limit."""
+_KEEP_ALIVE_SECONDS: Final = 30
+_CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+class HttpClient:
+    """The connections of one target. Used on one event loop; as many connections as requests are in flight."""
+
+    def __init__(self, model: str, target: str, environment: Mapping[str, str]) -> None:
+        """Take what messages call the model and the target, and variables that name proxies and certificates."""
+        self._model = model
+        self._target = target
+        self._environment = environment
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, request: ApiRequest) -> JsonObject:
+        """Send a request and return the JSON object of its reply. Raises `RequestError`."""
+        try:
+            return await self._post(request)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise RequestError(self._explain(error)) from None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _post(self, request: ApiRequest) -> JsonObject:
+        body = json.dumps(request.body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
+        proxy = find_proxy(request.url, self._environment)
+        session = self._open()
+        # A redirect would carry the key to wherever it points.
+        async with session.post(request.url, data=body, headers=headers, proxy=proxy, allow_redirects=False) as reply:
+            content = await self._read(reply)
+            if reply.status != 200:
+                text = content.decode("utf-8", "replace")
+                raise RequestError(refused(reply.status, reply.headers, text, self._model, self._target))
+        return await self._parse(content)
+
+    async def _read(self, reply: aiohttp.ClientResponse) -> bytes:
+        parts, size = [], 0
+        async for part in reply.content.iter_any():
+            parts.append(part)
+            size += len(part)
+            if size > READ_LIMIT:
+                reply.close()
+                too_large = f"it has more than {READ_LIMIT // 2**20} MiB"
+                raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {too_large}", "crash"))
+        return b"".join(parts)
+
+    async def _parse(self, content: bytes) -> JsonObject:
+        try:
+            value = json.loads(content) if len(content) < _LARGE else await asyncio.to_thread(json.loads, content)
+        except json.JSONDecodeError as error:
+            raise self._unreadable(describe_no_json(error)) from None
+        except (ValueError, RecursionError) as error:
+            raise self._unreadable(f"what is no JSON: {type(error).__name__}") from None
+        if not isinstance(value, dict):
+            raise self._unreadable(f"JSON that is no object, but a {type(value).__name__}")
+        return value
+
+    def _unreadable(self, what: str) -> RequestError:
+        return RequestError(RequestFailure(f"{self._model} replied with {what}", "crash"))
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, ssl=self._trust(), keepalive_timeout=_KEEP_ALIVE_SECONDS)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+                headers={"user-agent": "pytest-agentv"},
+            )
+        return self._session
+
+    def _trust(self) -> ssl.SSLContext:
+        variable = next((name for name in _CERTIFICATE_VARIABLES if self._environment.get(name)), None)
+        bundle = self._environment[variable] if variable else None
+        try:
+            return _tls(bundle)
+        except OSError as error:
+            message = f"{variable}={bundle} cannot be read as certificates: {error}"
+            raise RequestError(RequestFailure(message, "config")) from None
+
+    def _explain(self, error: Exception) -> RequestFailure:
+        text = shorten(str(error)) or type(error).__name__
+        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+            hint = f"name its issuer's certificate in {_CERTIFICATE_VARIABLES[0]}"
+            return RequestFailure(f"the server of {self._model} cannot be trusted: {text} ({hint})", "config")
+        if isinstance(error, aiohttp.InvalidURL | ValueError) and not isinstance(error, aiohttp.ClientOSError):
+            return RequestFailure(f"{self._model} cannot be asked: {text} (check the URL of {self._target})", "config")
+        if isinstance(error, TimeoutError):
+            return RequestFailure(f"{self._model} did not reply in time: {text}", "timeout", is_network=True)
+        kind: ErrorKind = "network"
+        return RequestFailure(f"no whole reply from {self._model}: {text}", kind, is_network=True)
+
+
+def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
+    """Return the proxy for a URL by `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in any case."""
+    parts = urlsplit(url)
+    variables = {
+        name.lower(): value for name, value in environment.items() if value and name.lower().endswith("_proxy")
+    }
+    proxy = variables.get(f"{parts.scheme}_proxy") or variables.get("all_proxy")
+    if proxy is None or proxy_bypass_environment(parts.hostname or "", {"no": variables.get("no_proxy", "")}):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+@cache
+def _tls(bundle: str | None) -> ssl.SSLContext:
+    """Return the trust in certificates: a bundle's, the system's, or certifi's where the system has none."""
+    context = ssl.create_default_context(cafile=bundle)
+    if bundle is None and not context.cert_store_stats()["x509_ca"]:
+        try:
+            import certifi  # noqa: PLC0415 - most systems have certificates of their own
+        except ImportError:
+            return context
+        context.load_verify_locations(certifi.where())
+    return context

@@ -1,0 +1,115 @@
+"""Why a request to an API failed: what the server says, and whether asking again may help."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+from pytest_agentv.errors import ErrorKind
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.secrets import masked
+from pytest_agentv.runtime.retry import RequestFailure
+
+_SHOWN: Final = 400
+"""Characters of a server's text that a message shows."""
+
+_KINDS: Final[dict[int, ErrorKind]] = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_limit"}
+
+_FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"')
+"""In the body with which Azure and OpenAI refuse a prompt: HTTP 400, without a completion."""
+
+_HINTS: Final = {
+    401: "check the api_key of",
+    403: "check what the api_key may use, and the model, of",
+    404: "check the model and the URL of",
+}
+
+
+def refused(status: int, headers: Mapping[str, str], body: str, model: str, target: str) -> RequestFailure:
+    """Return what a reply with an error status means.
+
+    Args:
+        status: The HTTP status.
+        headers: A mapping that finds names in any case.
+        body: The reply's text.
+        model: What the message calls the model.
+        target: What the message calls the target.
+    """
+    said = read_error_text(body) or _phrase(status)
+    hint = f" ({_HINTS[status]} {target})" if status in _HINTS else ""
+    return RequestFailure(
+        f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
+        "no_answer" if _FILTERED.search(body) else status_kind(status),
+        status,
+        retry_after_ms=parse_retry_after(headers),
+    )
+
+
+def status_kind(status: int) -> ErrorKind:
+    """Return the kind of a status: a server's own failure is the network's, the rest is in the targets file."""
+    if status in _KINDS:
+        return _KINDS[status]
+    return "network" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "config"
+
+
+def parse_retry_after(headers: Any, now: datetime | None = None) -> float | None:
+    """Return the milliseconds that the headers of a reply ask to wait; None where they do not, or ask nonsense.
+
+    Args:
+        headers: A mapping that finds names in any case.
+        now: The time that a date is held against.
+    """
+    for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
+        text = (headers.get(name) or "").strip()
+        if re.fullmatch(r"\d{1,9}(\.\d*)?", text):
+            return float(text) * factor
+    try:
+        then = parsedate_to_datetime((headers.get("retry-after") or "").strip())
+    except (ValueError, OverflowError):
+        return None
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    return max(0.0, (then - (now or datetime.now(UTC))).total_seconds() * 1000)
+
+
+def read_error_text(body: str) -> str:
+    """Return what a server says in the body of an error: the message of its JSON, or its text on one line."""
+    try:
+        said = _message_of(json.loads(body))
+    except (ValueError, RecursionError):
+        said = None
+    return shorten(said or body)
+
+
+def describe_no_json(error: json.JSONDecodeError) -> str:
+    """Return what came instead of JSON."""
+    if not error.doc.strip():
+        return "an empty body"
+    return f"what is no JSON: {error.msg} (character {error.pos + 1})"
+
+
+def shorten(text: str) -> str:
+    """Return a text on one line, cut after `_SHOWN` characters; a secret is masked before it could be cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{masked(line)[:_SHOWN]}…"
+
+
+def _message_of(data: Json) -> str | None:
+    """Find the message in the shapes that APIs give their errors."""
+    if isinstance(data, list) and data:
+        return _message_of(data[0])
+    if not isinstance(data, dict):
+        return None
+    if "error" in data:
+        return data["error"] if isinstance(data["error"], str) else _message_of(data["error"])
+    message = data.get("message") or data.get("detail")
+    return message if isinstance(message, str) else None
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

@@ -1,0 +1,94 @@
+"""OpenAI's chat completions, and every server that speaks them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.prompts.prompt import ChatMessage
+from pytest_agentv.providers.apis.base import (
+    ApiRequest,
+    ModelReply,
+    ModelSettings,
+    count,
+    entries,
+    mapping,
+    text_of,
+    usage_of,
+)
+
+_BASE_URL: Final = "https://api.openai.com/v1"
+_DEVELOPER: Final = re.compile(r"o\d")
+"""Models that call the system message `developer`."""
+_REASONING: Final = re.compile(r"o\d|gpt-5(?!-chat)(?!\.\d-chat)")
+"""Models that limit tokens, reasoning included, by `max_completion_tokens`."""
+_FIXED_TEMPERATURE: Final = re.compile(r"o\d|gpt-5(?![.-]?\d*-chat)(?!\.\d)")
+"""Models that refuse every temperature but 1."""
+
+
+class OpenAiApi:
+    """OpenAI and servers like it."""
+
+    price_provider = "openai"
+
+    def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
+        base_url = settings.base_url or environment.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
+        self._url = f"{base_url.rstrip('/')}/chat/completions"
+        key = settings.api_key
+        if key is None and settings.base_url is None:  # a server that the target names must not get OpenAI's key
+            key = environment.get("OPENAI_API_KEY")
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._settings = settings
+        self._system_role = "developer" if _DEVELOPER.match(settings.model) else "system"
+
+    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
+        return ApiRequest(
+            self._url, self._headers, chat_body(self._settings, messages, self._system_role, self._limits())
+        )
+
+    def read(self, reply: JsonObject) -> ModelReply | None:
+        return read_chat(reply)
+
+    def _limits(self) -> dict[str, Any]:
+        settings = self._settings
+        name = "max_completion_tokens" if _REASONING.match(settings.model) else "max_tokens"
+        is_fixed = _FIXED_TEMPERATURE.match(settings.model) and settings.temperature != 1
+        return {"temperature": None if is_fixed else settings.temperature, name: settings.max_output_tokens}
+
+
+def chat_body(
+    settings: ModelSettings, messages: Sequence[ChatMessage], system_role: str, limits: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the body of a chat completion; limits without a value are left out."""
+    turns = [
+        {"role": system_role if message.role == "system" else message.role, "content": message.content}
+        for message in messages
+    ]
+    given = {name: value for name, value in limits.items() if value is not None}
+    return {"model": settings.model, "messages": turns, **given}
+
+
+def read_chat(reply: JsonObject) -> ModelReply | None:
+    """Read a chat completion."""
+    choices = entries(reply.get("choices"))
+    if not choices:
+        return None
+    message = mapping(choices[0].get("message"))
+    usage = mapping(reply.get("usage"))
+    cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    return ModelReply(
+        _content(message),
+        text_of(reply.get("model")) or None,
+        text_of(choices[0].get("finish_reason")) or None,
+        text_of(message.get("refusal")) or None,
+        tuple(text_of(mapping(call.get("function")).get("name")) or "?" for call in entries(message.get("tool_calls"))),
+        usage_of(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")), cached),
+        reasoning or None,
+    )
+
+
+def _content(message: JsonObject) -> str:
+    """Return a message's text; some servers send it in parts."""
+    content = message.get("content")
+    return text_of(content) or "".join(text_of(part.get("text")) for part in entries(content))

@@ -1,0 +1,78 @@
+"""Limits the size of the replies that litellm reads: a compressed one of 100 kB may hold 100 MB."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from pytest_agentv.runtime.reading import READ_LIMIT
+
+_IS_OURS: Final[ContextVar[bool]] = ContextVar("agentv_limits_reply", default=False)
+"""Set during requests of targets: litellm may serve an agent under test in the same process, too."""
+
+
+class ReplyTooLargeError(Exception):
+    """A reply has more bytes than the limit."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it has more than {READ_LIMIT // 2**20} MiB")
+
+
+@contextmanager
+def limited_replies() -> Iterator[None]:
+    """Limit the replies to the requests that are made within."""
+    token = _IS_OURS.set(True)
+    try:
+        yield
+    finally:
+        _IS_OURS.reset(token)
+
+
+def limit_transports(handler: Any) -> None:
+    """Have a class of litellm (`AsyncHTTPHandler`) make transports that keep the limit."""
+    for name in ("create_async_transport", "_create_async_transport"):  # the name varies with the version
+        create = getattr(handler, name, None)
+        if create is not None:
+            setattr(handler, name, staticmethod(_limiting(create)))
+
+
+def _limiting(create: Callable[..., Any]) -> Callable[..., Any]:
+    def create_limited(*args: Any, **keywords: Any) -> Any:
+        transport = create(*args, **keywords)
+        if transport is not None and not hasattr(transport, "agentv_is_limited"):
+            transport.handle_async_request = _limited(transport.handle_async_request)
+            transport.agentv_is_limited = True
+        return transport
+
+    return create_limited
+
+
+def _limited(handle: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+    async def handle_limited(request: Any) -> Any:
+        response = await handle(request)
+        if _IS_OURS.get():
+            # What counts is the size once decompressed, which only the decoder of httpx sees.
+            response._decoder = _LimitedDecoder(response._get_content_decoder())
+        return response
+
+    return handle_limited
+
+
+class _LimitedDecoder:
+    """A decoder of httpx that counts."""
+
+    def __init__(self, decoder: Any) -> None:
+        self._decoder = decoder
+        self._size = 0
+
+    def decode(self, data: bytes) -> bytes:
+        return self._count(self._decoder.decode(data))
+
+    def flush(self) -> bytes:
+        return self._count(self._decoder.flush())
+
+    def _count(self, data: bytes) -> bytes:
+        self._size += len(data)
+        if self._size > READ_LIMIT:
+            raise ReplyTooLargeError
+        return data

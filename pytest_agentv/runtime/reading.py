@@ -1,0 +1,39 @@
+"""Reads files that other programs wrote: they may be huge, or no files at all."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+READ_LIMIT: Final = 10 * 2**20
+"""Bytes of an answer in a file, as of an answer on standard output."""
+
+_TYPES: Final = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def read_regular_file(path: Path, limit: int = READ_LIMIT) -> bytes:
+    """Read a regular file; anything else could block for ever, or never end.
+
+    Raises `OSError` whose `strerror` says what is wrong, also where the file has more bytes than the limit.
+    """
+    # Opening a named pipe blocks until somebody writes to it, unless O_NONBLOCK is set.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    try:
+        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+        if kind != stat.S_IFREG:
+            what = _TYPES.get(kind, "something else")
+            raise OSError(errno.EINVAL, f"it is {what}, not a regular file", str(path))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit // 2**20} MiB", str(path))
+    return data

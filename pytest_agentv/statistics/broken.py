@@ -1,0 +1,62 @@
+"""Which single cases broke against the baseline, among many that were looked at."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+MOST_FALSE: Final = 0.10
+"""The share of false alarms that is accepted among the cases called broken."""
+SUSPECT: Final = 0.05
+"""The p value at which a case is asked again before it may be called broken."""
+LEAST_ANSWERS: Final = 4
+"""Answers on both sides without which a case is not called broken, unless it was confirmed."""
+SURE_ANSWERS: Final = 10
+"""From so many answers on both sides no confirmation is needed."""
+
+
+def fisher_less(passes: int, judged: int, passes_before: int, judged_before: int) -> float:
+    """Return the one-sided p value of "the pass rate is not lower than before". Source: Fisher 1935, exact."""
+    total, all_passes = judged + judged_before, passes + passes_before
+    lowest = max(0, all_passes - judged_before)
+    ways = sum(
+        math.comb(judged, count) * math.comb(judged_before, all_passes - count) for count in range(lowest, passes + 1)
+    )
+    return ways / math.comb(total, all_passes)
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Return the q values, in the order given. Source: Benjamini and Hochberg 1995."""
+    count = len(p_values)
+    q_values, least = [0.0] * count, 1.0
+    for rank, index in reversed(list(enumerate(_order(p_values), start=1))):
+        least = min(least, p_values[index] * count / rank)
+        q_values[index] = least
+    return q_values
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p values adjusted for all that were looked at, in the order given. Source: Holm 1979."""
+    count = len(p_values)
+    adjusted, most = [0.0] * count, 0.0
+    for rank, index in enumerate(_order(p_values)):
+        most = max(most, min(1.0, p_values[index] * (count - rank)))
+        adjusted[index] = most
+    return adjusted
+
+
+def answers_to_confirm(pairs: int, answers_before: int, wanted: int) -> int:
+    """Return how many fresh answers a suspect gets: `wanted`, or more where that could find nothing.
+
+    A case that passed all its `answers_before` and fails all fresh ones has p = 1 / C(before + fresh, before), which
+    must survive `benjamini_hochberg` over all pairs. 0 stays 0: no confirmation.
+    """
+    if wanted == 0 or answers_before == 0:
+        return wanted
+    fresh = wanted
+    while pairs / math.comb(answers_before + fresh, answers_before) > MOST_FALSE:
+        fresh += 1
+    return fresh
+
+
+def _order(p_values: Sequence[float]) -> list[int]:
+    return sorted(range(len(p_values)), key=p_values.__getitem__)

@@ -1,0 +1,65 @@
+"""Several answers of one case: its verdict, when that is certain, and its pass rate."""
+
+import math
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+Verdict: TypeAlias = Literal["pass", "fail"]
+
+_SLACK: Final = 1e-9
+"""0.8 x 5 may come out a little above 4."""
+
+
+def needed_passes(answers: int, min_pass_rate: float) -> int:
+    """Return how many of a case's answers have to pass; at least one, unless the rate is 0."""
+    least = 1 if min_pass_rate > 0 else 0
+    return max(least, math.ceil(min_pass_rate * answers - _SLACK))
+
+
+def verdict(passes: int, fails: int, answers: int, min_pass_rate: float) -> Verdict | None:
+    """Return the verdict that no further answer can change; None while it is open.
+
+    An answer that could not be had is neither a pass nor a fail.
+    """
+    needed = needed_passes(answers, min_pass_rate)
+    if passes >= needed:
+        return "pass"
+    return "fail" if fails > answers - needed else None
+
+
+def pass_rate(passes: int, judged: int, stopped: Verdict | None) -> float:
+    """Return the unbiased pass rate of a case with at least one judged answer.
+
+    Args:
+        passes: Answers that passed.
+        judged: Answers that were judged.
+        stopped: The verdict that became certain with the last answer, so that no more were asked; None: all were.
+
+    Source: Girshick, Mosteller and Savage 1946. Passes over answers would be wrong by up to 13.5 points.
+    """
+    if stopped is None or judged == 1:
+        return passes / judged
+    return (passes - 1) / (judged - 1) if stopped == "pass" else passes / (judged - 1)
+
+
+def pass_at(j: int, passes: int, judged: int) -> float | None:
+    """Return the chance that at least one of j answers passes (pass@j); None with fewer than j answers.
+
+    Source: Chen et al. 2021, unbiased.
+    """
+    return None if judged < j else 1.0 - math.comb(judged - passes, j) / math.comb(judged, j)
+
+
+def pass_all(j: int, passes: int, judged: int) -> float | None:
+    """Return the chance that all of j answers pass (pass^j); None with fewer than j. Source: Yao et al. 2024."""
+    return None if judged < j else math.comb(passes, j) / math.comb(judged, j)
+
+
+def is_flaky(passes: int, judged: int) -> bool:
+    """Tell whether some answers of a case pass and some fail."""
+    return 0 < passes < judged
+
+
+def passing(scores: Sequence[float], threshold: float) -> int:
+    """Return how many scores reach a threshold."""
+    return sum(score >= threshold - _SLACK for score in scores)

@@ -1,0 +1,354 @@
+"""Golden numbers of scipy 1.17.1 and statsmodels 0.15.0. Tango 1/7 of 21 stands in Fagerland et al. 2014."""
+
+import pytest
+
+from pytest_agentv.statistics.agreement import confusion, corrected_rate, kappa, krippendorff_alpha, ppi
+from pytest_agentv.statistics.broken import answers_to_confirm, benjamini_hochberg, fisher_less, holm
+from pytest_agentv.statistics.distributions import t_quantile
+from pytest_agentv.statistics.intervals import Interval, clopper_pearson, mean_interval, repeat_interval, spread, wilson
+from pytest_agentv.statistics.pairs import compare_pairs, decide_change, sign_flip, t_test_below, tango
+from pytest_agentv.statistics.planning import chance_of_red_case, least_drop, required_cases, variance_within
+from pytest_agentv.statistics.repeats import is_flaky, needed_passes, pass_all, pass_at, pass_rate, passing, verdict
+
+NEAR = 1e-9
+GRADED = [-0.4, -0.2, 0, 0.2, -0.6, -0.2, -0.4, 0, 0.2, -0.8]
+
+
+def bounds(interval: Interval | None) -> tuple[float, float]:
+    assert interval is not None
+    return interval.low, interval.high
+
+
+def digits(text: str) -> list[int]:
+    return [int(digit) for digit in text]
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "by_score", "exact"),
+    [
+        (0, 1, (0, 0.793450685623), (0, 0.975)),
+        (1, 1, (0.206549314377, 1), (0.025, 1)),
+        (0, 10, (0, 0.277532799863), (0, 0.308497107819)),
+        (10, 10, (0.722467200137, 1), (0.691502892181, 1)),
+        (7, 10, (0.396778147461, 0.892208732594), (0.34754714994, 0.933260488822)),
+        (47, 50, (0.837829083112, 0.979385029651), (0.834518053396, 0.987451412165)),
+        (98, 100, (0.929988209271, 0.99449803245), (0.929616067529, 0.997568663176)),
+        (490, 500, (0.963579816753, 0.989100816404), (0.963527591708, 0.990368570414)),
+    ],
+)
+def test_intervals_of_a_share(successes, n, by_score, exact):
+    assert bounds(wilson(successes / n, n)) == pytest.approx(by_score, abs=NEAR)
+    assert bounds(clopper_pearson(successes, n)) == pytest.approx(exact, abs=NEAR)
+
+
+@pytest.mark.parametrize(
+    ("probability", "df", "value"),
+    [
+        (0.975, 1, 12.7062047362),
+        (0.975, 2, 4.30265272975),
+        (0.975, 9, 2.2621571628),
+        (0.975, 49, 2.00957523713),
+        (0.975, 499, 1.96472939099),
+        (0.9, 3, 1.6377443537),
+    ],
+)
+def test_quantiles_of_t(probability, df, value):
+    assert t_quantile(probability, df) == pytest.approx(value, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "p"),
+    [(0, 5, 0.03125), (1, 7, 0.03515625), (2, 10, 0.019287109375), (5, 5, 0.623046875), (3, 15, 0.00376892089844)],
+)
+def test_the_sign_flip_test_of_plain_outcomes_is_mcnemars(wins, losses, p):
+    assert sign_flip([1] * wins + [-1] * losses + [0] * 7) == pytest.approx(p, rel=1e-9)
+
+
+def test_the_sign_flip_test_of_graded_scores():
+    assert sign_flip(GRADED) == 0.05078125
+    assert sign_flip([0.031, -0.212, -0.117, 0.054, -0.301, -0.022, 0.008, -0.149]) == 0.0546875
+    assert t_test_below(GRADED) == pytest.approx(0.0330225028424, rel=1e-10)
+
+
+def test_the_sign_flip_test_gives_way_to_t_beyond_the_states_it_keeps(monkeypatch):
+    monkeypatch.setattr("pytest_agentv.statistics.pairs.MOST_STATES", 10)
+    assert sign_flip(GRADED) == pytest.approx(0.0330225028424, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("counts", "p"),
+    [
+        ((0, 5, 5, 5), 0.00396825396825),
+        ((1, 5, 5, 5), 0.0238095238095),
+        ((2, 5, 5, 5), 0.0833333333333),
+        ((0, 10, 10, 10), 5.41254411223e-06),
+        ((6, 10, 10, 10), 0.0433436532508),
+        ((0, 3, 3, 3), 0.05),
+        ((3, 5, 9, 10), 0.241758241758),
+    ],
+)
+def test_fishers_exact_test(counts, p):
+    assert fisher_less(*counts) == pytest.approx(p, rel=1e-10)
+
+
+def test_adjusted_p_values():
+    p_values = [0.001, 0.008, 0.039, 0.041, 0.042, 0.06, 0.074, 0.205]
+    assert holm(p_values) == pytest.approx([0.008, 0.056, *[0.234] * 6])
+    assert benjamini_hochberg(p_values) == pytest.approx(
+        [0.008, 0.032, 0.0672, 0.0672, 0.0672, 0.08, 0.0845714285714, 0.205]
+    )
+
+
+def test_adjusted_p_values_keep_the_order_of_the_cases():
+    assert benjamini_hochberg([0.205, 0.001]) == pytest.approx([0.205, 0.002])
+    assert holm([0.205, 0.001]) == pytest.approx([0.205, 0.002])
+
+
+@pytest.mark.parametrize(("pairs", "fresh"), [(10, 10), (300, 10), (301, 11), (1000, 14), (10_000, 24)])
+def test_enough_fresh_answers_to_find_one_broken_case_are_asked(pairs, fresh):
+    assert answers_to_confirm(pairs, 5, 10) == fresh
+
+
+def test_no_confirmation_stays_none():
+    assert answers_to_confirm(1000, 5, 0) == 0
+
+
+def test_kappa():
+    assert kappa(digits("101101011100"), digits("101001111101")) == pytest.approx(0.470588235294)
+    assert kappa(digits("0122102110"), digits("0112112210"), "linear") == pytest.approx(0.625)
+    assert kappa(digits("0122102110"), digits("0112112210"), "quadratic") == pytest.approx(0.727272727273)
+    assert kappa([1, 1], [1, 1]) is None
+
+
+@pytest.mark.parametrize(("level", "alpha"), [("nominal", 0.691), ("ordinal", 0.807), ("interval", 0.811)])
+def test_krippendorffs_alpha_of_the_usual_example(level, alpha):
+    """Three raters and fifteen units, many ratings missing."""
+    raters = ("*****34121133*3", "1*213343*******", "**21344*21133*4")
+    ratings = [[None if mark == "*" else int(mark) for mark in unit] for unit in zip(*raters, strict=True)]
+    assert krippendorff_alpha(ratings, level) == pytest.approx(alpha, abs=5e-4)
+
+
+def test_krippendorffs_alpha_needs_ratings_that_differ():
+    assert krippendorff_alpha([[1, 1], [1, 1]]) is None
+    assert krippendorff_alpha([[1, None], [None, 2]]) is None
+
+
+@pytest.mark.parametrize(
+    ("j", "passes", "judged", "any_passes", "all_pass"),
+    [
+        (1, 3, 5, 0.6, 0.6),
+        (2, 3, 5, 0.9, 0.3),
+        (3, 3, 5, 1, 0.1),
+        (5, 1, 10, 0.5, 0),
+        (3, 9, 10, 1, 0.7),
+        (3, 10, 10, 1, 1),
+        (3, 0, 10, 0, 0),
+    ],
+)
+def test_pass_at_and_pass_all(j, passes, judged, any_passes, all_pass):
+    assert pass_at(j, passes, judged) == pytest.approx(any_passes)
+    assert pass_all(j, passes, judged) == pytest.approx(all_pass)
+
+
+def test_pass_at_needs_enough_answers():
+    assert pass_at(3, 2, 2) is None
+    assert pass_all(3, 2, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "n", "expected"),
+    [
+        (1, 7, 21, (-0.5172322764, -0.02600303248)),
+        (0, 0, 10, (-0.2775327999, 0.2775327999)),
+        (0, 5, 25, (-0.3913095037, -0.04016929887)),
+        (3, 15, 100, (-0.208627584, -0.041243516)),
+        (0, 10, 10, (-1, -0.4449344003)),
+        (10, 0, 10, (0.4449344003, 1)),
+        (4, 4, 50, (-0.1252661925, 0.1252661925)),
+        (0, 0, 1, (-0.7934506856, 0.7934506856)),
+    ],
+)
+def test_tangos_interval(wins, losses, n, expected):
+    assert bounds(tango(wins, losses, n)) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("differences", "options", "mean", "expected"),
+    [
+        (GRADED, {}, -0.22, (-0.4579749195, 0.01797491953)),
+        ([0] * 10, {"graded": True}, 0, (-0.2775327999, 0.2775327999)),
+        ([-0.2] * 10, {}, -0.2, (-0.4775327999, 0.07753279986)),
+        (GRADED, {"groups": "aabbccddee"}, -0.22, (-0.4588388388, 0.01883883881)),
+        (GRADED, {"weights": [1] * 5 + [2] * 5}, -0.2266666667, (-0.4914864638, 0.03815313045)),
+    ],
+)
+def test_intervals_of_differences(differences, options, mean, expected):
+    estimate = compare_pairs(differences, **options).estimate
+    assert estimate.mean == pytest.approx(mean)
+    assert bounds(estimate.interval) == pytest.approx(expected, abs=1e-9)
+
+
+def test_one_pair_has_a_difference_and_no_interval():
+    found = compare_pairs([-0.2])
+    assert found.estimate.mean == pytest.approx(-0.2)
+    assert found.estimate.interval is None
+    assert found.p_exact is None
+    assert decide_change(found, 0.05) == "cannot tell"
+
+
+def test_a_group_of_pairs_is_one_unit():
+    assert compare_pairs([-1, -1, -1], groups="aaa").estimate.interval is None
+
+
+@pytest.mark.parametrize(
+    ("scores", "groups", "mean", "expected"),
+    [
+        ([0.8, 1, 1, 0.6, 1, 0, 0.4, 1, 1, 1], None, 0.78, (0.481649795, 0.9311677173)),
+        ([1.0] * 10, list(range(10)), 1, (0.6614913773, 1)),
+        ([0.8] * 10, None, 0.8, (0.4445294983, 0.9523653281)),
+        ([0.98, 0.99, 1, 1, 0.97, 1, 1, 1, 1, 0.95], None, 0.989, (0.6471654168, 0.9997731502)),
+        (digits("110110001111"), "000112223344", 0.6666666667, (0.1799018373, 0.9480096744)),
+    ],
+)
+def test_intervals_of_a_mean(scores, groups, mean, expected):
+    estimate = mean_interval(scores, groups)
+    assert estimate.mean == pytest.approx(mean)
+    assert bounds(estimate.interval) == pytest.approx(expected, abs=1e-9)
+
+
+def test_plain_outcomes_get_wilsons_interval():
+    assert mean_interval([1] * 47 + [0] * 3).interval == wilson(47 / 50, 50)
+
+
+def test_one_case_has_no_interval():
+    assert mean_interval([0.8]).interval is None
+    assert mean_interval([1, 1, 0], groups="aaa").interval is None
+
+
+def test_the_standard_error_counts_groups():
+    assert spread(digits("110110001111"), "000112223344").error == pytest.approx(0.215165741456)
+
+
+def test_equal_values_have_no_error_at_all():
+    assert spread([0.1] * 7).error == 0
+
+
+def test_these_cases_asked_again():
+    answers = [[1, 1, 1, 1, 1], [1, 1, 0, 1, 0], [0, 0, 0, 0, 0]]
+    estimate = repeat_interval(answers)
+    assert estimate.mean == pytest.approx(0.5333333333)
+    # Only the middle case varies: its variance 0.3 / 5 answers / 3 cases squared.
+    low, high = bounds(estimate.interval)
+    assert low < 0.5333 < high
+    assert high - low < bounds(mean_interval([1, 0.6, 0]).interval)[1] - bounds(mean_interval([1, 0.6, 0]).interval)[0]
+
+
+def test_cases_with_one_answer_cannot_tell_how_they_would_repeat():
+    assert repeat_interval([[1, 1], [1]]).interval is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "rate", "needed"), [(5, 0.8, 4), (10, 0.8, 8), (10, 0.85, 9), (3, 1.0, 3), (3, 0.0, 0), (7, 0.9, 7)]
+)
+def test_needed_passes(answers, rate, needed):
+    assert needed_passes(answers, rate) == needed
+
+
+def test_a_rate_above_zero_needs_a_pass():
+    assert needed_passes(3, 0.01) == 1
+
+
+@pytest.mark.parametrize(
+    ("passes", "fails", "answers", "rate", "expected"),
+    [
+        (4, 0, 5, 0.8, "pass"),
+        (3, 1, 5, 0.8, None),
+        (2, 2, 5, 0.8, "fail"),
+        (0, 1, 3, 1.0, "fail"),
+        (8, 1, 10, 0.8, "pass"),
+        (7, 0, 10, 0.8, None),
+    ],
+)
+def test_the_verdict_is_told_when_it_is_certain(passes, fails, answers, rate, expected):
+    assert verdict(passes, fails, answers, rate) == expected
+
+
+@pytest.mark.parametrize(
+    ("passes", "judged", "stopped", "rate"),
+    [
+        (4, 5, "pass", 0.75),
+        (0, 1, "fail", 0.0),
+        (9, 10, None, 0.9),
+        (4, 4, "pass", 1.0),
+        (2, 5, "fail", 0.5),
+        (1, 1, None, 1),
+    ],
+)
+def test_the_pass_rate_after_an_early_stop(passes, judged, stopped, rate):
+    assert pass_rate(passes, judged, stopped) == rate
+
+
+def test_flaky_is_neither_always_nor_never():
+    assert [is_flaky(passes, 3) for passes in range(4)] == [False, True, True, False]
+
+
+def test_an_answer_passes_at_its_threshold():
+    assert passing([0.8 - 1e-12, 0.79, 1], 0.8) == 2
+
+
+@pytest.mark.parametrize(("repeats", "cases"), [(1, 422), (3, 143), (5, 87), (10, 45)])
+def test_required_cases(repeats, cases):
+    assert required_cases(0.05, 0.0667, 0.0008, repeats) == cases
+
+
+def test_the_least_drop_is_seen_with_the_cases_that_it_requires():
+    cases = required_cases(0.05, 0.0667, 0.0008, 5)
+    deviation = (0.0008 + 2 * 0.0667 / 5) ** 0.5
+    assert least_drop(deviation, cases) == pytest.approx(0.05, rel=0.02)
+
+
+def test_the_variance_within_cases():
+    assert variance_within([[1, 0], [1, 1, 1], [0]]) == pytest.approx(0.25)
+    assert variance_within([[1], [0]]) is None
+
+
+def test_ten_answers_that_all_must_pass_fail_a_reliable_case_often():
+    assert chance_of_red_case(0.95, 10, 1.0, 1) == pytest.approx(0.401, abs=1e-3)
+    assert chance_of_red_case(0.95, 5, 0.8, 1) == pytest.approx(1 - 0.95**5 - 5 * 0.05 * 0.95**4)
+    assert chance_of_red_case(0.95, 10, 1.0, 2) == pytest.approx(1 - 0.95**20)
+
+
+def test_a_confusion_table_tells_the_rates_of_a_judge():
+    table = confusion([True, True, False, False, True], [True, False, True, False, True])
+    assert (table.both_pass, table.only_judge, table.only_label, table.both_fail) == (2, 1, 1, 1)
+    assert table.true_positive_rate == (2 / 3, wilson(2 / 3, 3))
+    assert table.false_positive_rate == (0.5, wilson(0.5, 2))
+    assert confusion([], []).true_positive_rate is None
+
+
+def test_a_corrected_rate_needs_labels_of_both_classes():
+    assert corrected_rate([1] * 99, [1] * 99, [1] * 500) is None
+    assert corrected_rate([1] * 100, [1] * 96 + [0] * 4, [1] * 500) is None
+    assert corrected_rate([1] * 100, [1] * 95 + [0] * 5, [1] * 500) is not None
+
+
+def test_a_perfect_judge_makes_the_unlabelled_cases_count():
+    labels = [1] * 60 + [0] * 40
+    found = ppi(labels, labels, [1] * 600 + [0] * 400)
+    assert found.rate == pytest.approx(0.6)
+    alone = wilson(0.6, 100)
+    assert found.interval.high - found.interval.low < (alone.high - alone.low) / 2
+
+
+def test_a_lenient_judge_is_corrected():
+    """The judge passes a third of the bad answers; the correction takes them back."""
+    labels = [1] * 70 + [0] * 30
+    judge = [1] * 70 + [1] * 10 + [0] * 20
+    found = ppi(judge, labels, [1] * 800 + [0] * 200)
+    assert found.rate == pytest.approx(0.7, abs=0.02)
+
+
+def test_a_useless_judge_leaves_the_labels_alone():
+    found = ppi([1, 0] * 50, [1, 1, 0, 0] * 25, [1] * 900 + [0] * 100)
+    assert found.tuning == 0
+    assert found.rate == pytest.approx(0.5)

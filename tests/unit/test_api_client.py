@@ -1,0 +1,232 @@
+"""The HTTP client of models: proxies, certificates, sizes, redirects, connections."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.providers.apis.base import ApiRequest
+from pytest_agentv.providers.apis.client import HttpClient, find_proxy
+from pytest_agentv.runtime.retry import RequestError, RequestFailure
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+@contextlib.contextmanager
+def serving(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Run a server whose POSTs and CONNECTs get an answer; yields its host and port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", "0")))
+            answer(self)
+
+        def do_CONNECT(self) -> None:
+            answer(self)
+
+        def log_message(self, *_: object) -> None:
+            """Keep standard error clean."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def reply(handler: BaseHTTPRequestHandler, status: int, body: bytes, **headers: str) -> None:
+    handler.send_response(status)
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.send_header("content-length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def post(url: str, environment: Mapping[str, str] | None = None, times: int = 1) -> Any:
+    async def run() -> Any:
+        http = HttpClient("model 'm'", "target 't'", environment or {})
+        try:
+            for _ in range(times):
+                found = await http.post(ApiRequest(url, {"authorization": "Bearer k"}, {"q": "ä"}))
+            return found
+        finally:
+            await http.close()
+
+    return asyncio.run(run())
+
+
+def failure(url: str, environment: Mapping[str, str] | None = None) -> RequestFailure:
+    with pytest.raises(RequestError) as caught:
+        post(url, environment)
+    return caught.value.failure
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "proxy"),
+    [
+        ("https://api.example.com/v1", {}, None),
+        ("https://api.example.com/v1", {"HTTPS_PROXY": "http://proxy:1"}, "http://proxy:1"),
+        ("https://api.example.com/v1", {"https_proxy": "proxy:1"}, "http://proxy:1"),
+        ("http://api.example.com/v1", {"HTTPS_PROXY": "http://proxy:1"}, None),
+        ("http://api.example.com/v1", {"HTTP_PROXY": "http://proxy:1"}, "http://proxy:1"),
+        ("https://api.example.com/v1", {"ALL_PROXY": "http://proxy:1"}, "http://proxy:1"),
+        ("https://api.example.com/v1", {"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": "example.com"}, None),
+        ("https://api.example.com/v1", {"HTTPS_PROXY": "http://proxy:1", "no_proxy": "*"}, None),
+        ("https://api.example.com/v1", {"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": "ample.com"}, "http://proxy:1"),
+        ("http://127.0.0.1:9/v1", {"HTTP_PROXY": "http://proxy:1", "NO_PROXY": "localhost,127.0.0.1"}, None),
+    ],
+)
+def test_the_proxy_of_a_url(url: str, environment: dict[str, str], proxy: str | None) -> None:
+    assert find_proxy(url, environment) == proxy
+
+
+def test_a_request_goes_through_the_proxy() -> None:
+    seen: list[str] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        seen.append(handler.path)
+        reply(handler, 200, b'{"ok": 1}')
+
+    with serving(answer) as place:
+        assert post("http://api.test/v1", {"HTTP_PROXY": f"http://{place}"}) == {"ok": 1}
+    assert seen == ["http://api.test/v1"]
+
+
+def test_a_proxy_that_refuses_to_connect_is_a_failure_of_the_network() -> None:
+    with serving(lambda handler: reply(handler, 502, b"")) as place:
+        found = failure("https://api.test/v1", {"HTTPS_PROXY": f"http://{place}"})
+
+    assert (found.kind, found.is_network) == ("network", True)
+    assert "502" in found.message
+
+
+def test_a_redirect_is_not_followed_with_the_key() -> None:
+    seen: list[str] = []
+
+    def elsewhere(handler: BaseHTTPRequestHandler) -> None:
+        seen.append(handler.headers["authorization"])
+        reply(handler, 200, b"{}")
+
+    with serving(elsewhere) as other, serving(lambda h: reply(h, 307, b"", location=f"http://{other}/")) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert found.status == 307
+    assert seen == []
+
+
+def test_connections_are_reused() -> None:
+    ports: list[int] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        ports.append(handler.client_address[1])
+        reply(handler, 200, b"{}")
+
+    with serving(answer) as place:
+        post(f"http://{place}/v1", times=5)
+    assert len(set(ports)) == 1
+
+
+def test_a_huge_reply_is_refused_before_it_fills_the_memory() -> None:
+    bomb = gzip.compress(b'{"a": "' + b"x" * 50_000_000 + b'"}')
+
+    with serving(lambda handler: reply(handler, 200, bomb, content_encoding="gzip")) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert found.kind == "crash"
+    assert found.message == "the reply of model 'm' is too large: it has more than 10 MiB"
+
+
+def test_a_large_reply_is_read() -> None:
+    body = json.dumps({"text": "x" * 3_000_000}).encode()
+
+    with serving(lambda handler: reply(handler, 200, body)) as place:
+        assert len(post(f"http://{place}/v1")["text"]) == 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "model 'm' replied with an empty body"),
+        (b"<html>", "model 'm' replied with what is no JSON: Expecting value (character 1)"),
+        (b"[1]", "model 'm' replied with JSON that is no object, but a list"),
+        (b"\xff\xfe\xfa", "model 'm' replied with what is no JSON: UnicodeDecodeError"),
+        (b"[" * 150_000, "model 'm' replied with what is no JSON: RecursionError"),
+    ],
+)
+def test_a_reply_that_is_no_json_object_is_a_crash(body: bytes, message: str) -> None:
+    with serving(lambda handler: reply(handler, 200, body)) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert (found.kind, found.message, found.is_network) == ("crash", message, False)
+
+
+def test_a_server_that_hangs_up_is_a_failure_of_the_network() -> None:
+    with serving(lambda handler: handler.connection.shutdown(socket.SHUT_RDWR)) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert (found.kind, found.is_network) == ("network", True)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and a certificate for 127.0.0.1, signed by itself, in one file."""
+    file = tmp_path_factory.mktemp("tls") / "server.pem"
+    made = subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
+            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", file, "-out", file.with_suffix(".crt")),
+        ],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("openssl is missing")
+    file.write_bytes(file.read_bytes() + file.with_suffix(".crt").read_bytes())
+    return file
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_a_company_certificate_is_trusted_when_a_variable_names_it(certificate: Path, variable: str) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    with serving(lambda handler: reply(handler, 200, b"{}"), context) as place:
+        assert post(f"https://{place}/v1", {variable: str(certificate.with_suffix(".crt"))}) == {}
+
+
+def test_a_certificate_that_nobody_trusts_is_final_and_says_what_to_do(certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    with serving(lambda handler: reply(handler, 200, b"{}"), context) as place:
+        found = failure(f"https://{place}/v1")
+
+    assert (found.kind, found.is_network) == ("config", False)
+    assert found.message.endswith("(name its issuer's certificate in SSL_CERT_FILE)")
+
+
+def test_a_bundle_that_is_missing_is_an_error_of_the_configuration() -> None:
+    found = failure("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "/nowhere.pem"})
+
+    assert found.kind == "config"
+    assert "SSL_CERT_FILE=/nowhere.pem cannot be read as certificates" in found.message

@@ -1,0 +1,205 @@
+"""The requests of the APIs on the wire, with litellm's as the oracle."""
+
+import asyncio
+import importlib.util
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_llm import FakeLlm, Request
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.secrets import Secret
+from pytest_agentv.models.targets import LlmSettings, RetryPolicy, Target
+from pytest_agentv.prompts.prompt import ChatMessage, Prompt
+from pytest_agentv.providers.base import ProviderRequest
+from pytest_agentv.providers.registry import create_provider
+
+KEY = "sk-0123456789abcdef"
+KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key", "anthropic-version", "content-type")
+
+MODELS = {
+    "openai": (
+        "gpt-4o",
+        "gpt-4.1",
+        "o1",
+        "o3-mini",
+        "gpt-5",
+        "gpt-5-mini",
+        "gpt-5-chat-latest",
+        "gpt-5.1",
+        "llama3:8b",
+    ),
+    "azure": ("gpt-4o", "o3", "gpt-5", "gpt-5-chat", "my-deployment"),
+    "anthropic": ("claude-sonnet-4-5", "claude-opus-4-1", "claude-3-opus-20240229", "claude-haiku-4-5-20251001"),
+    "gemini": ("gemini-2.5-flash", "gemini-2.5-pro", "gemini-pro"),
+}
+LIMITS: tuple[dict[str, Any], ...] = (
+    {},
+    {"temperature": 0.2},
+    {"max_output_tokens": 50},
+    {"temperature": 0.0, "max_output_tokens": 4000},
+    {"temperature": 1.0},
+)
+CONVERSATIONS: tuple[tuple[ChatMessage, ...] | None, ...] = (
+    None,
+    (ChatMessage("user", "a"), ChatMessage("assistant", "b"), ChatMessage("user", "c")),
+    (ChatMessage("system", "S"), ChatMessage("user", "a"), ChatMessage("user", "ä\n\u2028🙂")),
+    (ChatMessage("assistant", "b"), ChatMessage("assistant", "b2"), ChatMessage("user", "c")),
+    (ChatMessage("user", "a"), ChatMessage("assistant", "b \n")),
+)
+THINKING: tuple[dict[str, Any], ...] = (
+    {"thinking_budget": 1024},
+    {"thinking_budget": 2000, "temperature": 0.5, "max_output_tokens": 100},
+    {"thinking_budget": 60_000, "max_output_tokens": 10_000},
+)
+
+COMBINATIONS = [
+    *((kind, model, limits, None) for kind, models in MODELS.items() for model in models for limits in LIMITS),
+    *(
+        (kind, models[0], limits, chat)
+        for kind, models in MODELS.items()
+        for limits in LIMITS
+        for chat in CONVERSATIONS[1:]
+    ),
+    *(("anthropic", model, limits, None) for model in MODELS["anthropic"][:2] for limits in THINKING),
+    *(("azure", "gpt-4o", {"api_version": version}, None) for version in ("v1", "preview", "latest", "2025-03-01")),
+]
+
+
+@pytest.fixture(scope="module")
+def llm() -> Iterator[FakeLlm]:
+    with FakeLlm() as server:
+        yield server
+
+
+def sent(llm: FakeLlm, name: str, kind: str, settings: dict[str, Any], chat: Any) -> Request:
+    """Ask once and return what arrived."""
+    base_url = llm.script(name) + ("/v1" if kind == "openai" else "")
+    version = "2024-10-01-preview" if kind == "azure" else None
+    values = {"api_key": Secret(KEY), "base_url": base_url, "api_version": version, **settings}
+    target = Target("t", kind, LlmSettings(**values), retry=RetryPolicy(max_retries=0))
+
+    async def run() -> None:
+        provider = create_provider(target, {})
+        try:
+            await provider.invoke(ProviderRequest(Prompt("What is 2 + 2?", "rules", chat), "c1"))
+        finally:
+            await provider.close()
+
+    asyncio.run(run())
+    (request,) = llm.asked(name)
+    return request
+
+
+def on_the_wire(request: Request) -> dict[str, Any]:
+    headers = {name: value for name, value in request.headers.items() if name in KEY_HEADERS}
+    return {"path": request.path, "query": request.query, "headers": headers, "body": request.body}
+
+
+NUMBERS = itertools.count()
+
+
+def test_there_are_two_hundred_combinations() -> None:
+    assert len(COMBINATIONS) >= 185
+
+
+@pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+@pytest.mark.parametrize(("kind", "model", "limits", "chat"), COMBINATIONS)
+def test_a_request_equals_that_of_litellm(
+    llm: FakeLlm, kind: str, model: str, limits: dict[str, Any], chat: Any
+) -> None:
+    ours = sent(llm, f"direct-{next(NUMBERS)}", kind, {"model": model, **limits}, chat)
+    theirs = sent(llm, f"litellm-{next(NUMBERS)}", kind, {"model": model, "client": "litellm", **limits}, chat)
+
+    expected = on_the_wire(theirs)
+    apply_known_differences(kind, model, expected)
+    assert on_the_wire(ours) == expected
+
+
+def apply_known_differences(kind: str, model: str, expected: dict[str, Any]) -> None:
+    """Change litellm's request where ours differs on purpose."""
+    if kind == "azure" and expected["path"] == "/openai/v1/chat/completions":
+        # litellm sends the key as a bearer token to the newer API; the header of a key is `api-key` there too.
+        expected["headers"]["api-key"] = expected["headers"].pop("authorization").removeprefix("Bearer ")
+
+
+@pytest.mark.parametrize(
+    ("model", "difference"),
+    [
+        # litellm puts the system prompt of models that it does not know before the question.
+        ("gemini-1.5-pro", {"system_instruction"}),
+        ("my-tuned-model", {"system_instruction"}),
+        # litellm sets a temperature of 1 that nobody asked for.
+        ("gemini-3-pro-preview", {"generationConfig"}),
+    ],
+)
+def test_gemini_gets_its_system_prompt_and_no_temperature_nobody_set(
+    llm: FakeLlm, model: str, difference: set[str]
+) -> None:
+    body = sent(llm, f"direct-{next(NUMBERS)}", "gemini", {"model": model}, None).body
+
+    assert body["system_instruction"]["parts"][0]["text"].startswith("You are a careful assistant")
+    assert body["contents"] == [{"role": "user", "parts": [{"text": "What is 2 + 2?"}]}]
+    assert "generationConfig" not in body
+    assert difference
+
+
+def test_newer_models_of_anthropic_are_asked_for_a_limit_that_all_of_them_have(llm: FakeLlm) -> None:
+    """litellm's table says 128,000 of some; who wants that much writes `max_output_tokens`."""
+    body = sent(llm, f"direct-{next(NUMBERS)}", "anthropic", {"model": "claude-opus-4-6"}, None).body
+
+    assert body["max_tokens"] == 64_000
+
+
+def test_a_blank_turn_is_left_out_of_a_conversation_with_anthropic(llm: FakeLlm) -> None:
+    """The API refuses blank texts; litellm writes a text of its own in their place."""
+    chat = (ChatMessage("user", "a"), ChatMessage("assistant", " "), ChatMessage("user", "c"))
+
+    body = sent(llm, f"direct-{next(NUMBERS)}", "anthropic", {"model": "claude-sonnet-4-5"}, chat).body
+
+    assert body["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "c"}]}
+    ]
+
+
+def test_the_key_of_openai_does_not_go_to_a_server_that_a_target_names(llm: FakeLlm) -> None:
+    name = f"keyless-{next(NUMBERS)}"
+    settings = LlmSettings("llama3", None, f"{llm.script(name)}/v1")
+
+    async def run() -> None:
+        provider = create_provider(Target("t", "openai", settings), {"OPENAI_API_KEY": KEY})
+        await provider.invoke(ProviderRequest(Prompt("hi"), "c1"))
+        await provider.close()
+
+    asyncio.run(run())
+    assert llm.asked(name)[0].api_key is None
+
+
+def test_the_key_of_openai_is_that_of_the_environment(llm: FakeLlm) -> None:
+    name = f"keyed-{next(NUMBERS)}"
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{llm.script(name)}/v1"}
+
+    async def run() -> None:
+        provider = create_provider(Target("t", "openai", LlmSettings("gpt-4o")), environment)
+        await provider.invoke(ProviderRequest(Prompt("hi"), "c1"))
+        await provider.close()
+
+    asyncio.run(run())
+    assert llm.asked(name)[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_url_that_is_none_is_an_error_of_the_targets_file() -> None:
+    settings = LlmSettings("gpt-4o", Secret(KEY), "htp://nowhere:x")
+
+    async def run() -> None:
+        provider = create_provider(Target("t", "openai", settings, path="/p/targets.yaml", line=3), {})
+        try:
+            await provider.invoke(ProviderRequest(Prompt("hi"), "c1"))
+        finally:
+            await provider.close()
+
+    with pytest.raises(ProviderError, match="check the URL of target 't'") as caught:
+        asyncio.run(run())
+    assert caught.value.kind == "config"
