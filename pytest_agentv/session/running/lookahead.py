@@ -42,7 +42,7 @@ class Lookahead:
     def after(
         self,
         item: pytest.Item,
-        known: Container[EvalItem],
+        known: Container[object],
         *,
         reach: int | None = None,
         count: int | None = None,
@@ -66,7 +66,7 @@ class Lookahead:
         return islice(queued, reach)
 
     def _behind(
-        self, item: pytest.Item, known: Container[EvalItem], reach: int | None, at_least: int
+        self, item: pytest.Item, known: Container[object], reach: int | None, at_least: int
     ) -> Iterator[pytest.Item]:
         items = self._items
         start = self._positions.get(item, len(items)) + 1
