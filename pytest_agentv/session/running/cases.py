@@ -94,13 +94,8 @@ class Cases:
             self._progress.show(self._scheduler.in_flight)
 
         result = wait_for(begun.future, look_around)
-        self.give_way()
         self._progress.clear()
         return result
-
-    def give_way(self) -> None:
-        """Let the cases in flight go on before this thread does."""
-        self._loop.give_way()
 
     def end(self, begun: Begun, reason: str, *, is_run_ending: bool = False) -> EvalResult | None:
         """Cancel a case whose item was ended, and return the result that says so; None: it does not come to its end.

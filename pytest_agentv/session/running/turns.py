@@ -98,7 +98,6 @@ class Turns:
         room = _AHEAD * self._widest - self._cases.unfinished
         for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room), at_least=few):
             self._begin(following, item)
-            self._cases.give_way()  # it starts now, not when all the others are prepared
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
         batch = Batch(len(cases), limit)
