@@ -2,14 +2,12 @@
 
 import asyncio
 import gc
-import itertools
 import os
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -707,27 +705,3 @@ def test_the_garbage_collector_rests_while_litellm_is_imported_and_is_then_as_it
         assert gc.isenabled() == is_enabled
     finally:
         gc.enable()
-
-
-def test_calls_that_waited_for_the_import_together_begin_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    loading: Future[Any] = Future()
-    monkeypatch.setattr(llm_import, "begin_import", lambda: loading)
-    monkeypatch.setattr(llm_import, "_STEP_SECONDS", 0.05)
-    begun: list[float] = []
-
-    async def enter() -> None:
-        assert await llm_import.load_litellm() == "litellm"
-        begun.append(time.monotonic())
-
-    async def run() -> tuple[list[float], list[float]]:
-        first = [asyncio.ensure_future(enter()) for _ in range(4)]
-        await asyncio.sleep(0)
-        loading.set_result("litellm")
-        await asyncio.gather(*first)
-        together = begun[:]
-        await asyncio.gather(*(enter() for _ in range(4)))
-        return together, begun[4:]
-
-    first, later = asyncio.run(run())
-    assert all(b - a > 0.04 for a, b in itertools.pairwise(first))
-    assert later[-1] - later[0] < first[-1] - first[0]
