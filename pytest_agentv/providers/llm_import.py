@@ -62,8 +62,6 @@ def _load(future: "Future[Any]") -> None:
     try:
         with _without_collector():
             litellm = _import_litellm()
-        # A million objects that stay until the targets are closed: the collector goes round them between the answers.
-        gc.freeze()
         future.set_result(litellm)
     except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
         future.set_exception(error)

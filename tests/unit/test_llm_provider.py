@@ -623,7 +623,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-dotenv\n", encoding="utf-8")
     printed = run_program(
         f"""
-        import asyncio, gc, os, sys
+        import asyncio, os, sys
         asked = []
         sys.addaudithook(lambda event, args: asked.append(args[0]) if event == "socket.getaddrinfo" else None)
         before = dict(os.environ)
@@ -646,9 +646,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
             changed = lambda: sorted(name for name in os.environ if before.get(name) != os.environ[name])
             await llm_import.load_litellm()
             await provider.invoke(ProviderRequest(Prompt("q"), "c1"))
-            print(gc.get_freeze_count() > 100_000)
             await provider.close()
-            print(gc.get_freeze_count())
             print(set(changed()) - {{"TIKTOKEN_CACHE_DIR"}})
 
         asyncio.run(main())
@@ -657,7 +655,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
         tmp_path,
     )
 
-    assert printed.split("\n") == ["False", "1", "True", "0", "set()", "[]", ""], "the collector has all again"
+    assert printed.split("\n") == ["False", "1", "set()", "[]", ""]
     assert len(llm.asked(name)) == 1
 
 
