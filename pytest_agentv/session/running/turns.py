@@ -19,8 +19,8 @@ LOG_SECTION = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
 _AHEAD = 2
 """How many times the limit may be begun and not yet be done: enough to fill a place the moment it is free."""
-_FARTHEST = 1000
-"""Items that may be begun behind the one on turn: a slow case holds up its own place only, and memory has an end."""
+_REACH = 1000
+"""Items behind the one on turn that may be begun: a slow case holds up its own place only, and memory has an end."""
 
 
 class Turns:
@@ -92,11 +92,9 @@ class Turns:
         """Begin what follows an item; called when its turn comes, and from time to time while it is waited for."""
         if begun.limit == 1 or not self._session.stopping.runs_on:
             return
-        reach = self._widest if self._session.failures.maximum else _FARTHEST
-        # Many together cost less than one by one, for which there is time while a thousand results wait to be reported.
-        few = _AHEAD * self._widest if begun.future.done() and reach == _FARTHEST else 1
+        reach = self._widest if self._session.failures.maximum else _REACH
         room = _AHEAD * self._widest - self._cases.unfinished
-        for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room), at_least=few):
+        for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
             self._begin(following, item)
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
