@@ -58,7 +58,7 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from pytest_agentv.session.platforms import can_run_evals
+    from pytest_agentv.session.compat import can_run_evals
 
     if can_run_evals():
         from pytest_agentv.session.showing.controller import configure_worker

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentv.session.platforms import NEEDS_UNIX
+from pytest_agentv.session.compat import NEEDS_UNIX
 
 WITHOUT_LOCKS = """
 import os, sys

@@ -7,8 +7,8 @@ import pytest
 
 from pytest_agentv.loading.discovery import is_eval_file, left_out
 from pytest_agentv.loading.problems import Problem
+from pytest_agentv.session.compat import NEEDS_UNIX, can_run_evals
 from pytest_agentv.session.options import eval_globs
-from pytest_agentv.session.platforms import NEEDS_UNIX, can_run_evals
 
 _IS_TOLD = pytest.StashKey[bool]()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.session.platforms import NEEDS_UNIX, can_run_evals
+from pytest_agentv.session.compat import NEEDS_UNIX, can_run_evals
 
 
 def _values() -> Any:
