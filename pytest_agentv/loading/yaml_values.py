@@ -100,14 +100,14 @@ def _reason(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
 def _deepest_line(text: str) -> int:
     """Return the line, counted from 0, on which the most values are open."""
     depth = deepest = line = 0
-    event: _Event
     following = _Parser(text).get_event
     with suppress(yaml.YAMLError):  # something behind the deep values may be broken, too
         while not isinstance(event := following(), yaml.StreamEndEvent):
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > deepest:
-                    deepest, line = depth, event.start_mark.line
+                    start: Any = event.start_mark
+                    deepest, line = depth, start.line
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
     return line
