@@ -80,7 +80,7 @@ def run_tests(project: Path, tests: tuple[str, ...]) -> tuple[int, str]:
         )
     except subprocess.TimeoutExpired:
         return pytest.ExitCode.INTERRUPTED, "the tests did not end"
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+)", done.stdout, re.MULTILINE)
     return done.returncode, failed[1] if failed else done.stdout[-300:]
 
 
