@@ -175,7 +175,6 @@ def test_a_run_that_stops_at_a_case_has_made_no_more_calls_than_fit_in_flight_be
     assert "stopping after" in run.text
 
 
-<<<<<<< HEAD
 BATCHED = """
 targets:
   - {name: default, provider: python, callable: agent.py:answer, workers: 2}
@@ -268,8 +267,6 @@ def test_an_answer_that_a_python_test_finds_bad_on_purpose_makes_no_case_wait(pr
     assert calls(project).most == 5
 
 
-||||||| d761998
-=======
 def test_after_a_failure_ahead_of_its_turn_the_free_place_is_left_empty(project):
     prompts = {"slow": "end_of bad; sleep 0.2; say hello", "bad": "say nothing", "busy": "end_of slow", "next": "say hi"}
     write_cases(project, prompts)
@@ -278,7 +275,6 @@ def test_after_a_failure_ahead_of_its_turn_the_free_place_is_left_empty(project)
     assert sorted(calls(project).started) == ["bad", "busy", "slow"]
 
 
->>>>>>> speed
 def test_a_failure_of_a_python_test_stops_the_cases_as_well(project):
     project.write("0/test_first.py", "def test_bad():\n    assert False\n")
     write_cases(project, numbered(10), "1/a.eval.yaml")
