@@ -268,7 +268,12 @@ def test_an_answer_that_a_python_test_finds_bad_on_purpose_makes_no_case_wait(pr
 
 
 def test_after_a_failure_ahead_of_its_turn_the_free_place_is_left_empty(project):
-    prompts = {"slow": "end_of bad; sleep 0.2; say hello", "bad": "say nothing", "busy": "end_of slow", "next": "say hi"}
+    prompts = {
+        "slow": "end_of bad; sleep 0.2; say hello",
+        "bad": "say nothing",
+        "busy": "end_of slow",
+        "next": "say hi",
+    }
     write_cases(project, prompts)
     run = project.run("-x", "--agentv-workers=3")
     assert run.outcomes == {"passed": 1, "failed": 1}
