@@ -208,6 +208,30 @@ def test_an_evaluator_that_returns_something_else_is_told():
     assert (result.error, result.error_kind) == ("evaluate() returned float, expected a Score", "crash")
 
 
-def test_cancelling_passes_through():
-    with pytest.raises(asyncio.CancelledError):
-        run(asyncio.CancelledError())
+def test_an_evaluator_that_raises_a_cancellation_is_an_error_of_its_own():
+    result = run(asyncio.CancelledError())
+    assert (result.error, result.error_kind) == ("CancelledError", "crash")
+
+
+def test_cancelling_the_case_passes_through():
+    ended = []
+
+    class Slow:
+        async def evaluate(self, context: EvaluationContext) -> Score:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.append("evaluator")
+            return PASSED
+
+    async def scenario() -> None:
+        spec = spec_of("code_judge", CodeJudgeConfig(("x",), "/"))
+        case = asyncio.ensure_future(run_evaluator(spec, Slow(), CONTEXT))
+        await asyncio.sleep(0.01)
+        case.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await case
+        assert case.cancelled()
+
+    asyncio.run(scenario())
+    assert ended == ["evaluator"]

@@ -134,7 +134,7 @@ class TestModels:
     def test_openai_and_litellm(self, resolve: Resolver) -> None:
         body = "openai\n    model: gpt\n    baseUrl: http://localhost:8000/v1"
         assert llm(resolve(body, OPENAI_API_KEY=KEY)) == LlmSettings("gpt", Secret(KEY), "http://localhost:8000/v1")
-        assert llm(resolve("litellm\n    model: ollama/llama3")) == LlmSettings("ollama/llama3")
+        assert llm(resolve("litellm\n    model: ollama/llama3")) == LlmSettings("ollama/llama3", client="litellm")
 
 
 class TestRetries:
