@@ -58,9 +58,9 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from pytest_agentv.session.platforms import can_run_evals
+    from pytest_agentv.session.platforms import obstacle
 
-    if can_run_evals():
+    if obstacle() is None:
         from pytest_agentv.session.showing.controller import configure_worker
 
         configure_worker(node)

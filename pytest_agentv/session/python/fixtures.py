@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.session.platforms import NEEDS_UNIX, can_run_evals
+from pytest_agentv.session.platforms import obstacle
 
 
 def _values() -> Any:
     """Import and return the module that makes the values; where evals cannot run, fail the test that asks for one."""
-    if not can_run_evals():
-        pytest.fail(NEEDS_UNIX, pytrace=False)
+    if reason := obstacle():
+        pytest.fail(reason, pytrace=False)
     from pytest_agentv.session.python import fixture_values  # noqa: PLC0415 - see above
 
     return fixture_values
