@@ -14,7 +14,7 @@ from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.pacing import ONE_BY_ONE_KINDS, Pace, cap_warning, is_first_to_tell, pace_of
 from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.engine.results import effective_target_name
-from pytest_agentv.engine.variables import READS_ENVIRON, InProcessProvider, ProcessVariables
+from pytest_agentv.engine.variables import InProcessProvider, ProcessVariables
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.base import Judge, ProxiedTargets
 from pytest_agentv.loading.environment import Environment, load_environment
@@ -198,7 +198,7 @@ class TargetPool:
                 variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
             provider = create_provider(target, variables, self._factories)
             warm_up = getattr(provider, "warm_up", None)
-            if target.kind in READS_ENVIRON and target.kind not in self._factories:
+            if getattr(provider, "reads_environ", False):
                 provider = self._in_process(eval_dir, provider)
             if self._options.cache and not target.provider_batching:
                 provider = CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self.masker)

@@ -19,9 +19,6 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
 
-READS_ENVIRON: Final = frozenset({"anthropic", "azure", "gemini", "litellm", "openai", "python"})
-"""Kinds whose code reads `os.environ` in this process: functions of users, and litellm."""
-
 
 @dataclass(slots=True)
 class _Call:

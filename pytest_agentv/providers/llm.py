@@ -48,6 +48,7 @@ class LlmProvider:
         self._model = f"model {settings.model!r} ({target.kind})"
         self._masker = Masker(secrets_of("api_key", settings.api_key.reveal()) if settings.api_key else ())
         self._client = _create_client(target.kind, settings, environment, self._model, _describe_target(target))
+        self.reads_environ = target.kind == "litellm" or settings.client == "litellm"
         self._sleep = sleep
 
     def warm_up(self) -> None:

@@ -15,6 +15,7 @@ class PythonProvider:
     """Imports the function of a target, and calls it as `FunctionProvider` says."""
 
     mode: PromptMode = "lm"
+    reads_environ = True
 
     def __init__(self, name: str, settings: PythonSettings) -> None:
         self._label = f"target '{name}': {settings.callable}"

@@ -22,9 +22,9 @@ import pytest_agentv.loading.target_validation
 import pytest_agentv.providers.cli
 import pytest_agentv.providers.mock
 import pytest_agentv.providers.python
-import pytest_agentv.session.collection
-import pytest_agentv.session.controller
-import pytest_agentv.session.files  # noqa: F401
+import pytest_agentv.session.collecting.collection
+import pytest_agentv.session.collecting.files
+import pytest_agentv.session.showing.controller  # noqa: F401
 
 MOCK_TARGETS = """
 targets:
