@@ -176,7 +176,12 @@ def test_a_run_that_stops_at_a_case_has_made_no_more_calls_than_fit_in_flight_be
 
 
 def test_after_a_failure_ahead_of_its_turn_the_free_place_is_left_empty(project):
-    prompts = {"slow": "end_of bad; sleep 0.2; say hello", "bad": "say nothing", "busy": "end_of slow", "next": "say hi"}
+    prompts = {
+        "slow": "end_of bad; sleep 0.2; say hello",
+        "bad": "say nothing",
+        "busy": "end_of slow",
+        "next": "say hi",
+    }
     write_cases(project, prompts)
     run = project.run("-x", "--agentv-workers=3")
     assert run.outcomes == {"passed": 1, "failed": 1}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _SERVER: Final = Path(__file__).with_name("server.py")
-_ROOM: Final = "x" * 16_000
+_ROOM: Final = " " * 8_000
 """An argument and a variable of this size leave room for those of forked processes, which `/proc` shows."""
 _SET_CHILD_SUBREAPER: Final = 36
 _ENVIRONMENT: Final = dict(os.environ)
