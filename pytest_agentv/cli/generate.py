@@ -10,7 +10,7 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import count, note, say
-from pytest_agentv.cli.rubric_edits import LayoutError, insert_rubrics
+from pytest_agentv.cli.rubric_edits import LayoutError, WrittenRubric, insert_rubrics
 from pytest_agentv.cli.rubric_writer import RubricRequest, write_rubrics
 from pytest_agentv.engine.judging import JUDGING_KINDS
 from pytest_agentv.engine.targets import choose_target, export_dotenv
@@ -22,7 +22,6 @@ from pytest_agentv.loading.suites import CaseEntry, SuiteSource, read_suite
 from pytest_agentv.loading.target_definitions import TargetDefinition, TargetsFile
 from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.providers.base import Provider
@@ -147,7 +146,7 @@ async def _write_all(suite: SuiteSource, entries: Sequence[CaseEntry], model: _M
     return written
 
 
-def _write(suite: SuiteSource, entry: CaseEntry, rubrics: Sequence[Rubric]) -> bool:
+def _write(suite: SuiteSource, entry: CaseEntry, rubrics: Sequence[WrittenRubric]) -> bool:
     """Write the rubrics of a case into the file; False: its layout does not allow it, and they are printed instead."""
     assert suite.cases_key is not None
     path = suite.path.resolve()  # a link to the file stays a link
