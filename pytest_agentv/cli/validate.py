@@ -82,7 +82,7 @@ def _create_parser() -> ArgumentParser:
         default=[],
         metavar="NAME",
         help="An evaluator type or provider of which nothing else is known; may be repeated (default: none). Those of\n"
-        "conftest files and installed plugins are known.",
+        "conftest files are known.",
     )
     return parser
 

@@ -20,7 +20,7 @@ from pytest_agentv.evaluators.judge_script import cut, run_judge_script
 from pytest_agentv.evaluators.target_proxy import TargetProxy
 from pytest_agentv.loading.scripts import find_cwd, script_command
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.kind import FILLED_TEXT, Part, Text, expected, spelled
+from pytest_agentv.models.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.secrets import Masker, masked
 from pytest_agentv.models.text import compact_json, trim
@@ -31,7 +31,7 @@ SHOWN_OUTPUT: Final = 200
 DEFAULT_PROXY_CALLS: Final = 50
 
 COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
-PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, {"$ref": "#/definitions/Proxy"}]}
+PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Proxy")]}
 
 _EXPECTED: Final = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
@@ -50,7 +50,7 @@ class Proxy(Part):
 def _proxy(value: Json) -> Json:
     if isinstance(value, bool):
         return {} if value else None
-    if not isinstance(value, dict | Proxy):
+    if value is not None and not isinstance(value, dict | Proxy):
         raise expected("true or a mapping with max_calls")
     return value
 

@@ -24,12 +24,12 @@ from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
 from pytest_agentv.loading.kind_reader import find_kind, read_part
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.kind import Amount, Items, Kind, Text, expected, spelled
+from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Kind, Text, definition, expected, spelled
 from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score, unmet_required
 from pytest_agentv.models.text import pretty_json
 from pytest_agentv.prompts.templates import render_template
 
-MEMBERS_SCHEMA: Final = {"type": "array", "items": {"$ref": "#/definitions/evaluator"}, "minItems": 1}
+MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
 
 Results: TypeAlias = Sequence[EvaluatorResult]
 
@@ -117,8 +117,6 @@ AGGREGATORS: Final[Mapping[str, type[Aggregator]]] = {
 def _read_members(value: Json, info: ValidationInfo) -> Json:
     if not isinstance(value, list | tuple):
         raise expected("a list")
-    if not value:
-        raise expected("at least one entry")
     scope = scope_of(info)
     return value if scope is None else load_evaluators(scope.at(list(value), "evaluators"))
 
@@ -135,6 +133,11 @@ def _read_aggregator(value: Json, info: ValidationInfo) -> Json:
     return (kind and read_part(kind, value, inner.place, context=inner, elsewhere=("type",))) or WeightedAverage()
 
 
+Members: TypeAlias = Annotated[
+    Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
+]
+
+
 class Composite(Evaluator):
     """Several evaluators with one score. They run side by side, and an aggregator combines their results.
 
@@ -143,12 +146,12 @@ class Composite(Evaluator):
 
     kind = "composite"
 
-    evaluators: Annotated[Items[Evaluator], BeforeValidator(_read_members), WithJsonSchema(MEMBERS_SCHEMA)] = spelled(
-        *EVALUATOR_LIST_KEYS, description="the members"
+    evaluators: Annotated[
+        Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
+    ] = spelled(*EVALUATOR_LIST_KEYS, description="the members")
+    aggregator: Annotated[Aggregator, BeforeValidator(_read_aggregator), WithJsonSchema(definition("aggregator"))] = (
+        Field(description="what makes one score of theirs")
     )
-    aggregator: Annotated[
-        Aggregator, BeforeValidator(_read_aggregator), WithJsonSchema({"$ref": "#/definitions/aggregator"})
-    ] = Field(description="what makes one score of theirs")
 
     @model_validator(mode="after")
     def _note_unknown_members(self, info: ValidationInfo) -> Self:

@@ -45,7 +45,7 @@ def _load_evaluator(scope: Scope) -> AnyEvaluator | None:
     if not isinstance(scope.value, dict):
         scope.place.expected("an evaluator: a mapping with name and type", scope.value)
         return None
-    kind: type[Any] | None = find_kind(scope.evaluators, scope.value, _TYPE, scope.place)
+    kind: Any = find_kind(scope.evaluators, scope.value, _TYPE, scope.place)
     if kind is None:
         return None
     found: Any = read_part(kind, scope.value, scope.place, context=scope, elsewhere=(_TYPE,))

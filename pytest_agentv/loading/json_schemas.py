@@ -25,7 +25,7 @@ from pytest_agentv.loading.target_definitions import KINDS
 from pytest_agentv.loading.target_models import HEALTHCHECKS, TargetModel, spellings
 from pytest_agentv.loading.target_models import MODELS as TARGETS
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.kind import Kind, Part, parts_of
+from pytest_agentv.models.kind import REFERENCE, Kind, Part, parts_of
 from pytest_agentv.models.messages import ROLES
 
 Kinds: TypeAlias = Mapping[str, type[Part]]
@@ -202,6 +202,8 @@ def _relinked(schema: Json, *, texts: bool) -> Json:
         return [_relinked(item, texts=texts) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    if REFERENCE in schema:
+        return _ref(schema[REFERENCE])
     relinked = {key: _relinked(value, texts=texts) for key, value in schema.items() if key not in ("title", "default")}
     if "$ref" in relinked:
         relinked["$ref"] = relinked["$ref"].replace("#/$defs/", "#/definitions/")

@@ -19,6 +19,7 @@ from docs_pages import INSTALLERS, PAGES, PROGRAMS, ROOT, Block, added_kinds, is
 
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.environment import REFERENCE, Environment
 from pytest_agentv.loading.source import read_yaml
@@ -224,9 +225,9 @@ def check_cases(block: Block, data: Mapping[str, Any], folder: Path) -> None:
         (folder / name).write_text("Is {{ candidate_answer }} good?", "utf-8")
     suite = read_suite(path)
     assert suite.problems == ()
-    kinds = frozenset(added_kinds(block.page.read_text("utf-8")))
+    evaluators = EVALUATORS.with_own(dict.fromkeys(added_kinds(block.page.read_text("utf-8")), print))
     for entry in suite.entries:
-        assert load_case(suite, entry, LoadContext(folder, folder, known_evaluator_types=kinds)).warnings == ()
+        assert load_case(suite, entry, LoadContext(folder, folder, evaluators=evaluators)).warnings == ()
 
 
 def _indent(text: str) -> str:
