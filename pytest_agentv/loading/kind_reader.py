@@ -116,11 +116,13 @@ class _Reader(Generic[P]):
         others = [fault for fault in faults if fault["type"] != _UNKNOWN]
         for fault in others:
             self._note(fault)
+        rest = given
         for where in unknown:
-            if not others:
-                del self._place.problems[noted:]  # validators note these again
-            given = _without(given, where)
-        read = None if others or not unknown else self.validate(given)
+            rest = _without(rest, where)
+        read = None
+        if not others and rest != given:
+            del self._place.problems[noted:]  # validators note these again
+            read = self.validate(rest)
         for where in unknown:
             self.note_unknown(where)
         return read

@@ -8,6 +8,8 @@ import configparser
 import importlib
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
@@ -75,6 +77,11 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 def test_the_table_of_options_is_that_of_the_code() -> None:
     lines = (ROOT / "docs/running.md").read_text("utf-8").splitlines()
     assert [line for line in lines if line.startswith("| `--agentv-")] == [_row(option) for option in RUN_OPTIONS]
+
+
+def test_the_tables_of_keys_are_those_of_the_classes() -> None:
+    script = ROOT / "scripts/kind_tables.py"
+    subprocess.run([sys.executable, script], check=True)
 
 
 def test_the_keys_of_results_are_all_explained() -> None:

@@ -122,8 +122,8 @@ def test_a_list_of_evaluators_keeps_names_kinds_and_weights() -> None:
 
 
 KINDS = (
-    "code, code_judge, composite, cost, field_accuracy, heuristic, latency, llm_judge, my_kind, rubric, token_usage, "
-    "tool_trajectory"
+    "code, code_judge, composite, cost, field_accuracy, heuristic, latency, levenshtein, llm_judge, my_kind, rubric, "
+    "token_usage, tool_trajectory"
 )
 
 
