@@ -1,11 +1,13 @@
 """The pytest plugin: hooks that forward to `session/`, most of which is imported when a first eval file is met."""
 
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
+from pytest_agentv.session.options import add_options, attach_optional_values, check_options
+from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
     agentv_judge,
     agentv_options,
@@ -13,7 +15,6 @@ from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtur
     agentv_target,
     agentv_targets,
 )
-from pytest_agentv.session.options import add_options, attach_optional_values
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
@@ -26,18 +27,28 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
     attach_optional_values(args)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    check_options(config)
+
+
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    from pytest_agentv.session import hookspecs
+    from pytest_agentv.session.hooking import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Add our collector to those of other plugins: a file that one of them collects is not called a fault."""
+    collectors = yield
     if file_path.suffix not in _SUFFIXES:
-        return None
-    from pytest_agentv.session.collection import collect_file
+        return collectors
+    from pytest_agentv.session.collecting.collection import collect_file
 
-    return collect_file(file_path, parent)
+    own = collect_file(file_path, parent, is_claimed=bool(collectors))
+    return collectors if own is None else [*collectors, own]
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
@@ -47,9 +58,9 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from pytest_agentv.session.platforms import can_run_evals
+    from pytest_agentv.session.platforms import obstacle
 
-    if can_run_evals():
-        from pytest_agentv.session.controller import configure_worker
+    if obstacle() is None:
+        from pytest_agentv.session.showing.controller import configure_worker
 
         configure_worker(node)

@@ -6,10 +6,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, parse_delta
+from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_delta
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.reporting.comparison import DEFAULT_THRESHOLD, Scores, compare_scores, comparison_lines, read_scores
+from pytest_agentv.reporting.case_scores import Scores, align, read_scores
+from pytest_agentv.reporting.comparison import (
+    DEFAULT_THRESHOLD,
+    Comparison,
+    compare_scores,
+    comparison_lines,
+    listed,
+)
 from pytest_agentv.reporting.escaping import visible
 
 _SHOWN: Final = 10
@@ -18,16 +25,16 @@ _SHOWN: Final = 10
 _EPILOG: Final = """\
 exit codes:
   0 the candidate's mean score is as good as the baseline's, or better; 1 it is worse;
-  2 the files cannot be compared."""
+  2 the files cannot be compared: nothing is in both, or the candidate lacks cases of the baseline."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Compare two results files and return the exit code that tells which is better."""
     options = _create_parser().parse_args(arguments)
-    first, second = _read(options.baseline), _read(options.candidate)
-    comparison = compare_scores(first.by_id, second.by_id, options.threshold)
-    if not comparison.matched:
-        note("agentv compare: no eval_id is in both files, so there is nothing to compare")
+    first, second = align(read_scores(options.baseline), read_scores(options.candidate))
+    for path, scores in ((options.baseline, first), (options.candidate, second)):
+        _check(path, scores)
+    comparison = compare_scores(first.by_key, second.by_key, options.threshold)
     lines = comparison_lines(comparison, str(options.baseline), str(options.candidate))
     if options.format == "table":
         say("\n".join(lines))
@@ -36,13 +43,31 @@ def run(arguments: Sequence[str]) -> int:
         say()
         if sys.stderr.isatty():
             note("\n".join(lines))
+    fault = _fault(comparison, allow_missing=options.allow_missing)
+    if fault is not None:
+        note(f"agentv compare: {fault}")
+        return USAGE_EXIT_CODE
     return int(comparison.is_worse)
+
+
+def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
+    """Say why the two runs cannot be compared, if so."""
+    if not comparison.matched:
+        if comparison.errors:
+            return "no case has a score in both files, so there is nothing to compare"
+        examples = f"the baseline has {listed(comparison.unmatched1[:1])}, "
+        examples += f"the candidate {listed(comparison.unmatched2[:1])}"
+        return f"no case is in both files, so there is nothing to compare: {examples}"
+    if comparison.unmatched1 and not allow_missing:
+        cases = count(len(comparison.unmatched1), "case")
+        return f"the candidate lacks {cases} of the baseline: {listed(comparison.unmatched1)} (or use --allow-missing)"
+    return None
 
 
 def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv compare",
-        description="Compare the scores of two results files (JSONL or YAML), matched by eval_id.",
+        description="Compare the scores of two results files (JSONL or YAML), matched by eval file, id and target.",
         epilog=_EPILOG,
     )
     parser.add_argument("baseline", type=Path, help="Results file of the run to compare with.")
@@ -62,27 +87,35 @@ def _create_parser() -> ArgumentParser:
         default="json",
         help="What is printed (default: json, and the table on standard error where that is a terminal).",
     )
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="Compare what is in both files, also when the candidate lacks cases of the baseline (default: off).",
+    )
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="The same as --format json.")
     return parser
 
 
-def _read(path: Path) -> Scores:
-    scores = read_scores(path)
+def _check(path: Path, scores: Scores) -> None:
     for text in _remarks(path, scores):
         note(visible(text))
-    if not scores.by_id:
+    if not scores.by_key:
         raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
-    return scores
 
 
 def _remarks(path: Path, scores: Scores) -> Iterator[str]:
     yield from map(str, scores.problems[:_SHOWN])
     if len(scores.problems) > _SHOWN:
         yield f"{locate(path, None)}: {count(len(scores.problems) - _SHOWN, 'more problem')}"
-    for eval_id in list(scores.duplicates)[:_SHOWN]:
-        yield f"{locate(path, None)}: {scores.duplicates[eval_id]} results of {eval_id!r}; the last one counts"
-    if len(scores.duplicates) > _SHOWN:
-        yield f"{locate(path, None)}: {count(len(scores.duplicates) - _SHOWN, 'more id')} with several results"
-    if scores.broken:
-        noun = "result is an error and counts" if scores.broken == 1 else "results are errors and count"
-        yield f"{locate(path, None)}: {scores.broken:,} {noun} with the score in the file"
+    repeated = [key for key, number in scores.counts.items() if number > 1]
+    for key in repeated[:_SHOWN]:
+        yield f"{locate(path, None)}: {scores.counts[key]} results of {key.label!r}; the last one counts"
+    if len(repeated) > _SHOWN:
+        yield f"{locate(path, None)}: {count(len(repeated) - _SHOWN, 'more case')} with several results"
+    errors = sum(score is None for score in scores.by_key.values())
+    if errors:
+        yield f"{locate(path, None)}: {count(errors, 'case')} could not be judged and {_has(errors)} no score"
+
+
+def _has(number: int) -> str:
+    return "has" if number == 1 else "have"

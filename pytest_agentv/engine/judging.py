@@ -1,6 +1,7 @@
 """The target that judges: what evaluators ask when a model has to decide."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -70,6 +71,11 @@ def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
     """Return what judges a case: its evaluators, else the default judge."""
     if case.evaluators is not None:
         return case.evaluators
+    return _default_evaluators()
+
+
+@cache
+def _default_evaluators() -> tuple[AnyEvaluator, ...]:
     from pytest_agentv.evaluators.llm_judge import default_judge  # noqa: PLC0415 - pydantic
 
     return (default_judge(),)

@@ -31,6 +31,8 @@ class CaseIdentity(Record):
     run_id: str
     conversation_id: str | None = None
     case_hash: str | None = None
+    target_hash: str | None = None
+    grading_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,8 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "eval_file": identity.eval_file,
         "line": identity.line,
         "case_hash": identity.case_hash,
+        "target_hash": identity.target_hash,
+        "grading_hash": identity.grading_hash,
     }
 
 

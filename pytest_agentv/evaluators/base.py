@@ -1,5 +1,7 @@
 """The base of every kind of evaluator. Importing this costs pydantic: import it lazily."""
 
+from collections.abc import Iterator, Sequence
+
 from pydantic import Field, ValidationInfo
 
 from pytest_agentv.evaluators.context import Context, Judge, ProxiedQuestion, ProxiedTargets, Services
@@ -55,6 +57,20 @@ class Evaluator(Kind):
     def asks_judge(self) -> bool:
         """Whether it asks a model, so that the target needs a judge."""
         return False
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        """The commands that it runs, each with its folder: a resumed run looks whether their files have changed."""
+        return ()
+
+    @property
+    def own_code(self) -> object:
+        """Code of the user's that judges, for the same purpose; None for a built-in kind."""
+        return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
+
+    def walk(self) -> "Iterator[Evaluator]":
+        """Yield the evaluator and its members."""
+        yield self
 
     @property
     def calls_targets(self) -> bool:

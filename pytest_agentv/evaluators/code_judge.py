@@ -4,7 +4,7 @@ A judge that prints something else than a result, cannot be started, takes too l
 judged. That says nothing about the answer: the case becomes an error, and the message says how to mend the script.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -102,6 +102,10 @@ class CodeJudge(Evaluator):
     @property
     def command(self) -> tuple[str, ...]:
         return ("sh", "-lc", self.script) if isinstance(self.script, str) else self.script
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ((self.cwd, self.command),)
 
     @property
     def calls_targets(self) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self, TypeAlias, get_args
 
@@ -52,6 +52,10 @@ class Aggregator(Kind):
     def asks_judge(self) -> bool:
         return False
 
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ()
+
     async def combine(self, results: Results, context: Context) -> Score:
         """Raises `EvaluatorError` when it cannot judge."""
         raise NotImplementedError
@@ -77,6 +81,10 @@ class CodeAggregator(Aggregator):
     cwd: Folder = Field(
         default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
     )
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ((self.cwd, ("sh", "-c", self.path)),)
 
     async def combine(self, results: Results, context: Context) -> Score:
         return await _ask_script(self, results, context)
@@ -165,6 +173,15 @@ class Composite(Evaluator):
                 place = scope.place.at("aggregator", "weights", name)
                 place.unread("a weight for a member that there is none of", hint)
         return self
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return self.aggregator.scripts
+
+    def walk(self) -> Iterator[Evaluator]:
+        yield self
+        for member in self.evaluators:
+            yield from member.walk()
 
     @property
     def asks_judge(self) -> bool:

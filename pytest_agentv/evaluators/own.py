@@ -42,6 +42,10 @@ class FactoryEvaluator(Evaluator):
         """Return the keys as they were written."""
         return {"type": self.kind, **Part.to_plain(self)}
 
+    @property
+    def own_code(self) -> object:
+        return type(self).factory
+
     def prepare(self, services: Services) -> Evaluator:
         """Let the factory make the evaluator; what it raises is an error of the case."""
         prepared = self.model_copy()

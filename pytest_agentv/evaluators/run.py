@@ -1,6 +1,5 @@
 """Running one evaluator: whatever happens, an `EvaluatorResult` comes back."""
 
-import asyncio
 import inspect
 from collections.abc import Mapping
 from pathlib import PurePath
@@ -11,6 +10,9 @@ from pytest_agentv.evaluators.context import Context
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number
+from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.user_errors import describe_error
 
 DEEPEST: Final = 100
 """Levels of nesting that the details of a judgement may have; deeper ones could not be written."""
@@ -24,19 +26,21 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
 
     Source: agentv-formats 6.10.
     """
+    # Users write evaluators: theirs may raise anything, and the others go on.
+    outcome = await attempt_async(lambda: _evaluate(evaluator, context))
     try:
-        return build_result(evaluator, await _evaluate(evaluator, context))
+        return build_result(evaluator, outcome.get())
     except KindError as error:
         output = error.output if isinstance(error, EvaluatorError) else None
         return failed_result(evaluator, str(error), error.kind, output)
-    except Exception as error:  # noqa: BLE001 - users write evaluators: theirs may raise anything, the others go on
-        return failed_result(evaluator, f"{type(error).__name__}: {error}", "crash")
+    except BaseException as error:  # noqa: BLE001 - as above
+        return failed_result(evaluator, describe_error(error), "crash")
 
 
 async def _evaluate(evaluator: AnyEvaluator, context: Context) -> Score:
     if inspect.iscoroutinefunction(evaluator.evaluate):
         return await evaluator.evaluate(context)
-    score: Any = await asyncio.to_thread(evaluator.evaluate, context)
+    score: Any = await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
     found: Score = await score if inspect.isawaitable(score) else score
     return found
 

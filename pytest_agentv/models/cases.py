@@ -1,6 +1,6 @@
 """Eval cases, as the engine runs them."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +26,16 @@ class AnyEvaluator(Protocol):
 
     @property
     def calls_targets(self) -> bool: ...
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]: ...
+
+    @property
+    def own_code(self) -> object: ...
+
+    def walk(self) -> "Iterator[AnyEvaluator]": ...
+
+    def to_plain(self) -> dict[str, Any]: ...
 
     def prepare(self, services: Any) -> "AnyEvaluator": ...
 

@@ -13,6 +13,8 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, ge
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from pytest_agentv.models.base import ABSENT
+
 EXPECTED: Final = "expected"
 """The error type of `expected`."""
 
@@ -66,7 +68,8 @@ class Part(BaseModel):
 
     def to_plain(self) -> dict[str, Any]:
         """Return what was given, for hashes; the values are as they are."""
-        given = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        names = (name for name in type(self).model_fields if name in self.model_fields_set)
+        given = {name: value for name in names if (value := getattr(self, name)) is not ABSENT}
         return {**given, **(self.model_extra or {})}
 
     def replace(self, **changes: Any) -> Self:

@@ -80,6 +80,10 @@ class EvalResult(Record):
     """The case's line in the eval file."""
     case_hash: str | None = None
     """Hash of what the case says, its files included: another text is another case. None: it could not be loaded."""
+    target_hash: str | None = None
+    """Hash of the target's definition and code, secrets as hashes. None: the target could not be resolved."""
+    grading_hash: str | None = None
+    """Hash of the evaluators, their prompts and scripts, and the judge; the threshold is no part of it."""
     duration_ms: float | None = None
     """Wall time of the whole case: set-up, all attempts, evaluators."""
     trace: tuple[TraceEvent, ...] | None = None

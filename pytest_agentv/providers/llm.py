@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pytest_agentv.errors import ProviderError, locate
+from pytest_agentv.models.secret_rule import secrets_of
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import LlmSettings, Target
 from pytest_agentv.models.text import format_number
@@ -45,8 +46,9 @@ class LlmProvider:
         assert isinstance(settings, LlmSettings)
         self._target = target
         self._model = f"model {settings.model!r} ({target.kind})"
-        self._masker = Masker([settings.api_key.reveal()] if settings.api_key else [])
+        self._masker = Masker(secrets_of("api_key", settings.api_key.reveal()) if settings.api_key else ())
         self._client = _create_client(target.kind, settings, environment, self._model, _describe_target(target))
+        self.reads_environ = target.kind == "litellm" or settings.client == "litellm"
         self._sleep = sleep
 
     def warm_up(self) -> None:

@@ -4,18 +4,14 @@ Source: eval-cli-2026-01, "Result Comparison Command"; decisions 23.
 """
 
 import math
-import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.text import format_fixed
+from pytest_agentv.reporting.case_scores import CaseKey
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.readers import iter_results
 
 DEFAULT_THRESHOLD: Final = 0.1
 
@@ -33,21 +29,8 @@ _MOST_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """The scores of a results file, by `eval_id`; of several results with one id the last one counts."""
-
-    by_id: Mapping[str, float]
-    duplicates: Mapping[str, int]
-    """Ids that are there more than once, with their number."""
-    broken: int
-    """Results that are errors and have a score only because every result has one."""
-    problems: tuple[Problem, ...]
-    """What could not be read."""
-
-
-@dataclass(frozen=True, slots=True)
 class ComparedCase(Record):
-    """A case that is in both files."""
+    """A case that both files have a score of."""
 
     eval_id: str
     score1: float
@@ -55,6 +38,15 @@ class ComparedCase(Record):
     delta: float
     """score2 - score1."""
     outcome: Outcome
+    eval_file: str | None = None
+    target: str | None = None
+    """None: the target does not tell the cases of these files apart."""
+    node_id: str | None = None
+    """As the target."""
+
+    @property
+    def key(self) -> CaseKey:
+        return CaseKey(self.eval_id, self.eval_file, self.target, self.node_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +55,17 @@ class Comparison(Record):
 
     matched: tuple[ComparedCase, ...]
     """In the order of the first file."""
-    unmatched1: tuple[str, ...]
-    """Ids of the cases that only the first file has."""
-    unmatched2: tuple[str, ...]
+    unmatched1: tuple[CaseKey, ...] = ()
+    """Cases that only the first file has."""
+    unmatched2: tuple[CaseKey, ...] = ()
+    errors1: tuple[CaseKey, ...] = ()
+    """Cases of both files that could not be judged in the first run."""
+    errors2: tuple[CaseKey, ...] = ()
+
+    @property
+    def errors(self) -> int:
+        """Number of cases of both files that are left out, because one run or both could not judge them."""
+        return len({*self.errors1, *self.errors2})
 
     @property
     def mean_delta(self) -> float:
@@ -81,52 +81,48 @@ class Comparison(Record):
         return sum(case.outcome == outcome for case in self.matched)
 
     def contract(self) -> JsonObject:
-        """Return the JSON that `agentv compare` prints; its keys are those of the specification."""
+        """Return the JSON that `agentv compare` prints: the keys of the specification, and ours behind them."""
+        total = len(self.matched) + self.errors + len(self.unmatched1) + len(self.unmatched2)
         return {
             "matched": [case.to_plain() for case in self.matched],
             "unmatched": {"file1": len(self.unmatched1), "file2": len(self.unmatched2)},
             "summary": {
-                "total": len(self.matched) + len(self.unmatched1) + len(self.unmatched2),
+                "total": total,
                 "matched": len(self.matched),
                 "wins": self.count("win"),
                 "losses": self.count("loss"),
                 "ties": self.count("tie"),
                 "meanDelta": round(self.mean_delta, _MEAN_DIGITS) + 0.0,  # -0.0 becomes 0.0
+                "errors": self.errors,
             },
+            "unmatched_cases": {"file1": _plain(self.unmatched1), "file2": _plain(self.unmatched2)},
+            "error_cases": {"file1": _plain(self.errors1), "file2": _plain(self.errors2)},
         }
 
 
-def read_scores(path: Path) -> Scores:
-    """Read ids and scores of a results file, and keep nothing else. Raises `FileError` if it cannot be opened."""
-    scores: dict[str, float] = {}
-    counts: Counter[str] = Counter()
-    problems: list[Problem] = []
-    broken = 0
-    for number, entry in enumerate(iter_results(path), start=1):
-        fault = entry if isinstance(entry, Problem) else _fault(path, number, entry)
-        if fault is not None:
-            problems.append(fault)
-        elif not isinstance(entry, Problem):
-            scores[entry["eval_id"]] = float(entry["score"])
-            counts[entry["eval_id"]] += 1
-            broken += entry.get("error") is not None or entry.get("status") == "error"
-    duplicates = {eval_id: count for eval_id, count in counts.items() if count > 1}
-    return Scores(scores, duplicates, broken, tuple(problems))
-
-
-def compare_scores(first: Mapping[str, float], second: Mapping[str, float], threshold: float) -> Comparison:
+def compare_scores(
+    first: Mapping[CaseKey, float | None], second: Mapping[CaseKey, float | None], threshold: float
+) -> Comparison:
     """Compare two runs.
 
     Args:
-        first: Scores of the baseline, by id.
+        first: Scores of the baseline, by case; None for a case that could not be judged.
         second: Scores of the candidate.
         threshold: The least difference that is a win or a loss; no difference at all is always a tie.
     """
-    matched = tuple(
-        _compare(eval_id, score, second[eval_id], threshold) for eval_id, score in first.items() if eval_id in second
+    both = [key for key in first if key in second]
+    pairs = ((key, first[key], second[key]) for key in both)
+    return Comparison(
+        tuple(
+            _compare(key, score1, score2, threshold)
+            for key, score1, score2 in pairs
+            if score1 is not None and score2 is not None
+        ),
+        unmatched1=tuple(key for key in first if key not in second),
+        unmatched2=tuple(key for key in second if key not in first),
+        errors1=tuple(key for key in both if first[key] is None),
+        errors2=tuple(key for key in both if second[key] is None),
     )
-    only_first = tuple(eval_id for eval_id in first if eval_id not in second)
-    return Comparison(matched, only_first, tuple(eval_id for eval_id in second if eval_id not in first))
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:
@@ -136,34 +132,35 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
         yield ""
         yield from _table_lines(comparison.matched)
         yield ""
-    unmatched = {"baseline": comparison.unmatched1, "candidate": comparison.unmatched2}
-    for name, eval_ids in unmatched.items():
-        if eval_ids:
-            yield f"Only in the {name} ({len(eval_ids):,}): {_listed(eval_ids)}"
+    named = {
+        "Only in the baseline": comparison.unmatched1,
+        "Only in the candidate": comparison.unmatched2,
+        "Not judged in the baseline, left out": comparison.errors1,
+        "Not judged in the candidate, left out": comparison.errors2,
+    }
+    for name, keys in named.items():
+        if keys:
+            yield f"{name} ({len(keys):,}): {listed(keys)}"
     wins, losses, ties = (comparison.count(outcome) for outcome in ("win", "loss", "tie"))
     counts = f"{_counted(wins, 'win', 'wins')}, {_counted(losses, 'loss', 'losses')}, {_counted(ties, 'tie', 'ties')}"
     yield f"Summary: {counts} | Mean delta: {_signed(comparison.mean_delta, _MEAN_DIGITS)} | {_verdict(comparison)}"
 
 
-def _fault(path: Path, number: int, entry: JsonObject) -> Problem | None:
-    """Return why a result cannot be compared, if so."""
-    eval_id, score = entry.get("eval_id"), entry.get("score")
-    if not isinstance(eval_id, str):
-        return _skipped(path, f"result {number} has no eval_id: expected a text, got {describe_value(eval_id)}")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= sys.float_info.max:
-        what = f"result {number} ({eval_id!r}) has no score"
-        return _skipped(path, f"{what}: expected a number, got {describe_value(score)}")
-    return None
+def listed(keys: Sequence[CaseKey]) -> str:
+    """Return the names of some cases, on one line."""
+    more = [f"… and {len(keys) - _MOST_LISTED:,} more"] if len(keys) > _MOST_LISTED else []
+    return ", ".join([*(_one_line(key.label) for key in keys[:_MOST_LISTED]), *more])
 
 
-def _skipped(path: Path, what: str) -> Problem:
-    return Problem(path, None, "", f"{what}; it was skipped", level="warning")
+def _plain(keys: Sequence[CaseKey]) -> list[JsonObject]:
+    return [key.to_plain() for key in keys]
 
 
-def _compare(eval_id: str, score1: float, score2: float, threshold: float) -> ComparedCase:
+def _compare(key: CaseKey, score1: float, score2: float, threshold: float) -> ComparedCase:
     delta = round(score2 - score1, _DELTA_DIGITS)
     is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
-    return ComparedCase(eval_id, score1, score2, delta, "tie" if is_tie else "win" if delta > 0 else "loss")
+    outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
+    return ComparedCase(key.eval_id, score1, score2, delta, outcome, key.eval_file, key.target, key.node_id)
 
 
 def _table_lines(cases: tuple[ComparedCase, ...]) -> Iterator[str]:
@@ -173,11 +170,6 @@ def _table_lines(cases: tuple[ComparedCase, ...]) -> Iterator[str]:
     for eval_id, case in zip(ids, cases, strict=True):
         scores = f"{format_fixed(case.score1, 2):>8}  {format_fixed(case.score2, 2):>9}"
         yield f"{eval_id:{width}}  {scores}  {_signed(case.delta, 2):>6}  {_MARKS[case.outcome]}"
-
-
-def _listed(eval_ids: tuple[str, ...]) -> str:
-    more = [f"… and {len(eval_ids) - _MOST_LISTED:,} more"] if len(eval_ids) > _MOST_LISTED else []
-    return ", ".join([*map(_one_line, eval_ids[:_MOST_LISTED]), *more])
 
 
 def _one_line(eval_id: str) -> str:

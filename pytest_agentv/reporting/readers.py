@@ -19,6 +19,15 @@ _NumberedText: TypeAlias = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
+class Entry(Record):
+    """One result of a file, as it was written."""
+
+    line: int
+    """The line that it stands on, or that its document begins on."""
+    value: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class ResultsFile(Record):
     """The results of a file in its order, and what could not be read."""
 
@@ -35,10 +44,16 @@ def read_results(path: Path, run_id: str | None = None) -> ResultsFile:
 
 def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
     """Yield results, and problems where something was skipped, while reading. Raises as `read_results`."""
+    for entry in iter_entries(path, run_id):
+        yield entry if isinstance(entry, Problem) else entry.value
+
+
+def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Problem]:
+    """Yield the same with the lines that the results stand on. Raises as `read_results`."""
     try:
         with path.open("rb") as file:
             for entry in _read_yaml(path, file) if _is_yaml(path) else _read_jsonl(path, file):
-                if run_id is None or isinstance(entry, Problem) or entry.get("run_id") == run_id:
+                if run_id is None or isinstance(entry, Problem) or entry.value.get("run_id") == run_id:
                     yield entry
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from error
@@ -52,14 +67,14 @@ def _is_yaml(path: Path) -> bool:
         return file.readline().removeprefix(_BOM).startswith(b"---")
 
 
-def _read_jsonl(path: Path, lines: Iterable[bytes]) -> Iterator[JsonObject | Problem]:
+def _read_jsonl(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
     for number, line in enumerate(lines, start=1):
         text = line.removeprefix(_BOM)
         if text.strip():
             yield _parse_json(path, number, text)
 
 
-def _parse_json(path: Path, line: int, text: bytes) -> JsonObject | Problem:
+def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
     try:
         return _checked(path, line, json.loads(text))
     except json.JSONDecodeError as error:
@@ -75,7 +90,7 @@ def _parse_json(path: Path, line: int, text: bytes) -> JsonObject | Problem:
     return _skipped(path, line, f"the line is {fault}")
 
 
-def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[JsonObject | Problem]:
+def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
     for number, text in _documents(lines):
         if not text.endswith(b"\n"):  # what is left of a document is often valid YAML, but half a result
             yield _skipped(path, number, "the last document breaks off, as after a crash")
@@ -97,23 +112,23 @@ def _documents(lines: Iterable[bytes]) -> Iterator[_NumberedText]:
         start, parts = number + 1, []
 
 
-def _parse_yaml(path: Path, line: int, text: bytes) -> JsonObject | Problem:
+def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
     from pytest_agentv.loading.yaml_values import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
 
     try:
-        value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0)
+        value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)
     except SourceError as error:
         fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        return _skipped(path, line + (error.line or 1) - 1, fault)
+        return _skipped(path, error.line or line, fault)
     except UnicodeDecodeError as error:
         number = line + text.count(b"\n", 0, error.start)
         return _skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")
     return _checked(path, line, value)
 
 
-def _checked(path: Path, line: int, value: Json) -> JsonObject | Problem:
+def _checked(path: Path, line: int, value: Json) -> Entry | Problem:
     if isinstance(value, dict):
-        return value
+        return Entry(line, value)
     return _skipped(path, line, f"expected a result, a mapping, but got {_KINDS.get(type(value), 'null')}")
 
 

@@ -3,6 +3,7 @@
 Source: eval-cli-2026-01, "Summary Reporting".
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,14 +40,35 @@ class SummaryLine(Record):
     style: LineStyle = "plain"
 
 
+@dataclass(frozen=True, slots=True)
+class Outcomes(Record):
+    """What pytest made of items with an `xfail` mark, by their node ids."""
+
+    expected_failures: frozenset[str] = frozenset()
+    unexpected_passes: frozenset[str] = frozenset()
+    """Those of a strict mark: they failed because they passed."""
+
+    def of(self, result: EvalResult) -> Literal["pass", "fail", "error", "expected"]:
+        """Return what a result counts as."""
+        if result.status == "pass":
+            return "fail" if result.node_id in self.unexpected_passes else "pass"
+        is_expected = result.status == "fail" and result.node_id in self.expected_failures
+        return "expected" if is_expected else result.status
+
+
 def summary_lines(
     results: Sequence[EvalResult],
     *,
     results_path: Path | None = None,
     dry_run: bool = False,
     elapsed_ms: float | None = None,
+    earlier: Sequence[EvalResult] = (),
+    outcomes: Outcomes = Outcomes(),
 ) -> Iterator[SummaryLine]:
-    """Yield the summary of a run's results (secrets masked already): the errors, then the figures."""
+    """Yield the summary of a run's results (secrets masked already): the errors, then the figures.
+
+    `earlier` are results that those of reruns replaced; only what they cost is counted.
+    """
     if not results:
         yield SummaryLine("No results to summarize")
         return
@@ -54,11 +76,11 @@ def summary_lines(
     yield SummaryLine("EVALUATION SUMMARY", "title")
     if dry_run:
         yield SummaryLine("Dry run: answers and judgements were mocked, so the scores mean nothing.", "warning")
-    yield _count_line(results)
+    yield _count_line(results, outcomes)
     statistics = score_statistics([result.score for result in judged_results(results)])
     if statistics:
         yield from _figure_lines(score_figures(statistics))
-    yield from _figure_lines(total_figures(results, elapsed_ms))
+    yield from _figure_lines(total_figures(results, elapsed_ms, earlier))
     if statistics:
         yield from _distribution_lines(statistics)
         yield from _extreme_lines("Top performing eval cases:", top_results(results))
@@ -80,7 +102,7 @@ def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
             lines[_ERROR_LINES - 1 :] = ["... (all of it is in the results file)"]
         yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
         if result.eval_file:
-            yield SummaryLine(f"  {_place(result)}")
+            yield SummaryLine(f"  {visible(_place(result))}")
         previous = result.error
 
 
@@ -98,12 +120,13 @@ def _label(result: EvalResult) -> str:
     return visible(case_name(result)).replace("\n", " ")
 
 
-def _count_line(results: Sequence[EvalResult]) -> SummaryLine:
-    statuses = [result.status for result in results]
-    passed, failed, errors = (statuses.count(status) for status in ("pass", "fail", "error"))
-    style: LineStyle = "error" if errors else "fail" if failed else "pass"
-    counts = f"{passed} passed, {failed} failed, {errors} {'error' if errors == 1 else 'errors'}"
-    return SummaryLine(f"Total eval cases: {len(results)} ({counts})", style)
+def _count_line(results: Sequence[EvalResult], outcomes: Outcomes) -> SummaryLine:
+    counts = Counter(map(outcomes.of, results))
+    style: LineStyle = "error" if counts["error"] else "fail" if counts["fail"] else "pass"
+    expected = f"{counts['expected']} failed as expected, " if counts["expected"] else ""
+    errors = f"{counts['error']} {'error' if counts['error'] == 1 else 'errors'}"
+    text = f"{counts['pass']} passed, {counts['fail']} failed, {expected}{errors}"
+    return SummaryLine(f"Total eval cases: {len(results)} ({text})", style)
 
 
 def _figure_lines(figures: Iterable[Figure]) -> Iterator[SummaryLine]:

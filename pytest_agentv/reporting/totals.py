@@ -39,23 +39,32 @@ def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
             yield Figure(name, format_score(value))
 
 
-def total_figures(results: Sequence[EvalResult], elapsed_ms: float | None) -> Iterator[Figure]:
-    """Yield what the run took; answers from the cache took nothing this time."""
-    paid = [result for result in results if not result.cached]
+def total_figures(
+    results: Sequence[EvalResult], elapsed_ms: float | None, earlier: Sequence[EvalResult] = ()
+) -> Iterator[Figure]:
+    """Yield what the run took; answers from the cache took nothing this time.
+
+    `earlier` are results that those of reruns replaced: they were paid for as well.
+    """
+    paid = [result for result in (*results, *earlier) if not result.cached]
+    noun = "results" if earlier else "cases"
     costs = [cost for result in paid if (cost := cost_of(result)) is not None]
     if costs:
-        yield Figure("Cost", format_cost(sum(costs)) + _known_for(len(costs), len(paid)))
+        yield Figure("Cost", format_cost(sum(costs)) + _known_for(len(costs), len(paid), noun))
     usages = [usage for result in paid if (usage := tokens_of(result)) is not None]
     if usages:
-        yield Figure("Tokens", format_tokens(_total_usage(usages)) + _known_for(len(usages), len(paid)))
-    if len(paid) < len(results):
-        yield Figure("From the cache", str(len(results) - len(paid)))
+        yield Figure("Tokens", format_tokens(_total_usage(usages)) + _known_for(len(usages), len(paid), noun))
+    if earlier:
+        yield Figure("Reruns", str(len(earlier)))
+    cached = sum(bool(result.cached) for result in results)
+    if cached:
+        yield Figure("From the cache", str(cached))
     if elapsed_ms is not None:
         yield Figure("Time", format_duration(elapsed_ms))
 
 
-def _known_for(count: int, total: int) -> str:
-    return "" if count == total else f", known for {count} of {total} cases"
+def _known_for(count: int, total: int, noun: str) -> str:
+    return "" if count == total else f", known for {count} of {total} {noun}"
 
 
 def _total_usage(usages: Sequence[TokenUsage]) -> TokenUsage:

@@ -1,9 +1,9 @@
 """The results file of a run, and what it is called."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.option_values import OutputFormat
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
@@ -26,13 +26,22 @@ class ResultSink:
 
     def write(self, *results: EvalResult) -> None:
         """Append results under one lock. Raises `FileError` with path and reason; then none of them was written."""
-        texts = [self._serialize(recordable(result.to_plain(), self._masker)) for result in results]
+        self.write_texts(self.serialize(result) for result in results)
+
+    def write_texts(self, texts: Iterable[str]) -> None:
+        """Append what `serialize` gave, perhaps in another process. Raises as `write`."""
         self._appender.append("".join(texts).encode())
+
+    def probe(self) -> None:
+        """Find out whether results can be written, and write none. Raises `FileError` with path and reason."""
+        self._appender.probe()
 
     def close(self) -> None:
         self._appender.close()
 
-    def _serialize(self, record: JsonObject) -> str:
+    def serialize(self, result: EvalResult) -> str:
+        """Return a result as it stands in the file, secrets masked."""
+        record = recordable(result.to_plain(), self._masker)
         if self._output_format == "jsonl":
             return compact_json(record) + "\n"
         from pytest_agentv.reporting.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML runs need PyYAML

@@ -1,4 +1,4 @@
-"""A project of a user, and pytest run over it: plain, with `-n 0` and with two workers."""
+"""A project of a user, and pytest run over it: in one process and with two workers."""
 
 import json
 import sys
@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 # `pytester` forgets what a run in this process imported; pydantic cannot be imported twice, and its models are slow to
 # build again for each run.
 import filelock  # noqa: F401
 import pytest
+import warm
 
 import pytest_agentv.evaluators.code_judge
 import pytest_agentv.evaluators.composite
@@ -28,9 +30,9 @@ import pytest_agentv.loading.target_validation
 import pytest_agentv.providers.cli
 import pytest_agentv.providers.mock
 import pytest_agentv.providers.python
-import pytest_agentv.session.collection
-import pytest_agentv.session.controller
-import pytest_agentv.session.files  # noqa: F401
+import pytest_agentv.session.collecting.collection
+import pytest_agentv.session.collecting.files
+import pytest_agentv.session.showing.controller  # noqa: F401
 
 MOCK_TARGETS = """
 targets:
@@ -101,7 +103,7 @@ class Project:
         """Run pytest; its results go to a new file each time."""
         self._runs += 1
         out = self.path / f"out-{self._runs}.jsonl"
-        run = self._pytester.runpytest_subprocess if subprocess else self._pytester.runpytest_inprocess
+        run = self._run_forked if subprocess else self._pytester.runpytest_inprocess
         chosen = self.mode if mode is None else mode
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # this checkout's own run makes them errors; a user's does not
@@ -109,16 +111,22 @@ class Project:
         results = [json.loads(line) for line in out.read_text("utf-8").split("\n") if line] if out.exists() else []
         return Run(int(finished.ret), [*finished.outlines, *finished.errlines], results)
 
+    def _run_forked(self, *args: str) -> pytest.RunResult:
+        command = [sys.executable, "-m", "pytest", f"--basetemp={self.path}/base-{self._runs}", *args]
+        finished = warm.run(command, cwd=self.path, stdin=DEVNULL, capture_output=True, encoding="utf-8")
+        return pytest.RunResult(finished.returncode, finished.stdout.splitlines(), finished.stderr.splitlines(), 0)
 
-@pytest.fixture(params=[(), ("-n", "0"), ("-n", "2")], ids=["plain", "n0", "n2"])
+
+@pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])
 def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The flags of a run. `-n 0` is no mode: the plugin looks at workers and at their controller only."""
     chosen: tuple[str, ...] = request.param
     return chosen
 
 
 @pytest.fixture
 def project_in_all_modes(pytester: pytest.Pytester, mode: tuple[str, ...]) -> Project:
-    """Run each test three times: as it is, with `-n 0`, with two workers."""
+    """Run each test twice: in one process, and with two workers."""
     return Project(pytester, mode)
 
 

@@ -2,6 +2,10 @@
 
 import json
 import os
+import socket
+import subprocess
+import sys
+import time
 
 import pytest
 from scripted_agent import figures, numbered, read_calls, write_agent, write_cases
@@ -100,12 +104,68 @@ def test_the_results_of_a_resumed_run_can_go_to_another_file_which_is_then_compl
     assert "Total eval cases: 6 (4 passed, 1 failed, 1 error)" in resumed.lines
 
 
-def test_only_the_last_run_of_a_file_is_resumed(project):
-    run(project)
-    run(project, "-k", "case-3")
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_all_runs_of_a_file_count_as_of_shards_that_were_put_together(project, mode):
+    run(project, "-k", "case-0 or case-1 or case-2", out="a.jsonl")
+    run(project, "-k", "case-3 or case-4", out="b.jsonl")
+    project.write("own.jsonl", (project.path / "a.jsonl").read_text() + (project.path / "b.jsonl").read_text())
     called(project)
-    run(project, "--agentv-resume=own.jsonl")
-    assert called(project) == ["case-0", "case-1", "case-2", "case-4", "case-5"]
+    resumed = run(project, *mode, "--agentv-resume=own.jsonl")
+    assert called(project) == ["case-5"]
+    assert "Total eval cases: 6 (4 passed, 1 failed, 1 error)" in resumed.lines
+    written = (project.path / "own.jsonl").read_bytes()
+    again = run(project, *mode, "--agentv-resume=own.jsonl")
+    assert called(project) == []
+    assert (project.path / "own.jsonl").read_bytes() == written
+    assert again.outcomes == resumed.outcomes == {"passed": 4, "failed": 1, "errors": 1}
+
+
+BAD_VALUES = {
+    '"score":"0,5"': "score: expected a number from 0 to 1, got the text '0,5'",
+    '"score":5': "score: expected a number from 0 to 1, got the number 5",
+    '"score":true': "score: expected a number from 0 to 1, got true",
+    '"score":NaN': "score: expected a number from 0 to 1, got the number nan",
+    '"hits":5': "hits: expected a valid tuple, got the number 5",
+    '"hits":[5]': "hits.0: expected a valid string, got the number 5",
+    '"status":"weird"': "status: expected 'pass', 'fail' or 'error', got the text 'weird'",
+    '"eval_id":null': "eval_id: expected a valid string, got null",
+}
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_bad_line_is_skipped_with_its_place_and_its_case_is_run_again(project, mode):
+    prompts = numbered(len(BAD_VALUES) + 1)
+    write_cases(project, prompts)
+    run(project)
+    lines = (project.path / "own.jsonl").read_text().splitlines()
+    spoilt = []
+    for line, value in zip(lines[1:], BAD_VALUES, strict=True):
+        record = json.loads(line)
+        key = value.partition(":")[0].strip('"')
+        del record[key]
+        spoilt.append(f"{json.dumps(record)[:-1]}, {value}}}")
+    project.write("own.jsonl", "\n".join([lines[0], *spoilt]) + "\n")
+    called(project)
+    resumed = run(project, *mode, "--agentv-resume=own.jsonl")
+    assert called(project) == sorted(prompts)[1:]
+    assert resumed.outcomes == {"passed": len(prompts)}
+    said = [f"own.jsonl:{number}: {text}; the result was skipped" for number, text in enumerate(BAD_VALUES.values(), 2)]
+    assert [line for line in resumed.lines if "was skipped" in line] == said
+    assert resumed.internals == []
+
+
+def test_results_of_an_older_version_are_not_carried_over_and_one_line_says_why(project):
+    run(project)
+    path = project.path / "own.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records[:3]:
+        record.pop("target_hash", None)
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    called(project)
+    resumed = run(project, "--agentv-resume=own.jsonl")
+    assert called(project) == ["case-0", "case-1", "case-2"]
+    (line,) = [line for line in resumed.lines if "target_hash" in line]
+    assert line.startswith("own.jsonl: 2 results do not tell with which target")
 
 
 def test_a_yaml_file_is_resumed_as_well(project):
@@ -217,3 +277,239 @@ def test_a_run_that_cannot_be_resumed_is_one_clear_error_and_nothing_is_called(p
     assert broken.exit_code == (pytest.ExitCode.USAGE_ERROR if mode else pytest.ExitCode.INTERRUPTED)
     assert [line.removeprefix("ERROR: ") for line in broken.lines if "holds no results" in line] == [message]
     assert (called(project), broken.internals) == ([], [])
+
+
+PYTHON_AGENT = """
+import prices
+
+
+def answer(prompt):
+    try:
+        from late import END
+    except ImportError:
+        END = ""
+    return prices.WORD + END
+"""
+
+
+def stale_project(project):
+    """Write targets of several kinds, and a judge that is a model and one that is a script."""
+    targets = [
+        {"name": "mock", "provider": "mock", "response": "hello"},
+        {"name": "python", "provider": "python", "callable": "own_agent.py:answer", "judge_target": "judge"},
+        {"name": "cli", "provider": "cli", "command_template": f"{sys.executable} main.py --end ! {{PROMPT}}"},
+        {"name": "judge", "provider": "mock", "response": '{"score": 1}'},
+    ]
+    project.write("targets.yaml", json.dumps({"targets": targets}))
+    project.write("own_agent.py", PYTHON_AGENT)
+    project.write("main.py", "import helper, sys\nprint(helper.WORD)\n")
+    for name in ("prices", "helper"):
+        project.write(f"{name}.py", "WORD = 'hello'\n")
+    project.write("late.py", "END = ''\n")
+    project.write("other.py", "")
+    project.write("judge.py", "import json, rules, sys\nprint(json.dumps({'score': rules.SCORE}))\n")
+    project.write("rules.py", "SCORE = 1\n")
+    project.write("judge.md", "Judge {{candidate_answer}}: is it {{expected_outcome}}?\n")
+    project.write("ideal.md", "hello\n")
+    words = {"name": "words", "type": "heuristic", "hits": ["hello"]}
+    script = {"name": "script", "type": "code_judge", "script": [sys.executable, "judge.py"]}
+    model = {"name": "model", "type": "llm_judge", "prompt": "judge.md"}
+    ideal = {"role": "assistant", "content": [{"type": "file", "value": "ideal.md"}]}
+    cases = [
+        {"id": "mock", "execution": {"target": "mock", "evaluators": [words]}},
+        {"id": "python", "execution": {"target": "python", "evaluators": [words]}},
+        {"id": "cli", "execution": {"target": "cli", "evaluators": [words]}},
+        {"id": "script", "execution": {"target": "mock", "evaluators": [script]}},
+        {"id": "model", "execution": {"target": "python", "evaluators": [model]}},
+        {"id": "ideal", "execution": {"target": "mock", "evaluators": [words]}, "expected_messages": [ideal]},
+    ]
+    case = {"expected_outcome": "says hello", "input": "Say hello"}
+    project.write("b.eval.yaml", json.dumps({"evalcases": [{**case, **each} for each in cases]}))
+    (project.path / "a.eval.yaml").unlink()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "again"),
+    [
+        ("targets.yaml", '"response": "hello"', '"response": "hello again"', {"mock", "script", "ideal"}),
+        ("targets.yaml", '"command_template"', '"verbose": true, "command_template"', set()),
+        ("targets.yaml", "--end !", "--end ?", {"cli"}),
+        ("targets.yaml", '"judge_target"', '"arguments": {"extra": 1}, "judge_target"', {"python", "model"}),
+        ("targets.yaml", '{\\"score\\": 1}', '{\\"score\\": 1.0}', {"model"}),
+        ("own_agent.py", "return", "return 'oh ' +", {"python", "model"}),
+        ("prices.py", "hello", "hello!", {"python", "model"}),
+        ("late.py", "''", "'!'", {"python", "model"}),
+        ("helper.py", "hello", "hello!", {"cli"}),
+        ("main.py", "print", "print ", {"cli"}),
+        ("judge.py", "import json, ", "import json, os, ", {"script"}),
+        ("rules.py", "1", "1.0", {"script"}),
+        ("judge.md", "Judge", "Grade", {"model"}),
+        ("ideal.md", "hello", "hello, hello", {"ideal"}),
+        ("other.py", "", "new", set()),
+    ],
+)
+def test_what_an_answer_or_its_judgement_came_from_is_part_of_the_case(project, file, old, new, again):
+    stale_project(project)
+    first = run(project)
+    if file == "targets.yaml" and "arguments" in new:
+        project.write("own_agent.py", PYTHON_AGENT.replace("(prompt)", "(prompt, extra=0)"))
+        (project.path / "own.jsonl").unlink()
+        first = run(project)
+    assert first.outcomes == {"passed": 6}
+    path = project.path / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else new)
+    before = len(results(project))
+    assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 6}
+    assert {result["eval_id"] for result in results(project)[before:]} == again
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_secret_that_changed_is_another_target_and_stands_nowhere(project, mode, monkeypatch):
+    monkeypatch.setenv("AGENT_API_KEY", "quite-secret-1")
+    target = {
+        "name": "default",
+        "provider": "cli",
+        "command_template": "echo hello",
+        "env": {"K": "${{ AGENT_API_KEY }}"},
+    }
+    project.write("targets.yaml", json.dumps({"targets": [target]}))
+    write_cases(project, {"one": "say hello"})
+    assert run(project, *mode).outcomes == {"passed": 1}
+    run(project, *mode, "--agentv-resume=own.jsonl")
+    assert len(results(project)) == 1
+    monkeypatch.setenv("AGENT_API_KEY", "quite-secret-2")
+    run(project, *mode, "--agentv-resume=own.jsonl")
+    first, second = results(project)
+    assert first["target_hash"] != second["target_hash"]
+    assert first["grading_hash"] == second["grading_hash"]
+    assert "quite-secret" not in (project.path / "own.jsonl").read_text()
+
+
+def test_another_agent_of_a_fixture_is_another_target(project):
+    text = """
+        import pytest
+
+        @pytest.fixture
+        def agentv_provider():
+            return lambda prompt: "hello"
+        """
+    project.write("conftest.py", text)
+    run(project)
+    assert len(results(project)) == 6
+    run(project, "--agentv-resume=own.jsonl")
+    assert len(results(project)) == 6
+    project.write("conftest.py", text.replace('"hello"', '"hello again"'))
+    run(project, "--agentv-resume=own.jsonl")
+    assert [result["candidate_answer"] for result in results(project)[6:]] == ["hello again"] * 6
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_evaluations_in_python_are_resumed_and_another_target_is_asked_anew(project, mode):
+    (project.path / "a.eval.yaml").unlink()
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write(
+        "test_one.py",
+        """
+        WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
+
+        def test_asked(agentv):
+            assert agentv.run("Say hello", evaluators=WORDS)
+
+        def test_known(agentv):
+            assert agentv.evaluate("hello", evaluators=WORDS)
+        """,
+    )
+    run(project, *mode)
+    run(project, *mode, "--agentv-resume=own.jsonl")
+    assert len(results(project)) == 2
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello you}]\n")
+    run(project, *mode, "--agentv-resume=own.jsonl")
+    assert [result["eval_id"] for result in results(project)[2:]] == ["test_asked"]
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_the_summary_of_a_resumed_run_counts_what_was_selected(project, mode):
+    run(project)
+    called(project)
+    resumed = run(project, *mode, "--agentv-resume=own.jsonl", "-k", "case-0 or case-1")
+    assert called(project) == []
+    assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in resumed.lines
+
+
+@pytest.mark.parametrize(
+    "flags", [("--agentv-resume=own.jsonl",), ("--agentv-resume=own.jsonl", "--agentv-out=b.jsonl")]
+)
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_the_file_of_another_project_is_refused(project, flags, mode):
+    run(project)
+    (project.path / "a.eval.yaml").rename(project.path / "moved.eval.yaml")
+    called(project)
+    refused = run(project, *mode, *flags, out=None)
+    assert refused.exit_code == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in refused.lines if "another project" in line]
+    assert line == (
+        "ERROR: own.jsonl holds results of a.eval.yaml, and none of what was collected: moved.eval.yaml; is it the "
+        "file of another project?"
+    )
+    assert (called(project), refused.internals) == ([], [])
+    assert len(results(project)) == 6
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_file_that_is_being_resumed_is_refused_until_that_run_ends_even_if_it_is_killed(project, mode):
+    run(project)
+    cut_to(project, "case-0")
+    write_cases(project, {**SUITE, "case-3": "sleep 60"})
+    called(project)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-resume=own.jsonl"]
+    first = subprocess.Popen([*command, *mode], cwd=project.path, stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while "case-3" not in read_calls(project.path).started and time.monotonic() < deadline:
+            time.sleep(0.05)
+        refused = run(project, *mode, "--agentv-resume=own.jsonl", out=None)
+    finally:
+        first.kill()
+        first.wait()
+    assert refused.exit_code != 0
+    (line,) = [line for line in refused.lines if "is being resumed" in line]
+    assert f"own.jsonl is being resumed by process {first.pid} on {socket.gethostname()}" in line
+    write_cases(project, SUITE)
+    deadline = time.monotonic() + 30
+    while (last := run(project, "--agentv-resume=own.jsonl")).exit_code != 1 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert last.outcomes == {"passed": 4, "failed": 1, "errors": 1}
+    assert not list(project.path.glob(".*.resumed"))
+
+
+def test_what_was_paid_for_is_not_lost_when_a_variable_is_missing_for_once(project, monkeypatch):
+    project.write(
+        "targets.yaml",
+        "targets: [{name: default, provider: python, callable: agent.py:answer, arguments: {}}]\n".replace(
+            "{}", "{request: '${{ AGENT_MODE }}'}"
+        ),
+    )
+    project.write("agent.py", "def answer(prompt, request):\n    return 'hello'\n")
+    monkeypatch.setenv("AGENT_MODE", "fast")
+    assert run(project).outcomes == {"passed": 6}
+    monkeypatch.delenv("AGENT_MODE")
+    assert run(project, "--agentv-resume=own.jsonl").outcomes == {"errors": 6}
+    monkeypatch.setenv("AGENT_MODE", "fast")
+    resumed = run(project, "--agentv-resume=own.jsonl")
+    assert resumed.outcomes == {"passed": 6}
+    assert "Total eval cases: 6 (6 passed, 0 failed, 0 errors)" in resumed.lines
+    records = results(project)
+    assert len(records) == 18
+    assert [record["timestamp"] for record in records[12:]] == [record["timestamp"] for record in records[:6]]
+
+
+def test_a_file_outside_of_the_root_directory_is_known_again(project):
+    root = project.path / "root"
+    root.mkdir()
+    flags = (f"--rootdir={root}", "a.eval.yaml")
+    run(project, *flags, "-k", "case-0 or case-1")
+    called(project)
+    run(project, *flags, "--agentv-resume=own.jsonl")
+    assert called(project) == ["case-2", "case-3", "case-4", "case-5"]

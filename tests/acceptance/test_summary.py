@@ -157,3 +157,52 @@ def test_costs_and_tokens_say_for_how_many_cases_they_are_known(shop):
     run = shop.run()
     assert "Cost:             $0.0200, known for 1 of 2 cases" in run.lines
     assert "Tokens:           1,001 (1,000 in, 1 out), known for 1 of 2 cases" in run.lines
+
+
+FLAKY = """
+from pathlib import Path
+
+
+def answer(prompt):
+    calls = Path(__file__).with_name("calls")
+    count = len(calls.read_text()) if calls.exists() else 0
+    calls.write_text("x" * (count + 1))
+    text = "nothing" if count < 4 else "hello"
+    return {"text": text, "token_usage": {"input": 1000, "output": 1}, "cost_usd": 0.02}
+"""
+
+
+def test_what_reruns_cost_is_counted_and_each_of_them_has_a_record(shop, mode):
+    shop.write("agent.py", FLAKY)
+    shop.write("a.eval.yaml", scored(a=1))
+    run = shop.run("--reruns=7", mode=mode)
+    assert run.outcomes == {"passed": 1, "rerun": 4}
+    assert [result["status"] for result in run.results] == ["fail"] * 4 + ["pass"]
+    assert {"Cost:             $0.1000", "Tokens:           5,005 (5,000 in, 5 out)", "Reruns:           4"} < {
+        *run.lines
+    }
+    assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in run.lines
+    assert "Mean score:       1.000" in run.lines
+    resumed = shop.run("--agentv-resume=out-1.jsonl", "--agentv-out=out-1.jsonl", mode=mode)
+    assert resumed.outcomes == {"passed": 1}
+    assert len((shop.path / "calls").read_text()) == 5
+
+
+def test_what_is_expected_to_fail_is_counted_so_and_a_strict_pass_as_failed(shop, mode):
+    shop.write("a.eval.yaml", scored(a=0, b=0, c=1, d=1, e=None, f=1))
+    shop.write(
+        "conftest.py",
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                name = item.name.partition("@")[0]
+                if name in "acde":
+                    item.add_marker(pytest.mark.xfail(reason="known", strict=name == "c"))
+        """,
+    )
+    run = shop.run(mode=mode)
+    assert run.outcomes == {"xfailed": 2, "failed": 2, "xpassed": 1, "passed": 1}
+    # pytest takes an error for the expected failure; the summary does not.
+    assert "Total eval cases: 6 (2 passed, 2 failed, 1 failed as expected, 1 error)" in run.lines

@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 import yaml
-from scripted_agent import numbered, write_agent, write_cases
+from scripted_agent import numbered, read_calls, write_agent, write_cases
+
+WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 
 
 @pytest.fixture
@@ -44,35 +47,49 @@ def test_a_disk_that_fills_up_loses_no_line_that_was_written_and_no_outcome(proj
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         """,
     )
-    prompts = numbered(12, "say " + "hello " * 1000)
-    write_cases(project, {**prompts, "bad": "say nothing"})
+    prompts = numbered(40, "say " + "hello " * 1000)
+    write_cases(project, {"bad": "say nothing", **prompts})
     run = project.run(*mode, "-p", "no:cacheprovider", subprocess=True)
-    assert run.outcomes == {"passed": 12, "failed": 1}
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
     assert lost(run) == ["Results were lost: out-1.jsonl: cannot be written: File too large"]
     written = results(project.path / "out-1.jsonl")
     assert 1 <= len(written) < 13
     assert {len(result["candidate_answer"]) for result in written} <= {5999, 7}
+    assert "error" not in run.outcomes, "what was judged keeps its outcome"
+    assert run.outcomes["failed"] == 1
+    started = len(read_calls(project.path).started)
+    assert len(written) < started < 30, "after the first failed write nothing new is begun"
     assert run.internals == []
 
 
 @pytest.mark.scenario("Mutex error handling")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_one_clear_error_and_the_run_does_not_count_as_good(project):
+@pytest.mark.parametrize("mode", [("--agentv-workers=3",), ("-n2",)], ids=["workers", "n2"])
+def test_a_full_disk_is_found_before_anything_is_called(project, mode):
     (project.path / "full.jsonl").symlink_to("/dev/full")
-    write_cases(project, numbered(5))
-    run = project.run("--agentv-out=full.jsonl", "--agentv-workers=3")
-    assert (run.exit_code, run.outcomes) == (pytest.ExitCode.TESTS_FAILED, {"passed": 5})
-    assert lost(run) == ["Results were lost: full.jsonl: cannot be written: No space left on device"]
-    assert run.internals == []
+    refused(project, "full.jsonl", "full.jsonl: cannot be written: No space left on device", *mode)
 
 
-def test_a_path_that_is_a_folder_is_one_clear_error(project):
+def refused(project, out, reason, *mode):
+    """Check that a run ends as wrong usage, in one line, before its first call."""
+    write_cases(project, numbered(4))
+    run = project.run(f"--agentv-out={out}", *mode)
+    assert (run.exit_code, run.outcomes.get("passed")) == (pytest.ExitCode.USAGE_ERROR, None)
+    (line,) = [line for line in run.lines if "no results can be recorded" in line]
+    assert line == f"ERROR: no results can be recorded: {reason}"
+    assert (read_calls(project.path).started, run.internals) == ([], [])
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_path_that_is_a_folder_is_one_clear_error(project, mode):
     (project.path / "folder").mkdir()
-    write_cases(project, numbered(3))
-    run = project.run("--agentv-out=folder")
-    assert (run.exit_code, run.outcomes) == (pytest.ExitCode.TESTS_FAILED, {"passed": 3})
-    assert lost(run) == ["Results were lost: folder: cannot be written: Is a directory"]
+    refused(project, "folder", "folder: cannot be written: Is a directory", *mode)
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_name_that_is_too_long_is_one_clear_error(project, mode):
+    name = f"{'x' * 300}.jsonl"
+    refused(project, name, f"{name}: cannot be written: File name too long", *mode)
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
@@ -80,12 +97,34 @@ def test_a_folder_that_nobody_may_write_to_is_one_clear_error(project, mode):
     folder = Path("/sys/kernel") if os.geteuid() == 0 else project.path / "readonly"
     if not folder.is_dir():
         folder.mkdir(mode=0o555)
-    write_cases(project, numbered(4))
-    run = project.run(f"--agentv-out={folder}/own.jsonl", *mode)
-    assert (run.exit_code, run.outcomes) == (pytest.ExitCode.TESTS_FAILED, {"passed": 4})
-    (line,) = lost(run)
-    assert line.endswith("own.jsonl: cannot be written: Permission denied")
-    assert run.internals == []
+    path = folder / "own.jsonl"
+    shown = path.relative_to(project.path) if path.is_relative_to(project.path) else path
+    refused(project, path, f"{shown}: cannot be written: Permission denied", *mode)
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_an_evaluation_in_python_is_not_begun_either(project, mode):
+    (project.path / "folder").mkdir()
+    tests = (f"def test_{name}(agentv):\n    agentv.run('say hello', evaluators=WORDS)\n" for name in "abcdef")
+    project.write("test_one.py", f"WORDS = {WORDS}\n{''.join(tests)}")
+    run = project.run("--agentv-out=folder", *mode)
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    assert lost(run) == ["Results were lost: folder: cannot be written: Is a directory"]
+    assert "results cannot be recorded: folder: cannot be written: Is a directory" in run.text
+    assert run.outcomes["errors"] <= 2
+    assert "passed" not in run.outcomes
+    assert (read_calls(project.path).started, run.internals) == ([], [])
+
+
+def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(project):
+    write_cases(project, {"one": "say hello"})
+    path = project.write("own.jsonl", '{"eval_id": "before"}\n')
+    before = path.read_bytes()
+    project.run("--agentv-out=own.jsonl", "--collect-only")
+    assert path.read_bytes() == before
+    project.run("--agentv-out=own.jsonl")
+    lines = path.read_bytes().splitlines()
+    assert (lines[0] + b"\n", len(lines)) == (before, 2)
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
@@ -112,7 +151,7 @@ def test_two_runs_that_write_to_one_file_at_once_mix_no_lines_and_each_sums_up_i
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--agentv-out=own.{suffix}"]
     command.append(f"--agentv-output-format={suffix}")
     runs = [
-        subprocess.Popen(
+        warm.Popen(
             [*command, "--agentv-workers=5", f"{word}.eval.yaml"], cwd=project.path, stdout=subprocess.PIPE, text=True
         )
         for word in ("one", "two")
@@ -122,3 +161,68 @@ def test_two_runs_that_write_to_one_file_at_once_mix_no_lines_and_each_sums_up_i
     written = read(project.path / f"own.{suffix}")
     assert len(written) == 50
     assert len({(result["run_id"], result["eval_id"][:3]) for result in written}) == 2
+
+
+REMOTE = """
+import json
+
+import pytest
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure_node(node):
+    # As on another machine: the folder there is not that of the controller.
+    identity = json.loads(node.workerinput["agentv"])
+    identity["home"]["inode"] += 1
+    identity["results_path"] = "{folder}/own.jsonl"
+    node.workerinput["agentv"] = json.dumps(identity)
+"""
+
+
+@pytest.mark.parametrize("output_format", ["jsonl", "yaml"])
+def test_records_of_workers_on_another_machine_travel_home(project, output_format, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    project.write("conftest.py", REMOTE.format(folder=elsewhere))
+    write_cases(project, {**numbered(5), "bad": "say nothing", "broken": "fail no tokens"})
+    project.write(
+        "test_one.py",
+        "def test_two(agentv):\n"
+        "    for word in ('x', 'y'):\n"
+        f"        agentv.evaluate('hello', id=word, evaluators={WORDS})\n",
+    )
+    out = f"own.{output_format}"
+    run = project.run("-n2", f"--agentv-out={out}", f"--agentv-output-format={output_format}")
+    assert run.outcomes == {"passed": 6, "failed": 1, "errors": 1}
+    read = results if output_format == "jsonl" else yaml_results
+    ids = [*numbered(5), "bad", "broken", "x", "y"]
+    assert sorted(result["eval_id"] for result in read(project.path / out)) == sorted(ids)
+    assert "Total eval cases: 9 (7 passed, 1 failed, 1 error)" in run.lines
+    assert list(elsewhere.iterdir()) == []
+    assert (lost(run), run.internals) == ([], [])
+
+
+def test_lines_of_cases_whose_items_were_not_reported_travel_home_as_well(project, tmp_path_factory):
+    project.write("conftest.py", REMOTE.format(folder=tmp_path_factory.mktemp("elsewhere")))
+    prompts = {"first": "in_flight 2; end_of case-0; say nothing", **numbered(4)}
+    write_cases(project, prompts)
+    run = project.run("-n1", "--agentv-workers=2", "-x", "--agentv-out=own.jsonl")
+    assert run.outcomes["failed"] == 1
+    assert {"first", "case-0"} <= {result["eval_id"] for result in results(project.path / "own.jsonl")}
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_run_whose_lines_are_not_there_is_red(project, mode):
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(session):
+            if not hasattr(session.config, "workerinput"):
+                (session.config.rootpath / "own.jsonl").unlink(missing_ok=True)
+        """,
+    )
+    write_cases(project, numbered(3))
+    run = project.run("--agentv-out=own.jsonl", *mode)
+    assert (run.exit_code, run.outcomes) == (pytest.ExitCode.TESTS_FAILED, {"passed": 3})
+    assert lost(run) == ["Results were lost: 3 cases ran, 0 lines in own.jsonl"]

@@ -29,7 +29,7 @@ def results(name: str, **scores: float) -> str:
 
 @pytest.mark.scenario("Basic comparison")
 def test_json_goes_to_standard_output_and_nothing_else(agentv):
-    run = agentv("compare", results("a.jsonl", x=0.8, y=1, z=1), results("b.jsonl", x=0.9, y=1))
+    run = agentv("compare", results("a.jsonl", x=0.8, y=1, z=1), results("b.jsonl", x=0.9, y=1), "--allow-missing")
     assert (run.exit_code, run.err) == (0, "")
     assert json.loads(run.out) == {
         "matched": [
@@ -37,7 +37,9 @@ def test_json_goes_to_standard_output_and_nothing_else(agentv):
             {"eval_id": "y", "score1": 1, "score2": 1, "delta": 0, "outcome": "tie"},
         ],
         "unmatched": {"file1": 1, "file2": 0},
-        "summary": {"total": 3, "matched": 2, "wins": 1, "losses": 0, "ties": 1, "meanDelta": 0.05},
+        "summary": {"total": 3, "matched": 2, "wins": 1, "losses": 0, "ties": 1, "meanDelta": 0.05, "errors": 0},
+        "unmatched_cases": {"file1": [{"eval_id": "z"}], "file2": []},
+        "error_cases": {"file1": [], "file2": []},
     }
 
 
@@ -82,15 +84,38 @@ def test_what_is_odd_about_the_files_is_told_on_standard_error(agentv, golden):
     Path("a.jsonl").write_text(good * 3 + '[1]\nno json\n{"eval_id": "b", "score": 0, "error": "timed out"}\n{"eval')
     Path("b.jsonl").write_text(good + "{}\n" * 12)
     run = agentv("compare", "a.jsonl", "b.jsonl")
-    assert run.exit_code == 0
+    assert run.exit_code == 2
     assert run.err == golden("cli/compare_remarks.txt")
 
 
-def test_files_without_a_common_case_are_told_and_are_no_regression(agentv):
-    run = agentv("compare", results("a.jsonl", x=1), results("b.jsonl", y=0))
-    assert run.exit_code == 0
+def test_files_without_a_common_case_cannot_be_compared(agentv):
+    run = agentv("compare", results("a.jsonl", x=1), results("b.jsonl", y=0), "--allow-missing")
+    assert run.exit_code == 2
     assert json.loads(run.out)["unmatched"] == {"file1": 1, "file2": 1}
-    assert run.err == "agentv compare: no eval_id is in both files, so there is nothing to compare\n"
+    assert run.err == (
+        "agentv compare: no case is in both files, so there is nothing to compare: the baseline has x, "
+        "the candidate y\n"
+    )
+
+
+def test_two_runs_of_errors_cannot_be_compared(agentv):
+    for name in ("a.jsonl", "b.jsonl"):
+        Path(name).write_text('{"eval_id": "x", "score": 0, "error": "timed out"}\n')
+    run = agentv("compare", "a.jsonl", "b.jsonl")
+    assert (run.exit_code, run.err.splitlines()[-1]) == (
+        *(2, "agentv compare: no case has a score in both files, so there is nothing to compare"),
+    )
+    assert json.loads(run.out)["summary"]["ties"] == 0
+
+
+@pytest.mark.parametrize(("flags", "exit_code"), [((), 2), (("--allow-missing",), 0)])
+def test_a_candidate_that_lacks_cases_is_not_as_good(agentv, flags, exit_code):
+    run = agentv("compare", results("a.jsonl", x=1, y=0, z=0), results("b.jsonl", x=1), *flags)
+    assert run.exit_code == exit_code
+    assert json.loads(run.out)["unmatched_cases"]["file1"] == [{"eval_id": "y"}, {"eval_id": "z"}]
+    assert run.err == (
+        "" if flags else "agentv compare: the candidate lacks 2 cases of the baseline: y, z (or use --allow-missing)\n"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\n\n"])
@@ -115,9 +140,9 @@ def test_a_file_that_cannot_be_read_is_told(agentv, name, reason):
 def test_two_large_files_are_compared_in_little_memory(folder):
     for name in ("a.jsonl", "b.jsonl"):
         with (folder / name).open("w") as file:
-            for number in range(100_000):
-                file.write(f'{{"eval_id": "case-{number:06}", "score": 0.5, "candidate_answer": "{"x" * 300}"}}\n')
+            for number in range(20_000):
+                file.write(f'{{"eval_id": "case-{number:06}", "score": 0.5, "candidate_answer": "{"x" * 1500}"}}\n')
     command = [sys.executable, "-c", MEASURE, "compare", "a.jsonl", "b.jsonl"]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(run.stdout)["summary"]["ties"] == 100_000
-    assert int(run.stderr) / 1024 < 200
+    assert json.loads(run.stdout)["summary"]["ties"] == 20_000
+    assert int(run.stderr) / 1024 < 50, "megabytes: each file has more than thirty"

@@ -13,17 +13,18 @@ from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.identity import RunIdentity
-from pytest_agentv.session.journal import FinishedCases, Journal
-from pytest_agentv.session.last_run import JournalSource, broken_cases
+from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.recording.journal import FinishedCases, Journal
+from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
 
 RESULT = EvalResult(
     "t", "a", "d", 0.5, (), (), "hello", "default", status="fail", threshold=1.0, threshold_source="default",
-    node_id="x.eval.yaml::a", run_id="run", eval_file="x.eval.yaml", line=2, case_hash="h1",
+    node_id="x.eval.yaml::a", run_id="run", eval_file="x.eval.yaml", line=2, case_hash="h1", target_hash="t1",
+    grading_hash="g1",
 )  # fmt: skip
 IDENTITY = CaseIdentity(
     eval_id="a", dataset="d", target="default", eval_file="x.eval.yaml", line=2, node_id="x.eval.yaml::a",
-    run_id="run", case_hash="h1",
+    run_id="run", case_hash="h1", target_hash="t1", grading_hash="g1",
 )  # fmt: skip
 CASE = EvalCase("a", "d", "/e/x.eval.yaml", 2, "outcome", "q", (), ())
 
@@ -33,7 +34,7 @@ def job(options: RunOptions | None = None, **identity: Any) -> CaseJob:
 
 
 def journal(*results: EvalResult, with_errors: bool = True) -> Journal:
-    return Journal([result.to_plain() for result in results], with_errors=with_errors)
+    return Journal(results, "run", with_errors=with_errors)
 
 
 def test_a_result_is_carried_over_once() -> None:
@@ -45,7 +46,15 @@ def test_a_result_is_carried_over_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"eval_file": "y.eval.yaml"}, {"eval_id": "b"}, {"target": "other"}, {"case_hash": "h2"}]
+    "other",
+    [
+        {"eval_file": "y.eval.yaml"},
+        {"eval_id": "b"},
+        {"target": "other"},
+        {"case_hash": "h2"},
+        {"target_hash": "t2"},
+        {"grading_hash": "g2"},
+    ],
 )
 def test_another_file_id_target_or_text_is_another_case(other: dict[str, Any]) -> None:
     assert journal(RESULT).take(job(**other)) is None
@@ -102,7 +111,7 @@ def written(path: Path, *results: EvalResult) -> Path:
 
 
 def test_what_a_dead_worker_finished_is_known_as_soon_as_its_death_is(tmp_path: Path) -> None:
-    run = RunIdentity("run", tmp_path / "new.jsonl", JournalSource(tmp_path / "old.jsonl", "before"))
+    run = RunIdentity("run", tmp_path / "new.jsonl", ResumedFile(tmp_path / "old.jsonl", "before"))
     written(tmp_path / "old.jsonl", RESULT.replace(run_id="before"))
     finished = FinishedCases(run, with_errors=True, is_worker=True)
     assert finished.take(job()) is not None
@@ -117,7 +126,7 @@ def test_what_a_dead_worker_finished_is_known_as_soon_as_its_death_is(tmp_path: 
     assert finished.take(job(eval_id="a")) is not None, "what is to be resumed is still known"
 
 
-def test_the_cases_to_retry_are_those_that_broke_in_the_end(tmp_path: Path) -> None:
+def test_the_cases_to_retry_are_those_that_broke_in_the_end_whatever_run_they_are_of(tmp_path: Path) -> None:
     broken = RESULT.replace(status="error")
     path = written(
         tmp_path / "r.jsonl",
@@ -125,4 +134,23 @@ def test_the_cases_to_retry_are_those_that_broke_in_the_end(tmp_path: Path) -> N
         *(RESULT.replace(eval_id="b"), broken.replace(eval_id="b")),
         broken.replace(eval_id="c", run_id="another"),
     )
-    assert broken_cases(JournalSource(path, "run")) == (("x.eval.yaml", "b"),)
+    found = find_last_run(path, "--agentv-retry-errors")
+    assert found.broken == (("x.eval.yaml", "b"), ("x.eval.yaml", "c"))
+    assert (found.run_id, found.last_line, found.eval_files, found.remarks) == ("another", 5, ("x.eval.yaml",), ())
+
+
+def test_a_result_of_another_run_is_written_again_under_this_one() -> None:
+    carried = journal(RESULT.replace(run_id="shard")).take(job())
+    assert carried is not None
+    assert (carried.is_changed, carried.result.run_id) == (True, "run")
+
+
+def test_an_older_result_that_holds_again_is_written_again() -> None:
+    carried = journal(RESULT, RESULT.replace(target_hash="t2", score=0.9)).take(job())
+    assert carried is not None
+    assert (carried.is_changed, carried.result.score) == (True, 0.5)
+
+
+@pytest.mark.parametrize("name", ["case_hash", "target_hash", "grading_hash"])
+def test_a_result_of_unknown_origin_is_never_carried_over(name: str) -> None:
+    assert journal(RESULT.replace(**{name: None})).take(job(**{name: None})) is None

@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.recording import RECORDER_THREAD, Recorder
+from pytest_agentv.session.recording.recorder import RECORDER_THREAD, Recorder
 
 RESULT = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
 
@@ -116,3 +117,23 @@ def test_no_thread_runs_before_the_first_result_nor_after_the_end() -> None:
     recorder.close()
     recorder.close()
     assert RECORDER_THREAD not in {thread.name for thread in threading.enumerate()}
+
+
+class FullSink(Sink):
+    """Cannot be written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.probes = 0
+
+    def probe(self) -> None:
+        self.probes += 1
+        raise FileError(Path("run.jsonl"), "cannot be written: it is full")
+
+
+def test_a_sink_is_probed_once_and_its_fault_is_known_before_the_first_result() -> None:
+    sink: Any = FullSink()
+    recorder = Recorder(sink)
+    recorder.probe()
+    recorder.probe()
+    assert (recorder.error, sink.probes) == ("run.jsonl: cannot be written: it is full", 1)

@@ -1,0 +1,145 @@
+"""The files of a project that a program is made of, as far as its text and the words of its command show."""
+
+import hashlib
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+_IMPORT: Final = re.compile(r"^[ \t]*import[ \t]+([^\n#;]+)", re.MULTILINE)
+_FROM: Final = re.compile(r"^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]+)", re.MULTILINE)
+_COMMENT: Final = re.compile(r"#[^\n]*")
+
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+"""Folders of packages that belong to no project."""
+
+_WRITTEN: Final = frozenset({".log", ".out", ".tmp", ".pid", ".lock", ".db", ".sqlite", ".sqlite3"})
+"""Suffixes of files that programs write: their content changes without any change to the program."""
+
+
+class ProjectFiles:
+    """Finds the files of programs and hashes their contents; each file is read once per run."""
+
+    def __init__(self, *roots: Path) -> None:
+        self._roots = tuple(dict.fromkeys(root.resolve() for root in roots))
+        self._hashes: dict[Path, str] = {}
+        self._imports: dict[Path, tuple[Path, ...]] = {}
+
+    def hashes(self, paths: Iterable[Path]) -> dict[str, str]:
+        """Return a hash of each file's content, by a name that is the same wherever the project lies."""
+        return {self._name(path): self._hash(path) for path in dict.fromkeys(paths)}
+
+    def of_callable(self, name: str, cwd: Path) -> Iterator[Path]:
+        """Yield the files of `package.module:function` or `path/to/file.py:function`, imported ones included."""
+        source = name.rpartition(":")[0]
+        if source.endswith(".py"):
+            first: Iterable[Path] = [cwd / source]
+            folder = (cwd / source).parent
+        else:
+            first, folder = self._find(source.split("."), cwd), cwd
+        yield from self._with_imports(first, folder)
+
+    def of_source(self, path: Path) -> Iterator[Path]:
+        """Yield a Python file and what it imports."""
+        yield from self._with_imports([path], path.parent)
+
+    def of_words(self, words: Iterable[str], cwd: Path) -> Iterator[Path]:
+        """Yield the files that the words of a command name, and what those in Python import."""
+        previous = ""
+        for word in words:
+            is_written = previous.endswith((">", ">>")) or Path(word).suffix.lower() in _WRITTEN
+            if previous == "-m":
+                yield from self._with_imports(self._find(word.split("."), cwd), cwd)
+            elif not is_written and "{" not in word and self._is_ours(path := cwd / word):
+                yield from self.of_source(path) if path.suffix == ".py" else [path.resolve()]
+            previous = word
+
+    def _with_imports(self, first: Iterable[Path], folder: Path) -> Iterator[Path]:
+        waiting = [path.resolve() for path in first if self._is_ours(path)]
+        seen: set[Path] = set()
+        while waiting:
+            path = waiting.pop()
+            if path not in seen:
+                seen.add(path)
+                yield path
+                waiting += self._imported(path, folder)
+
+    def _imported(self, path: Path, folder: Path) -> tuple[Path, ...]:
+        if path not in self._imports:
+            try:
+                text = path.read_text("utf-8", "replace")
+            except OSError:
+                text = ""
+            found = dict.fromkeys(
+                module.resolve() for parts, base in _imports(text, path) for module in self._find(parts, base or folder)
+            )
+            self._imports[path] = tuple(found)
+        return self._imports[path]
+
+    def _find(self, parts: Sequence[str], folder: Path) -> list[Path]:
+        """Return the files of a module and of the packages around it, where they belong to the project."""
+        for place in (folder, *map(Path, sys.path)):
+            found = [path for path in _module_files(place, parts) if self._is_ours(path)]
+            if found:
+                return found
+        return []
+
+    def _is_ours(self, path: Path) -> bool:
+        try:
+            real = path.resolve()
+            is_inside = any(real.is_relative_to(root) for root in self._roots)
+            return is_inside and _INSTALLED.isdisjoint(real.parts) and real.is_file()
+        except (OSError, ValueError):  # a word too long for a name, or with a NUL
+            return False
+
+    def _name(self, path: Path) -> str:
+        root = next((root for root in self._roots if path.is_relative_to(root)), None)
+        return path.name if root is None else path.relative_to(root).as_posix()
+
+    def _hash(self, path: Path) -> str:
+        if path not in self._hashes:
+            try:
+                self._hashes[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+            except OSError:
+                self._hashes[path] = "unreadable"
+        return self._hashes[path]
+
+
+def command_words(command: str) -> list[str]:
+    """Return the words of a shell command, also of one that the shell would not take."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def _imports(text: str, path: Path) -> Iterator[tuple[list[str], Path | None]]:
+    """Yield the modules that a text imports, with the folder of relative ones."""
+    text = text.replace("\\\n", " ")
+    for match in _IMPORT.finditer(text):
+        for name in match[1].split(","):
+            yield name.strip().partition(" ")[0].split("."), None
+    for match in _FROM.finditer(text):
+        module = match[1].lstrip(".")
+        level = len(match[1]) - len(module)
+        base = path.parents[min(level, len(path.parents)) - 1] if level else None
+        parts = module.split(".") if module else []
+        if parts:
+            yield parts, base
+        names = _COMMENT.sub("", match[2]).strip("()").split(",")
+        for name in filter(None, (name.strip().partition(" ")[0] for name in names)):
+            yield [*parts, name], base  # a name may be a module of a package
+
+
+def _module_files(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    for part in parts:
+        if not part.isidentifier():
+            return
+        if (file := folder / f"{part}.py").is_file():
+            yield file
+            return
+        folder /= part
+        if (package := folder / "__init__.py").is_file():
+            yield package

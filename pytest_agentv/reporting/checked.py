@@ -1,0 +1,57 @@
+"""Results of earlier runs that are to be used again: a line that no run can have written is skipped, and reported."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_agentv.loading.problems import Problem, describe_value
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.readers import Entry, iter_entries
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedResult(Record):
+    """A result of a file."""
+
+    line: int
+    result: EvalResult
+
+
+def iter_recorded(path: Path, run_id: str | None = None) -> Iterator[RecordedResult | Problem]:
+    """Yield the results of a file, or of one run in it, and problems for what was skipped.
+
+    Raises `FileError` if the file cannot be opened.
+    """
+    for entry in iter_entries(path, run_id):
+        yield entry if isinstance(entry, Problem) else check_entry(path, entry)
+
+
+def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
+    """Return the result that an entry holds, or why it holds none."""
+    fault = _score_fault(entry.value)
+    if fault is None:
+        try:
+            return RecordedResult(entry.line, EvalResult.from_plain(entry.value))
+        except ValueError as error:  # pydantic's, without importing it
+            fault = _first_fault(error)
+    return Problem(path, entry.line, "", f"{fault}; the result was skipped", level="warning")
+
+
+def _score_fault(value: JsonObject) -> str | None:
+    """Say what is wrong with the score, if anything: pydantic takes texts and booleans for numbers."""
+    score = value.get("score")
+    if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
+        return f"score: expected a number from 0 to 1, got {describe_value(score)}"
+    return None
+
+
+def _first_fault(error: Any) -> str:
+    first = error.errors(include_url=False)[0]
+    if first["type"] in ("missing", "missing_argument"):
+        return f"{first['loc'][0]}: the key is missing"
+    if first["type"] == "unexpected_keyword_argument":
+        return f"{first['loc'][0]}: unknown key"
+    expected = first["msg"].replace("Input should be", "expected")
+    return f"{'.'.join(map(str, first['loc']))}: {expected}, got {describe_value(first['input'])}"

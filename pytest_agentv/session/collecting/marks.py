@@ -1,0 +1,71 @@
+"""Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from pytest_agentv.loading.suites import CaseEntry, SuiteSource
+from pytest_agentv.models.base import Json
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.session.outcomes import EvalFailed
+
+_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
+
+
+@dataclass(frozen=True, slots=True)
+class CaseMarks:
+    """What pytest is to know of a case."""
+
+    marks: tuple[pytest.MarkDecorator, ...] = ()
+    fixtures: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    """Tags: further words for `-k`."""
+
+
+NONE: Final = CaseMarks()
+
+
+def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMarks:
+    """Return the marks of a case: its own and its file's. Values of wrong types are told when the case is loaded.
+
+    `told` holds the unknown marks that were warned of, and gets those that are warned of now.
+    """
+    header, own = suite.header, entry.value if isinstance(entry.value, dict) else {}
+    if _KEYS.isdisjoint(own) and _KEYS.isdisjoint(header):
+        return NONE
+    names = (*_names(header.get("marks")), *_names(own.get("marks")))
+    marks = [_mark(name, suite, entry, told) for name in dict.fromkeys(names)]
+    skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
+    if skip:
+        marks.append(pytest.mark.skip(reason=_reason(skip)))
+    if xfail:
+        # Only a low score is expected: what could not be judged stays an error.
+        marks.append(pytest.mark.xfail(reason=_reason(xfail), raises=EvalFailed))
+    return CaseMarks(
+        tuple(marks),
+        tuple(dict.fromkeys((*_names(header.get("fixtures")), *_names(own.get("fixtures"))))),
+        (*_names(header.get("tags")), *_names(own.get("tags"))),
+    )
+
+
+def _mark(name: str, suite: SuiteSource, entry: CaseEntry, told: set[str]) -> pytest.MarkDecorator:
+    """Return a mark. pytest's warning of an unknown name is shown once, at the line of the first case that has it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mark: pytest.MarkDecorator = getattr(pytest.mark, name)
+    for warning in caught if name not in told else ():
+        warnings.warn_explicit(visible(str(warning.message)), warning.category, str(suite.path), entry.line)
+        told.add(name)
+    return mark
+
+
+def _names(value: Json) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
+
+
+def _reason(value: Json) -> str:
+    return value if isinstance(value, str) else "as the eval file says"

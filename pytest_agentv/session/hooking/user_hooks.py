@@ -1,0 +1,116 @@
+"""Calls the hooks of users around their cases, and makes of what they raise what pytest shows."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pluggy
+import pytest
+
+from pytest_agentv.engine.own_parts import NO_HOOKS, CaseHooks, Decision
+from pytest_agentv.errors import HookError
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.runtime.user_errors import user_traceback
+
+_CASE: Final = "pytest_agentv_case"
+_RESPONSE: Final = "pytest_agentv_response"
+_ASSERT: Final = "pytest_agentv_assert"
+_RESULT: Final = "pytest_agentv_result"
+
+FOREIGN_FOLDERS: Final = tuple(str(Path(module.__file__ or "").parent) for module in (pluggy, pytest))
+
+
+class UserHooks:
+    """The hooks of a run, called through the node of each item: those of a conftest hold below its folder only."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.warnings: list[Problem] = []
+        """Of hooks that were told of results; who shows them empties the list."""
+        self._hook: Any = config.hook
+
+    def adjust(self, item: pytest.Item, case: EvalCase) -> EvalCase:
+        """Return the case as hooks want it. Raises `HookError`."""
+        call = self._find(item, _CASE)
+        if call is None:
+            return case
+        changed = _call(_CASE, lambda: call(case=case))
+        if changed is None:
+            return case
+        if not isinstance(changed, EvalCase):
+            raise _odd_value(_CASE, changed, "an EvalCase (case.replace(...)) or None")
+        if changed.eval_id != case.eval_id:
+            raise HookError(f"{_CASE} changed eval_id, which names the case in the results: expected it as it was")
+        return changed
+
+    def of(self, item: pytest.Item) -> CaseHooks:
+        """Return what is to be called while the case of an item runs."""
+        response, asserting, told = (self._find(item, name) for name in (_RESPONSE, _ASSERT, _RESULT))
+        if response is None and asserting is None and told is None:
+            return NO_HOOKS
+        return CaseHooks(
+            None if response is None else lambda case, given: _changed_response(response, case, given),
+            None if asserting is None else lambda case, result: _decision(asserting, case, result),
+            None if told is None else lambda case, result: self._tell(told, case, result),
+        )
+
+    def _find(self, item: pytest.Item, name: str) -> Callable[..., Any] | None:
+        """Return what calls a hook; None if nobody implements it, which is asked of the whole run first."""
+        if not getattr(self._hook, name).get_hookimpls():
+            return None
+        caller: Any = getattr(item.ihook, name)
+        return caller if caller.get_hookimpls() else None
+
+    def _tell(self, call: Callable[..., Any], case: EvalCase | None, result: EvalResult) -> None:
+        try:
+            _call(_RESULT, lambda: call(case=case, result=result))
+        except HookError as error:
+            path = Path(case.path if case else result.eval_file or "")
+            self.warnings.append(Problem(path, result.line, result.eval_id, str(error), level="warning"))
+
+
+def _changed_response(call: Callable[..., Any], case: EvalCase, response: ProviderResponse) -> ProviderResponse:
+    changed = _call(_RESPONSE, lambda: call(case=case, response=response))
+    if changed is None:
+        return response
+    if not isinstance(changed, ProviderResponse):
+        raise _odd_value(_RESPONSE, changed, "a ProviderResponse (response.replace(...)) or None")
+    return changed
+
+
+def _decision(call: Callable[..., Any], case: EvalCase, result: EvalResult) -> Decision | None:
+    try:
+        word = _call(_ASSERT, lambda: call(case=case, result=result), passing=(AssertionError, pytest.fail.Exception))
+    except (AssertionError, pytest.fail.Exception) as error:
+        return Decision(passed=False, reason=str(error).strip() or f"{_ASSERT} raised {type(error).__name__}")
+    if word is None:
+        return None
+    if isinstance(word, str):
+        return Decision(passed=False, reason=word.strip() or f"{_ASSERT} gave no reason")
+    if isinstance(word, bool):
+        return Decision(word, f"{_ASSERT} says that the case {'passes' if word else 'fails'}")
+    raise _odd_value(_ASSERT, word, "True, False, a text that says why the case fails, or None")
+
+
+def _call(name: str, call: Callable[[], Any], passing: tuple[type[BaseException], ...] = ()) -> Any:
+    """Call a hook. Raises `HookError` for what it raises, `passing` exceptions aside."""
+    try:
+        return call()
+    except passing:
+        raise
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        raise HookError(f"{name} raised {user_traceback(error, *FOREIGN_FOLDERS)}") from error
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether an error may be a Ctrl-C, which reaches the main thread only. Another error of a hook ends no run."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def _odd_value(name: str, value: object, expected: str) -> HookError:
+    return HookError(f"{name} returned a value of type {type(value).__name__}: expected {expected}")

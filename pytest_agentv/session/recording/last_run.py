@@ -1,0 +1,113 @@
+"""The results file that a run goes on with."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import Record
+
+_SHOWN: Final = 3
+"""How many names of files a message holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumedFile(Record):
+    """A results file whose finished cases are carried over, whatever run they are of."""
+
+    path: Path
+    """Absolute."""
+    run_id: str
+    """Of the last run."""
+    last_line: int = 0
+    """Lines up to this one were there before."""
+    eval_files: tuple[str, ...] = ()
+    """The eval files that its results are of."""
+    node_files: tuple[str, ...] = ()
+    """The same as node ids name them: those of files outside of pytest's root directory are others."""
+    broken: tuple[tuple[str, str], ...] = ()
+    """Eval file and id of the cases that could not be judged in the end."""
+    remarks: tuple[str, ...] = ()
+    """What the user has to know of it: lines that were skipped, results that are too old."""
+
+    def foreign_fault(self, collected: set[str], root: Path) -> str | None:
+        """Return why the file is that of another project, if so: none of its results is of a collected file."""
+        if not collected or not all(collected):  # node ids of files outside of the root directory may name no file
+            return None
+        known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
+        if known & {os.path.normpath(root / name) for name in collected}:
+            return None
+        return (
+            f"{locate(self.path, None)} holds results of {_named(self.eval_files)}, and none of what was collected: "
+            f"{_named(sorted(collected))}; is it the file of another project?"
+        )
+
+
+def find_last_run(path: Path, flag: str) -> ResumedFile:
+    """Return a results file, or the newest results file of a folder, as one to go on with.
+
+    Raises `pytest.UsageError` when there is none, in the name of the flag that asks for it.
+    """
+    file = _newest_file(path) if path.is_dir() else path
+    if file is None or not file.is_file():
+        raise pytest.UsageError(f"{flag}: {locate(path, None)} holds no results file to go on from")
+    try:
+        return _read(file, flag)
+    except AgentvError as error:
+        raise pytest.UsageError(f"{flag}: {error}") from None
+
+
+def _read(file: Path, flag: str) -> ResumedFile:
+    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - pydantic, for resumed runs only
+
+    remarks: list[str] = []
+    statuses: dict[tuple[str, str], str] = {}
+    node_files: dict[str, None] = {}
+    run_id: str | None = None
+    last_line = unsigned = 0
+    for entry in iter_recorded(file):
+        last_line = entry.line or last_line
+        if isinstance(entry, Problem):
+            remarks.append(str(entry))
+            continue
+        result = entry.result
+        run_id = result.run_id or run_id
+        if result.run_id is not None:
+            statuses[result.eval_file or "", result.eval_id] = result.status
+            node_files[(result.node_id or "").partition("::")[0]] = None
+            unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
+    if run_id is None:
+        raise pytest.UsageError(f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv")
+    if unsigned:
+        remarks.append(_unsigned_text(file, unsigned))
+    return ResumedFile(
+        file.absolute(),
+        run_id,
+        last_line,
+        tuple(dict.fromkeys(eval_file for eval_file, _ in statuses)),
+        tuple(filter(None, node_files)),
+        tuple(place for place, status in statuses.items() if status == "error"),
+        tuple(remarks),
+    )
+
+
+def _unsigned_text(file: Path, count: int) -> str:
+    results = "1 result does" if count == 1 else f"{count} results do"
+    return (
+        f"{locate(file, None)}: {results} not tell with which target and evaluators it came about (no target_hash, no "
+        f"grading_hash), as those of older versions: such cases are run again"
+    )
+
+
+def _named(files: tuple[str, ...] | list[str]) -> str:
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    return ", ".join(file or "an unknown file" for file in files[:_SHOWN]) + more
+
+
+def _newest_file(folder: Path) -> Path | None:
+    files = [path for path in folder.glob("eval_*") if path.suffix in {".jsonl", ".yaml"}]
+    return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)

@@ -1,0 +1,109 @@
+"""Writes results the moment their cases are done."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Protocol, TypeAlias
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.results import EvalResult
+
+RECORDER_THREAD = "agentv-results"
+_Entry: TypeAlias = tuple[EvalResult, "asyncio.Future[None]"]
+
+
+class Sink(Protocol):
+    """Where results go."""
+
+    def write(self, *results: EvalResult) -> None:
+        """Keep results. Raises `AgentvError` when none of them was kept."""
+
+    def probe(self) -> None:
+        """Raise `AgentvError` when results cannot be kept."""
+
+    def close(self) -> None:
+        """Write nothing more."""
+
+
+class Recorder:
+    """Hands results to the sink from a thread of its own: a lock held by another process must not stop the loop.
+
+    Results that come while others are being written go out together, under one lock.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.error: str | None = None
+        """Why results could not be written; the first reason is kept."""
+        self._sink = sink
+        self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._is_probed = False
+
+    def probe(self) -> None:
+        """Find out, once, whether results can be written: before something is paid for whose record would be lost."""
+        if not self._is_probed:
+            self._is_probed = True
+            try:
+                self._sink.probe()
+            except AgentvError as error:
+                self.error = self.error or str(error)
+
+    def record(self, result: EvalResult) -> "asyncio.Future[None]":
+        """Queue a result; the future is done when it is written, or known to be lost. Called on the event loop.
+
+        A result is written even when its case is cancelled meanwhile.
+        """
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
+            self._thread.start()
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put((result, written))
+        return written
+
+    def close(self) -> None:
+        """Write what still waits, end the thread and close the file."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+        self._sink.close()
+
+    def _write_all(self) -> None:
+        is_open = True
+        while is_open:
+            entries = self._next_entries()
+            is_open = None not in entries
+            self._write([entry for entry in entries if entry is not None])
+
+    def _next_entries(self) -> list[_Entry | None]:
+        entries = [self._queue.get()]
+        with suppress(Empty):
+            while True:
+                entries.append(self._queue.get_nowait())
+        return entries
+
+    def _write(self, entries: Sequence[_Entry]) -> None:
+        try:
+            if entries:
+                self._sink.write(*(result for result, _ in entries))
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait for this thread must go on
+            # The cases were judged: that their lines are lost is told at the end, and does not change their outcomes.
+            reason = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
+            self.error = self.error or reason
+        finally:
+            _tell(entries)
+
+
+def _tell(entries: Sequence[_Entry]) -> None:
+    """Let those go on who wait, all at once: each call into another thread costs its turn of the interpreter."""
+    if entries:
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            entries[0][1].get_loop().call_soon_threadsafe(_end_waiting, entries)
+
+
+def _end_waiting(entries: Sequence[_Entry]) -> None:
+    for _, written in entries:
+        if not written.done():  # its case was cancelled
+            written.set_result(None)

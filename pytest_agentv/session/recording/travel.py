@@ -1,0 +1,91 @@
+"""Records of xdist workers on other machines: they cannot write to the run's file, so their reports bring the lines."""
+
+import json
+import os
+import threading
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.writers import ResultSink
+
+RECORDS: Final = "agentv_records"
+"""The attribute of a report, and the key of a worker's output, that holds lines of the results file."""
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Record):
+    """A folder of the controller's machine, so described that a worker sees whether it is the same one there."""
+
+    folder: str
+    device: int
+    inode: int
+    machine: str
+
+    @classmethod
+    def of(cls, path: Path) -> "Place":
+        """Describe the nearest folder above a path that is there."""
+        folder = next(folder for folder in path.parents if folder.is_dir())
+        found = folder.stat()
+        return cls(str(folder), found.st_dev, found.st_ino, _machine())
+
+    def is_here(self) -> bool:
+        try:
+            found = os.stat(self.folder)  # noqa: PTH116 - as plain as the fields
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino, _machine()) == (self.device, self.inode, self.machine)
+
+
+class TravellingSink:
+    """Keeps the lines of results until a report takes them along."""
+
+    def __init__(self, sink: ResultSink) -> None:
+        self._serialize = sink.serialize
+        self._lock = threading.Lock()  # guards `_texts`: the thread that records, and the one that reports
+        self._texts: dict[str | None, list[str]] = {}
+
+    def write(self, *results: EvalResult) -> None:
+        texts = [(result.node_id, self._serialize(result)) for result in results]
+        with self._lock:
+            for node_id, text in texts:
+                self._texts.setdefault(node_id, []).append(text)
+
+    def probe(self) -> None:
+        """The file is not here: the controller has looked at it."""
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def pack(self, node_id: str, report: Any) -> None:
+        """Give the lines of an item's results to its report."""
+        with self._lock:
+            texts = self._texts.pop(node_id, [])
+        if texts:
+            vars(report)[RECORDS] = json.dumps(texts)
+
+    def rest(self) -> str:
+        """Return the lines that no report took along."""
+        with self._lock:
+            texts = [text for group in self._texts.values() for text in group]
+            self._texts.clear()
+        return json.dumps(texts)
+
+
+def unpack(packed: str | None) -> Iterable[str]:
+    """Return the lines that `pack` or `rest` gave."""
+    texts: list[str] = [] if packed is None else json.loads(packed)
+    return texts
+
+
+def _machine() -> str:
+    try:
+        return _BOOT_ID.read_text("ascii").strip()
+    except OSError:
+        return f"{uuid.getnode():x}"

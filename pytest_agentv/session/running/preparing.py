@@ -1,0 +1,178 @@
+"""From an eval file's entry to a job for the engine."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.own_parts import NO_HOOKS, NO_OWN_PARTS, CaseHooks, OwnParts
+from pytest_agentv.engine.results import CaseIdentity, error_result
+from pytest_agentv.engine.targets import Places, choose_target
+from pytest_agentv.errors import CaseError, ErrorKind, HookError
+from pytest_agentv.loading.cases import LoadContext, load_case
+from pytest_agentv.loading.config import load_guideline_patterns
+from pytest_agentv.loading.problems import Problem, join_problems
+from pytest_agentv.loading.suites import CaseEntry, SuiteSource
+from pytest_agentv.models.base import Json, Plain, Record
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.messages import FilePart
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+
+
+def _to_plain(value: object) -> Json:
+    return value.to_plain() if isinstance(value, Plain) else str(value)
+
+
+_to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCase(Record):
+    """A job, or the result of a case that cannot be loaded; and what is odd about its file."""
+
+    job: CaseJob | EvalResult
+    problems: tuple[Problem, ...] = ()
+    hooks: CaseHooks = NO_HOOKS
+    own: OwnParts = NO_OWN_PARTS
+    folder: Path | None = None
+    """Where the eval file lies, if its environment is still to be read for the secrets in it."""
+
+    @property
+    def case(self) -> EvalCase | None:
+        """None: it cannot be loaded."""
+        return self.job.case if isinstance(self.job, CaseJob) else None
+
+
+class CasePreparer:
+    """Loads cases and names them for the results file."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        options: RunOptions,
+        places: Places,
+        run_id: str,
+        evaluators: KindTable,
+    ) -> None:
+        self.ambiguous_ids: set[str] = set()
+        """Ids that several of the collected cases have."""
+        self._root = config.rootpath
+        self._options = options
+        self._places = places
+        self._run_id = run_id
+        self._evaluators = evaluators
+        self._eval_files: dict[Path, str] = {}
+        self._headers: dict[Path, str] = {}
+        """What eval files say for all their cases, as JSON."""
+        self._contexts: dict[Path, LoadContext] = {}
+        self._context_problems: list[Problem] = []
+
+    def prepare(
+        self,
+        suite: SuiteSource,
+        entry: CaseEntry,
+        node_id: str,
+        adjust: Callable[[EvalCase], EvalCase] = lambda case: case,
+    ) -> PreparedCase:
+        """Load a case, let `adjust` change it, and make it a job."""
+        identity = self._identify(suite, entry, node_id)
+        found: list[Problem] = []
+        try:
+            context = self._context(suite.path.parent)
+            found, self._context_problems = self._context_problems, []
+            loaded = load_case(suite, entry, context)
+            case = adjust(loaded.case)
+        except (CaseError, HookError) as error:
+            kind = error.kind if isinstance(error, HookError) else "config"
+            broken = error_result(identity, "setup", kind, str(error), dry_run=self._options.dry_run)
+            return PreparedCase(broken.replace(duration_ms=0.0), tuple(found))
+        identity = identity.replace(
+            dataset=case.dataset,
+            target=choose_target(self._options, case.target),
+            conversation_id=case.conversation_id,
+            case_hash=self._hash_case(suite, entry, loaded.case, case),
+        )
+        qualifier = node_id if case.eval_id in self.ambiguous_ids else None
+        return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
+
+    def broken(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> PreparedCase:
+        """Return a case that cannot be run for a reason that is not its own; a resumed run tries it again."""
+        identity = self._identify(suite, entry, node_id)
+        result = error_result(identity, "setup", kind, reason, dry_run=self._options.dry_run)
+        return PreparedCase(result.replace(duration_ms=0.0), folder=suite.path.parent)
+
+    def eval_file(self, suite: SuiteSource) -> str:
+        """Return the file's path as results name it: relative to the root directory where it lies below it."""
+        path = suite.path
+        if path not in self._eval_files:  # asked for each case
+            name = path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)
+            self._eval_files[path] = name
+        return self._eval_files[path]
+
+    def _identify(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> CaseIdentity:
+        return CaseIdentity(
+            eval_id=entry.eval_id if entry.eval_id is not None else node_id.rpartition("::")[2],
+            dataset=suite.dataset,
+            target=choose_target(self._options, suite.target),
+            eval_file=self.eval_file(suite),
+            line=entry.line,
+            node_id=node_id,
+            run_id=self._run_id,
+        )
+
+    def _hash_case(self, suite: SuiteSource, entry: CaseEntry, written: EvalCase, case: EvalCase) -> str:
+        """Return a hash of all that the case says: its text, its file, the files it refers to, what a hook changed."""
+        if suite.path not in self._headers:
+            self._headers[suite.path] = _to_json(_without_threshold(suite.header))
+        parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
+        files = [(part.is_guideline, _content(part)) for part in parts]
+        expected = _to_json(written.expected_messages)  # with the texts of its files
+        said = [_to_json(_without_threshold(entry.value)), self._headers[suite.path], _to_json(files), expected]
+        if case is not written and case != written:
+            before, after = written.to_plain(), case.to_plain()
+            changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
+            said += map(_to_json, filter(None, [_without_threshold(changed)]))
+        return hashlib.sha256(f"[{', '.join(said)}]".encode()).hexdigest()[:16]
+
+    def _context(self, eval_dir: Path) -> LoadContext:
+        """Raises `CaseError` for odd config files when the project is strict."""
+        if eval_dir not in self._contexts:
+            patterns, problems = load_guideline_patterns(eval_dir, self._places.repo_root)
+            if problems and self._options.strict:
+                raise CaseError(join_problems(problems))
+            self._context_problems.extend(problems)
+            self._contexts[eval_dir] = LoadContext(
+                repo_root=self._places.repo_root,
+                cwd=self._places.cwd,
+                guideline_patterns=patterns,
+                strict=self._options.strict,
+                unknown_keys=self._options.unknown_keys,
+                evaluators=self._evaluators,
+            )
+        return self._contexts[eval_dir]
+
+
+def _content(part: FilePart) -> str:
+    """Return what a file holds. Bytes that are no text are all read as the same character: they are hashed."""
+    if "\N{REPLACEMENT CHARACTER}" not in part.text:
+        return part.text
+    try:
+        return hashlib.sha256(Path(part.resolved_path).read_bytes()).hexdigest()
+    except OSError:
+        return part.text
+
+
+def _without_threshold(value: Json) -> Json:
+    """Leave out what a kept score can be held against anew without a call."""
+    if not isinstance(value, dict):
+        return value
+    rest = {key: item for key, item in value.items() if key not in ("threshold", "threshold_source")}
+    execution = _without_threshold(rest.pop("execution", None))
+    return rest | {"execution": execution} if execution else rest

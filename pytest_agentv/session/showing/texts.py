@@ -1,0 +1,84 @@
+"""What failed and broken cases raise: their accounts, with the command that runs them again."""
+
+import shlex
+
+import pytest
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import escaped_size, shown, visible
+from pytest_agentv.reporting.figures import format_duration, format_score
+from pytest_agentv.reporting.render import error_text, failure_text
+from pytest_agentv.reporting.sections import TEXT_LIMIT
+from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
+
+_LONGEST_HEADLINE = 300
+_WANTS_ALL = 2
+_USUAL_NODE_ID = 200
+_SHORTEST_TEXT = 1000
+_REPEATED_FLAGS = ("target", "targets", "threshold")
+"""Flags that shape a case's outcome and so belong to the command that runs it again."""
+
+
+def failed(config: pytest.Config, result: EvalResult, masker: Masker, reference_answer: str = "") -> EvalFailed:
+    """Return what a case raises whose score is below the threshold, or which a hook lets fail."""
+    account = failure_text(
+        result,
+        threshold_source=result.threshold_source,
+        rerun_command=rerun_command(config, result.node_id),
+        masker=masker,
+        reference_answer=reference_answer,
+        limit=_limit(config, result),
+    )
+    return EvalFailed(account, account.partition("\n")[0])
+
+
+def errored(config: pytest.Config, result: EvalResult, masker: Masker) -> EvalErrored:
+    """Return what a case raises that could not be judged."""
+    rerun = rerun_command(config, result.node_id)
+    account = error_text(result, rerun_command=rerun, masker=masker, limit=_limit(config, result))
+    reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
+    return EvalErrored(account, reason[:_LONGEST_HEADLINE])
+
+
+def _limit(config: pytest.Config, result: EvalResult) -> int | None:
+    """Return how long texts may be: whoever asks for `-vv` wants all of them.
+
+    VS Code gets the node id twice along with a text, and loses messages of more than 4,096 bytes under xdist.
+    """
+    if config.get_verbosity() >= _WANTS_ALL:
+        return None
+    excess = max(0, escaped_size(result.node_id or "") - _USUAL_NODE_ID)
+    return max(_SHORTEST_TEXT, TEXT_LIMIT - 2 * excess)
+
+
+def verbose_text(result: EvalResult, log: str) -> str:
+    """Return what is to be known of a case that was run: target, attempts, time, scores, and what was logged.
+
+    Secrets are masked in the log already.
+    """
+    scores = ", ".join(
+        f"{_name(evaluator.name)} {format_score(evaluator.score)}" for evaluator in result.evaluator_results or ()
+    )
+    facts = [
+        f"target {_name(result.target)}",
+        f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}",
+        format_duration(result.duration_ms or 0),
+        f"score {format_score(result.score)}" + (f" ({scores})" if scores else ""),
+    ]
+    lines = [f"{_name(result.node_id or '')}: {result.status}; {', '.join(facts)}"]
+    lines += visible(log).split("\n") if log else []
+    return "\n  ".join(lines)
+
+
+def _name(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
+def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
+    """Return what to type in the root directory to run a case again, as it was run."""
+    if node_id is None:
+        return None
+    given = ((name, config.getoption(f"agentv_{name}")) for name in _REPEATED_FLAGS)
+    flags = [f"--agentv-{name}={value}" for name, value in given if value is not None]
+    return shlex.join(["pytest", node_id, *flags])

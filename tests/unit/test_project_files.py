@@ -1,0 +1,87 @@
+"""Which files of a project a program is made of."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.loading.project_files import ProjectFiles, command_words
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    files = {
+        "agent.py": "import os, prices as p\n"
+        "from shop import (\n    stock,  # a module\n    NAME,\n)\nfrom . import near\n",
+        "prices.py": "if True:\n    import shop.deep.inner\n",
+        "shop/__init__.py": "NAME = 1\n",
+        "shop/stock.py": "from .deep import outer\nfrom ..agent import answer\n",
+        "shop/deep/__init__.py": "",
+        "shop/deep/inner.py": "def late():\n    import last\n",
+        "shop/deep/outer.py": "this is no Python, import nothing",
+        "near.py": "import near, agent\n",
+        "last.py": "",
+        "unrelated.py": "",
+        "os.txt": "",
+        "venv/lib/site-packages/installed.py": "",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def names(project: Path, paths: object) -> set[str]:
+    return {path.relative_to(project).as_posix() for path in paths}  # type: ignore[attr-defined]
+
+
+ALL = {
+    *("agent.py", "prices.py", "near.py", "last.py"),
+    *("shop/__init__.py", "shop/stock.py", "shop/deep/__init__.py", "shop/deep/inner.py", "shop/deep/outer.py"),
+}
+
+
+@pytest.mark.parametrize("name", ["agent.py:answer", "agent:answer"])
+def test_a_callable_is_its_module_and_what_that_imports_early_or_late(project: Path, name: str) -> None:
+    assert names(project, ProjectFiles(project).of_callable(name, project)) == ALL
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python last.py {PROMPT} --note agent.txt", {"last.py"}),
+        ("python -m shop.deep.inner", {"shop/__init__.py", "shop/deep/__init__.py", "shop/deep/inner.py", "last.py"}),
+        ("cat os.txt | ./unrelated.py", {"os.txt", "unrelated.py"}),
+        ("echo hello > os.txt", set()),
+        ("echo hello >> os.txt", set()),
+        ("agent --file {FILES} -o {OUTPUT_FILE}", set()),
+        ("python venv/lib/site-packages/installed.py", set()),
+        ("python missing.py; cat 'an open quote os.txt", {"os.txt"}),
+        (f"cat {'x' * 5000} 'a\0b' /etc/hostname .", set()),
+    ],
+)
+def test_the_words_of_a_command_name_files(project: Path, command: str, expected: set[str]) -> None:
+    assert names(project, ProjectFiles(project).of_words(command_words(command), project)) == expected
+
+
+def test_a_file_that_programs_write_to_is_no_part_of_them(project: Path) -> None:
+    (project / "run.log").write_text("1")
+    (project / "state.sqlite").write_text("1")
+    assert list(ProjectFiles(project).of_words(["tool", "run.log", "state.sqlite"], project)) == []
+
+
+def test_hashes_do_not_depend_on_where_the_project_lies(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    for name in ("last.py", "unrelated.py"):
+        (other / name).write_text((project / name).read_text())
+    found = [ProjectFiles(root).hashes([root / "last.py", root / "unrelated.py"]) for root in (project, other)]
+    assert found[0] == found[1]
+    assert list(found[0]) == ["last.py", "unrelated.py"]
+    (other / "last.py").write_text("changed")
+    assert ProjectFiles(other).hashes([other / "last.py", other / "unrelated.py"]) != found[0]
+
+
+def test_a_file_outside_of_the_project_is_not_looked_at(project: Path) -> None:
+    assert list(ProjectFiles(project / "shop").of_callable("agent.py:answer", project)) == []
