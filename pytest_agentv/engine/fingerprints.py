@@ -12,15 +12,9 @@ from pytest_agentv.engine.own_parts import OwnParts
 from pytest_agentv.engine.proxying import needs_targets
 from pytest_agentv.engine.targets import Places, TargetPool
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.llm_judge import default_judge_spec
 from pytest_agentv.loading.project_files import ProjectFiles, command_words
-from pytest_agentv.models.base import Json, JsonObject, Record
-from pytest_agentv.models.evaluator_configs import (
-    CodeJudgeAggregator,
-    CodeJudgeConfig,
-    CompositeConfig,
-    EvaluatorSpec,
-)
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.secrets import Secret
 from pytest_agentv.models.targets import AgentSettings, CliSettings, PythonSettings, Target, VscodeSettings
 
@@ -32,7 +26,8 @@ _WITHOUT_EFFECT: Final = frozenset(
 )
 """Settings that shape no answer."""
 
-_SHELL: Final = ("sh", "-lc")
+_OURS: Final = "pytest_agentv."
+"""How the modules of kinds begin whose code is no part of a project."""
 
 
 class Fingerprints:
@@ -67,13 +62,17 @@ class Fingerprints:
             return None
         return self._hash_target(eval_dir, target.judge_target or name)
 
-    def grading_hash(self, specs: Sequence[EvaluatorSpec], judge_hash: str | None) -> str:
+    def grading_hash(self, evaluators: Sequence[AnyEvaluator], judge_hash: str | None) -> str:
         """Return the hash of a case's evaluators: settings, prompts, scripts, judge. The threshold is no part of it."""
         found: dict[str, str] = {}
-        for folder, words in (script for spec in specs for script in _judge_scripts(spec)):
-            files = self._files_of(folder)
-            found |= files.hashes(files.of_words(words, folder))
-        plain = [self._plain(_without_lines(spec.to_plain())) for spec in specs]
+        for evaluator in _with_members(evaluators):
+            for folder, words in evaluator.scripts:
+                files = self._files_of(folder)
+                found |= files.hashes(files.of_words(words, folder))
+            if not type(evaluator).__module__.startswith(_OURS) and (path := _source_file(evaluator)) is not None:
+                files = self._files_of(None)
+                found |= files.hashes(files.of_source(path))
+        plain = [self._plain(evaluator) for evaluator in evaluators]
         return _digest({"evaluators": plain, "files": found, "judge": judge_hash})
 
     def _hash_target(self, eval_dir: Path, name: str) -> str | None:
@@ -107,7 +106,7 @@ class Fingerprints:
 
     def _plain(self, value: object) -> Json:
         """Return plain data that is the same wherever the project lies, secrets as hashes."""
-        if isinstance(value, Record):
+        if hasattr(value, "to_plain"):
             return self._plain(value.to_plain())
         if isinstance(value, Mapping):
             return {str(key): self._plain(item) for key, item in value.items()}
@@ -120,14 +119,15 @@ class Fingerprints:
         return value
 
 
-def specs_of(evaluators: Sequence[EvaluatorSpec] | None) -> Sequence[EvaluatorSpec]:
-    """Return the evaluators that judge a case; None stands for the default judge."""
-    return (default_judge_spec(),) if evaluators is None else evaluators
-
-
-def asks_a_target(specs: Sequence[EvaluatorSpec]) -> bool:
+def asks_a_target(evaluators: Sequence[AnyEvaluator]) -> bool:
     """Whether a model or another target takes part in judging."""
-    return needs_judge(specs) or needs_targets(specs)
+    return needs_judge(evaluators) or needs_targets(evaluators)
+
+
+def _with_members(evaluators: Sequence[AnyEvaluator]) -> Iterator[AnyEvaluator]:
+    for evaluator in evaluators:
+        yield evaluator
+        yield from _with_members(evaluator.members)
 
 
 def _target_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
@@ -141,29 +141,6 @@ def _target_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
         yield from files.of_words(words, Path(settings.cwd or Path(target.path).parent))
     elif isinstance(settings, VscodeSettings) and settings.workspace_template is not None and target.path is not None:
         yield from files.of_words([settings.workspace_template], Path(target.path).parent)
-
-
-def _judge_scripts(spec: EvaluatorSpec) -> Iterator[tuple[Path, Sequence[str]]]:
-    """Yield the words of each script that judges, with the folder that it runs in."""
-    config = spec.config
-    if isinstance(config, CodeJudgeConfig):
-        script = config.script
-        is_shell = script[:2] == _SHELL and len(script) > len(_SHELL)
-        yield Path(config.cwd), command_words(script[2]) if is_shell else script
-    elif isinstance(config, CompositeConfig):
-        for member in config.evaluators:
-            yield from _judge_scripts(member)
-        if isinstance(config.aggregator, CodeJudgeAggregator):
-            yield Path(config.aggregator.cwd), command_words(config.aggregator.path)
-
-
-def _without_lines(spec: JsonObject) -> Json:
-    """Leave out where evaluators stand: a line above them changes nothing."""
-    rest = {key: value for key, value in spec.items() if key != "line"}
-    config = rest.get("config")
-    if isinstance(config, Mapping) and isinstance(config.get("evaluators"), list):
-        rest["config"] = {**config, "evaluators": [_without_lines(member) for member in config["evaluators"]]}
-    return rest
 
 
 def _source_file(value: object) -> Path | None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pytest_agentv.loading.places import Place, misspelling, misspelt_key
@@ -78,7 +78,7 @@ def read_part(
 
 
 @cache
-def known_keys(part: type[BaseModel]) -> tuple[str, ...]:
+def known_keys(part: Any) -> tuple[str, ...]:
     """Return the keys that a class reads, all spellings included."""
     return tuple(key for keys in spellings(part).values() for key in keys)
 

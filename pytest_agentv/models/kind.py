@@ -30,7 +30,10 @@ def _filled(value: object) -> object:
     return value
 
 
-Text: TypeAlias = Annotated[str, BeforeValidator(_filled), WithJsonSchema({"type": "string", "pattern": r"\S"})]
+FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
+"""The JSON Schema of `Text`."""
+
+Text: TypeAlias = Annotated[str, BeforeValidator(_filled), WithJsonSchema(FILLED_TEXT)]
 """A text that says something."""
 
 Amount: TypeAlias = Annotated[float, Field(ge=0)]
@@ -48,6 +51,11 @@ class Part(BaseModel):
     hints: ClassVar[Mapping[str, str]] = {}
     """What to write instead of some keys that are not known."""
 
+    def to_plain(self) -> dict[str, Any]:
+        """Return what was given, for hashes; the values are as they are."""
+        given = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        return {**given, **(self.model_extra or {})}
+
     def unread_keys(self) -> Iterator[tuple[str, str]]:
         """Yield each key that was given and is not read beside the others, with the reason."""
         return iter(())
@@ -62,6 +70,9 @@ class Kind(Part):
     kind: ClassVar[str]
     """The word by which files choose it, and which the results have."""
 
+    def to_plain(self) -> dict[str, Any]:
+        return {"kind": self.kind, **super().to_plain()}
+
 
 def spelled(*spellings: str, **options: Any) -> Any:
     """Return a field with several spellings; the first is the field's name, which the docs show."""
@@ -69,7 +80,7 @@ def spelled(*spellings: str, **options: Any) -> Any:
 
 
 @cache
-def spellings(part: type[BaseModel]) -> Mapping[str, tuple[str, ...]]:
+def spellings(part: Any) -> Mapping[str, tuple[str, ...]]:
     """Return the keys that files may use for each field of a class."""
     found: dict[str, tuple[str, ...]] = {}
     for name, field in part.model_fields.items():

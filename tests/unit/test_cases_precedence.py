@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from pytest_agentv.models.evaluator_configs import EvaluatorSpec, HeuristicConfig, LatencyConfig, LlmJudgeConfig, Rubric
 
 from pytest_agentv.errors import CaseError
 from pytest_agentv.loading.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.suites import read_suite
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec, HeuristicConfig, LatencyConfig, LlmJudgeConfig, Rubric
 
 BASE = "id: a\nexpected_outcome: ok\ninput: hi\n"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, EvaluatorSpec
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import EvaluationContext
@@ -17,7 +18,6 @@ from pytest_agentv.evaluators.judge_payload import build_payload, snake_case_key
 from pytest_agentv.evaluators.judge_script import cut, show_script
 from pytest_agentv.evaluators.run import build_result
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, EvaluatorSpec
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import pretty_json

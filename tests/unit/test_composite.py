@@ -10,6 +10,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_agentv.evaluators.registry import create_evaluator
+from pytest_agentv.models.evaluator_configs import (
+    Aggregator,
+    CodeJudgeAggregator,
+    CompositeConfig,
+    EvaluatorSpec,
+    LlmJudgeAggregator,
+    LlmJudgeConfig,
+    Rubric,
+    WeightedAverageAggregator,
+)
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
@@ -22,19 +33,8 @@ from pytest_agentv.evaluators.composite import (
 )
 from pytest_agentv.evaluators.grading import REPLY_CONTRACT
 from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT
-from pytest_agentv.evaluators.registry import create_evaluator
 from pytest_agentv.evaluators.run import build_result, run_evaluator
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import (
-    Aggregator,
-    CodeJudgeAggregator,
-    CompositeConfig,
-    EvaluatorSpec,
-    LlmJudgeAggregator,
-    LlmJudgeConfig,
-    Rubric,
-    WeightedAverageAggregator,
-)
 from pytest_agentv.models.scores import EvaluatorResult, Score
 from pytest_agentv.prompts.prompt import Prompt
 

@@ -5,18 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
-from pytest_agentv.errors import EvaluatorError, ProviderError
-from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
-from pytest_agentv.evaluators.code_judge import CodeJudge
-from pytest_agentv.evaluators.composite import CompositeEvaluator
-from pytest_agentv.evaluators.field_accuracy import FieldAccuracyEvaluator
-from pytest_agentv.evaluators.heuristic import HeuristicEvaluator
-from pytest_agentv.evaluators.limits import CostEvaluator, LatencyEvaluator, TokenUsageEvaluator
 from pytest_agentv.evaluators.registry import BUILTIN_EVALUATORS, create_evaluator
-from pytest_agentv.evaluators.run import run_evaluator
-from pytest_agentv.evaluators.tool_trajectory import ToolTrajectoryEvaluator
-from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import (
     CodeJudgeConfig,
     CompositeConfig,
@@ -30,6 +19,17 @@ from pytest_agentv.models.evaluator_configs import (
     ToolTrajectoryConfig,
     WeightedAverageAggregator,
 )
+
+from pytest_agentv.errors import EvaluatorError, ProviderError
+from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
+from pytest_agentv.evaluators.code_judge import CodeJudge
+from pytest_agentv.evaluators.composite import CompositeEvaluator
+from pytest_agentv.evaluators.field_accuracy import FieldAccuracyEvaluator
+from pytest_agentv.evaluators.heuristic import HeuristicEvaluator
+from pytest_agentv.evaluators.limits import CostEvaluator, LatencyEvaluator, TokenUsageEvaluator
+from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.evaluators.tool_trajectory import ToolTrajectoryEvaluator
+from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import EvaluatorResult, Score
 from pytest_agentv.prompts.prompt import Prompt
 

@@ -3,11 +3,6 @@
 from pathlib import Path
 
 import pytest
-
-from pytest_agentv.loading.evaluators import load_evaluators
-from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.references import References, Scope
-from pytest_agentv.loading.source import read_yaml
 from pytest_agentv.models.evaluator_configs import (
     CodeJudgeAggregator,
     CompositeConfig,
@@ -18,6 +13,11 @@ from pytest_agentv.models.evaluator_configs import (
     LlmJudgeAggregator,
     WeightedAverageAggregator,
 )
+
+from pytest_agentv.loading.evaluators import load_evaluators
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.references import References, Scope
+from pytest_agentv.loading.source import read_yaml
 
 
 class Loaded:

@@ -4,11 +4,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from pytest_agentv.loading.evaluators import load_evaluators
-from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.references import References, Scope
-from pytest_agentv.loading.source import read_yaml
 from pytest_agentv.models.evaluator_configs import (
     CodeJudgeConfig,
     EvaluatorConfig,
@@ -16,6 +11,11 @@ from pytest_agentv.models.evaluator_configs import (
     ProxyConfig,
     Rubric,
 )
+
+from pytest_agentv.loading.evaluators import load_evaluators
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.references import References, Scope
+from pytest_agentv.loading.source import read_yaml
 
 
 class Loaded:

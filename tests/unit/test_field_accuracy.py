@@ -6,6 +6,7 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_agentv.models.evaluator_configs import FieldAccuracyConfig, FieldCheck
 
 from pytest_agentv.evaluators.base import EvaluationContext
 from pytest_agentv.evaluators.field_accuracy import (
@@ -18,7 +19,6 @@ from pytest_agentv.evaluators.field_accuracy import (
 from pytest_agentv.evaluators.field_dates import parse_date
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import FieldAccuracyConfig, FieldCheck
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.prompts.prompt import Prompt

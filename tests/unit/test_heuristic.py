@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_agentv.models.evaluator_configs import HeuristicConfig
 
 from pytest_agentv.evaluators.base import EvaluationContext
 from pytest_agentv.evaluators.heuristic import HeuristicEvaluator, error_sign, score_keywords
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import HeuristicConfig
 from pytest_agentv.models.scores import Score
 from pytest_agentv.prompts.prompt import Prompt
 

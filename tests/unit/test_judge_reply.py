@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_agentv.models.evaluator_configs import EvaluatorSpec, LlmJudgeConfig, Rubric
 
 from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
 from pytest_agentv.evaluators.grading import has_score
@@ -15,7 +16,6 @@ from pytest_agentv.evaluators.json_text import json_objects
 from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, JudgeQuestion, Quotes, own_object, read_judgement
 from pytest_agentv.evaluators.llm_judge import create_llm_judge
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec, LlmJudgeConfig, Rubric
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.scores import Score
 from pytest_agentv.prompts.prompt import Prompt

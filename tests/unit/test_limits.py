@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from pytest_agentv.models.evaluator_configs import CostConfig, LatencyConfig, TokenUsageConfig
 
 from pytest_agentv.evaluators.base import EvaluationContext
 from pytest_agentv.evaluators.limits import (
@@ -14,7 +15,6 @@ from pytest_agentv.evaluators.limits import (
     score_token_usage,
 )
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import CostConfig, LatencyConfig, TokenUsageConfig
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pytest_agentv.models.evaluator_configs import EvaluatorSpec, LlmJudgeConfig, Rubric
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
@@ -18,7 +19,6 @@ from pytest_agentv.evaluators.llm_judge import (
 )
 from pytest_agentv.evaluators.rubrics import RubricJudge
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec, LlmJudgeConfig, Rubric
 from pytest_agentv.models.messages import FilePart, InputMessage, Message, ObjectPart, OtherPart, TextPart, ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import TraceEvent, TraceSummary

@@ -3,10 +3,6 @@
 import asyncio
 
 import pytest
-
-from pytest_agentv.engine.proxying import CallableTargets, needs_targets
-from pytest_agentv.errors import ProviderError, TargetError
-from pytest_agentv.evaluators.base import ProxiedQuestion
 from pytest_agentv.models.evaluator_configs import (
     CodeJudgeConfig,
     CompositeConfig,
@@ -15,6 +11,10 @@ from pytest_agentv.models.evaluator_configs import (
     ProxyConfig,
     WeightedAverageAggregator,
 )
+
+from pytest_agentv.engine.proxying import CallableTargets, needs_targets
+from pytest_agentv.errors import ProviderError, TargetError
+from pytest_agentv.evaluators.base import ProxiedQuestion
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse

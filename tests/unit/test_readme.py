@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from pytest_agentv.evaluators.registry import BUILTIN_EVALUATORS
+
 from pytest_agentv.loading.target_definitions import KINDS, UNSUPPORTED
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")

@@ -4,8 +4,6 @@ import json
 import pickle
 
 import pytest
-
-from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import (
     CodeJudgeConfig,
     CompositeConfig,
@@ -24,6 +22,8 @@ from pytest_agentv.models.evaluator_configs import (
     TokenUsageConfig,
     ToolTrajectoryConfig,
 )
+
+from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage, Message, ObjectPart, OtherPart, TextPart
 from pytest_agentv.models.options import RunOptions
 

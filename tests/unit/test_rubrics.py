@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_agentv.models.evaluator_configs import LlmJudgeConfig, Rubric
 
 from pytest_agentv.evaluators.base import EvaluationContext
 from pytest_agentv.evaluators.judge_reply import JudgeQuestion
 from pytest_agentv.evaluators.rubrics import CHECKS_CONTRACT, NO_CHECKS, RubricJudge, build_question
 from pytest_agentv.evaluators.rubrics import read_checks as read_checks_of
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import LlmJudgeConfig, Rubric
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import TraceSummary
 from pytest_agentv.prompts.prompt import Prompt

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, ProxyConfig
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError
 from pytest_agentv.evaluators import loopback_server
@@ -18,7 +19,6 @@ from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices, 
 from pytest_agentv.evaluators.code_judge import CodeJudge, create_code_judge
 from pytest_agentv.evaluators.target_proxy import TargetProxy, raw_text
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, ProxyConfig
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.prompts.prompt import Prompt

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_agentv.models.evaluator_configs import ExpectedCall, ToolTrajectoryConfig
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import EvaluationContext
@@ -17,7 +18,6 @@ from pytest_agentv.evaluators.tool_trajectory import (
 )
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import ExpectedCall, ToolTrajectoryConfig
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import TraceEvent, TraceSummary
