@@ -41,7 +41,7 @@ class CheckSettings(Record):
     cwd: Path
     targets: Path | None = None
     """The targets file of the run, where it is not the one that would be found."""
-    evaluators: KindTable = field(default=EVALUATORS, compare=False)
+    evaluators: KindTable = field(default_factory=lambda: EVALUATORS, compare=False)
     """The kinds of evaluators, those of the project too."""
     providers: Collection[str] = ()
     """The kinds of providers that the project and plugins add."""
