@@ -13,7 +13,7 @@ from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject, Plain
 
-Prompt: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
 
 _NO_OUTCOME: Final = "The evaluators are content with the answer."
@@ -49,7 +49,7 @@ class PythonSource(Source):
         return self._line
 
 
-def python_case(prompt: Prompt, words: CaseWords) -> dict[str, Json]:
+def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
     """Return the case that a test describes, as it would stand in an eval file; its id may be missing.
 
     Raises `TypeError` for a prompt that is none, or for files beside one that is no text.
@@ -90,7 +90,7 @@ def python_suite(path: Path, line: int, case: JsonObject, target: str) -> SuiteS
     )
 
 
-def _case_of(prompt: Prompt, files: Sequence[str | PathLike[str]]) -> dict[str, Json]:
+def _case_of(prompt: EvalInput, files: Sequence[str | PathLike[str]]) -> dict[str, Json]:
     if isinstance(prompt, str):
         parts = [{"type": "text", "value": prompt}, *({"type": "file", "value": fspath(file)} for file in files)]
         return {INPUT_KEYS[0]: [{"role": "user", "content": parts}] if files else prompt}

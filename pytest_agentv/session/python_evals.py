@@ -20,7 +20,7 @@ from pytest_agentv.reporting.render import one_line
 from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
 from pytest_agentv.session.preparing import PreparedCase
-from pytest_agentv.session.python_cases import CaseWords, Prompt, python_case, python_suite
+from pytest_agentv.session.python_cases import CaseWords, EvalInput, python_case, python_suite
 from pytest_agentv.session.python_reports import forget_results, note_result
 from pytest_agentv.session.python_results import PythonEvalResult
 from pytest_agentv.session.texts import errored, failed
@@ -50,7 +50,7 @@ class Agentv:
 
     def run(
         self,
-        prompt: Prompt,
+        prompt: EvalInput,
         *,
         id: str | None = None,  # noqa: A002 - the word of eval files
         expected_outcome: str | None = None,
@@ -86,7 +86,7 @@ class Agentv:
         self,
         answer: str | JsonObject | ProviderResponse,
         *,
-        prompt: Prompt = "",
+        prompt: EvalInput = "",
         output_messages: _Mappings | None = None,
         id: str | None = None,  # noqa: A002 - the word of eval files
         expected_outcome: str | None = None,
@@ -120,7 +120,7 @@ class Agentv:
         )
         return self._evaluate(prompt, words, _response(answer, output_messages))
 
-    def _evaluate(self, prompt: Prompt, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
+    def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
         case = python_case(prompt, words)
         case["id"] = self._unique_id(case.get("id") or self._item.name)
