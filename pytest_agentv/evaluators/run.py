@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
@@ -38,11 +38,9 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
 
 
 async def _evaluate(evaluator: AnyEvaluator, context: Context) -> Score:
-    if inspect.iscoroutinefunction(evaluator.evaluate):
-        return await evaluator.evaluate(context)
-    score: Any = await asyncio.to_thread(evaluator.evaluate, context)
-    found: Score = await score if inspect.isawaitable(score) else score
-    return found
+    is_async = inspect.iscoroutinefunction(evaluator.evaluate)
+    score = evaluator.evaluate(context) if is_async else await asyncio.to_thread(evaluator.evaluate, context)
+    return await score if inspect.isawaitable(score) else score
 
 
 def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:

@@ -12,6 +12,7 @@ from pytest_agentv.loading.source import Source
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject, Plain
+from pytest_agentv.models.cases import AnyEvaluator
 
 EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
@@ -28,7 +29,7 @@ class CaseWords:
     expected_outcome: str | None = None
     reference_answer: str | None = None
     expected_messages: Sequence[Mapping[str, Any]] | None = None
-    evaluators: Sequence[Mapping[str, Any] | Plain] | None = None
+    evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None
     rubrics: Sequence[Any] | None = None
     threshold: float | None = None
     files: Sequence[str | PathLike[str]] = ()

@@ -5,13 +5,14 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.own_parts import OwnParts
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
@@ -25,8 +26,6 @@ from pytest_agentv.session.python_reports import forget_results, note_result
 from pytest_agentv.session.python_results import PythonEvalResult
 from pytest_agentv.session.texts import errored, failed
 from pytest_agentv.session.turns import LOG_SECTION
-
-_Mappings: TypeAlias = Sequence[Mapping[str, Any]]
 
 _BEGUN = pytest.StashKey[set[tuple[str, str]]]()
 """Node ids and eval ids of what was evaluated in this run: a rerun of a test asks anew."""
@@ -55,8 +54,8 @@ class Agentv:
         id: str | None = None,  # noqa: A002 - the word of eval files
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
-        expected_messages: _Mappings | None = None,
-        evaluators: _Mappings | None = None,
+        expected_messages: Sequence[Mapping[str, Any]] | None = None,
+        evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -69,7 +68,7 @@ class Agentv:
             expected_outcome: What a good answer achieves; for judges that are models.
             reference_answer: An example of a good answer.
             expected_messages: The same as messages, with tool calls.
-            evaluators: As in an eval file.
+            evaluators: As in an eval file, or objects of the classes of kinds.
             rubrics: As in an eval file.
             threshold: Score from which the case passes.
             files: Paths of files that go with a prompt that is a text; relative ones as in eval files.
@@ -87,12 +86,12 @@ class Agentv:
         answer: str | JsonObject | ProviderResponse,
         *,
         prompt: EvalInput = "",
-        output_messages: _Mappings | None = None,
+        output_messages: Sequence[Mapping[str, Any]] | None = None,
         id: str | None = None,  # noqa: A002 - the word of eval files
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
-        expected_messages: _Mappings | None = None,
-        evaluators: _Mappings | None = None,
+        expected_messages: Sequence[Mapping[str, Any]] | None = None,
+        evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -107,7 +106,7 @@ class Agentv:
             expected_outcome: What a good answer achieves.
             reference_answer: An example of a good answer.
             expected_messages: The same as messages.
-            evaluators: As in an eval file.
+            evaluators: As in an eval file, or objects of the classes of kinds.
             rubrics: As in an eval file.
             threshold: Score from which the case passes.
             files: Paths of files that go with the prompt.
@@ -188,7 +187,9 @@ class Agentv:
         return name
 
 
-def _response(answer: str | JsonObject | ProviderResponse, output_messages: _Mappings | None) -> ProviderResponse:
+def _response(
+    answer: str | JsonObject | ProviderResponse, output_messages: Sequence[Mapping[str, Any]] | None
+) -> ProviderResponse:
     """Return what a target would have responded. Raises `TypeError` or `ValueError` for what it could not."""
     __tracebackhide__ = True
     if isinstance(answer, ProviderResponse):
