@@ -8,7 +8,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -624,7 +623,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-dotenv\n", encoding="utf-8")
     printed = run_program(
         f"""
-        import asyncio, gc, os, sys
+        import asyncio, os, sys
         asked = []
         sys.addaudithook(lambda event, args: asked.append(args[0]) if event == "socket.getaddrinfo" else None)
         before = dict(os.environ)
@@ -647,9 +646,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
             changed = lambda: sorted(name for name in os.environ if before.get(name) != os.environ[name])
             await llm_import.load_litellm()
             await provider.invoke(ProviderRequest(Prompt("q"), "c1"))
-            print(gc.get_freeze_count() > 100_000)
             await provider.close()
-            print(gc.get_freeze_count())
             print(set(changed()) - {{"TIKTOKEN_CACHE_DIR"}})
 
         asyncio.run(main())
@@ -658,7 +655,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
         tmp_path,
     )
 
-    assert printed.split("\n") == ["False", "1", "True", "0", "set()", "[]", ""], "the collector has all again"
+    assert printed.split("\n") == ["False", "1", "set()", "[]", ""]
     assert len(llm.asked(name)) == 1
 
 
@@ -706,30 +703,3 @@ def test_the_garbage_collector_rests_while_litellm_is_imported_and_is_then_as_it
         assert gc.isenabled() == is_enabled
     finally:
         gc.enable()
-
-
-def test_calls_that_waited_for_the_import_together_begin_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    loading: Future[Any] = Future()
-    monkeypatch.setattr(llm_import, "begin_import", lambda: loading)
-    monkeypatch.setattr(llm_import, "_FIRST_CALLS", llm_import._Steps())
-    monkeypatch.setattr(llm_import, "_STEP_SECONDS", 0.05)
-    begun: list[float] = []
-
-    async def enter() -> None:
-        assert await llm_import.load_litellm() == "litellm"
-        begun.append(time.monotonic())
-
-    async def run() -> float:
-        first = [asyncio.ensure_future(enter()) for _ in range(4)]
-        await asyncio.sleep(0)
-        loaded = time.monotonic()
-        loading.set_result("litellm")
-        await asyncio.gather(*first)
-        monkeypatch.setattr(llm_import, "_STEP_SECONDS", 1000.0)
-        await asyncio.wait_for(asyncio.gather(*(enter() for _ in range(4))), 30)  # later ones go on at once
-        return loaded
-
-    loaded = asyncio.run(run())
-    assert len(begun) == 8
-    # Each has its own time and may be late, but never early: this holds on a busy machine, too.
-    assert all(moment - loaded > 0.05 * number - 0.01 for number, moment in enumerate(begun[:4]))

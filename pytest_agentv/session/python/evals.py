@@ -28,9 +28,6 @@ from pytest_agentv.session.running.turns import LOG_SECTION
 from pytest_agentv.session.showing.python_reports import forget_results, note_result
 from pytest_agentv.session.showing.texts import errored, failed
 
-_BEGUN = pytest.StashKey[set[tuple[str, str]]]()
-"""Node ids and eval ids of what was evaluated in this run: a rerun of a test asks anew."""
-
 
 class Agentv:
     """The value of the fixture `agentv`: runs, judges and records cases for one test."""
@@ -42,7 +39,6 @@ class Agentv:
         self._own = own
         self._ids: set[str] = set()
         self._naming = threading.Lock()  # guards `_ids`: a test may evaluate in several threads
-        self._begun = item.config.stash.setdefault(_BEGUN, set())
         self._open: set[Begun] = set()
         """Cases that were begun and are waited for."""
         forget_results(item)
@@ -125,14 +121,14 @@ class Agentv:
     def close(self) -> None:
         """Cancel what a thread of the test still evaluates: the test is over."""
         for begun in tuple(self._open):
-            self._session.end_case(begun, "ended before it was done: its test has ended", is_run_ending=False)
+            self._session.cases.end(begun, "ended before it was done: its test has ended")
 
     def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
         case = python_case(prompt, words)
         case["id"] = self._unique_id(case.get("id") or self._item.name)
         result, reference_answer = self._finish(self._prepare(case, answer), case["id"])
-        self._session.stop_if_needed(self._item.session)
+        self._session.stopping.stop_if_needed(self._item.session)
         config, masker = self._item.config, self._session.masker
         if result.status == "error":
             error = errored(config, result, masker)
@@ -166,20 +162,19 @@ class Agentv:
 
     def _finish(self, prepared: PreparedCase, eval_id: str) -> tuple[EvalResult, str]:
         """Return the result, and the reference answer that goes with it."""
-        session, key = self._session, (self._item.nodeid, eval_id)
-        begun = session.begin(prepared, is_repeated=key in self._begun)
-        self._begun.add(key)
+        session, cases, key = self._session, self._session.cases, (self._item.nodeid, eval_id)
+        begun = cases.begin(key, prepared)
         session.progress.total += 1
         self._open.add(begun)
         try:
-            session.urge(begun)
-            result = session.finish_case(begun, lambda: None)
+            result = cases.wait(begun)
         except BaseException as error:
             reason = f"ended before it was done: {text_of_break(error)}"
-            session.end_case(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            cases.end(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
             raise
         finally:
             self._open.discard(begun)
+            cases.take(key)
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
         session.show_warnings(begun)
