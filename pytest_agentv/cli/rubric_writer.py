@@ -6,7 +6,8 @@ from typing import Final
 
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.grading import first_json_object, section
+from pytest_agentv.evaluators.grading import section
+from pytest_agentv.evaluators.json_text import first_json_object
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.models.finish_reasons import incomplete_reason

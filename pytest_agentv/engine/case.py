@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
@@ -187,6 +188,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
             reported, trace, exploration_tools=options.exploration_tools, measured_ms=attempts.duration_ms
         ),
         cached=response.cached,
+        is_text_only=response.is_text_only,
         error=(response.error or "").strip() or None,
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
@@ -204,8 +206,12 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         metrics=answered.metrics,
         attempt=max(0, attempts.count - 1),
         timeout_seconds=job.timeout_seconds,
+        target=prepared.target.name,
+        reports_calls=not answered.is_text_only,
+        dry_run=job.options.dry_run,
     )
     evaluations = [await run_evaluator(spec, evaluator, context) for spec, evaluator in prepared.evaluators]
+    prepared.pool.warnings.extend(_warnings(job, evaluations))
     return judged_result(
         job.identity,
         prepared.asked,
@@ -216,6 +222,16 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         dry_run=job.options.dry_run,
         include_trace=job.options.include_trace,
     )
+
+
+def _warnings(job: CaseJob, evaluations: Sequence[EvaluatorResult], path: str = "") -> Iterator[Problem]:
+    """Yield what is odd about judgements, members of composites included, at the place of the case."""
+    for each in evaluations:
+        name = f"{path}{each.name}"
+        for warning in each.warnings or ():
+            message = f"evaluator {name!r}: {warning}"
+            yield Problem(Path(job.case.path), job.case.line, job.identity.eval_id, masked(message), level="warning")
+        yield from _warnings(job, each.evaluator_results or (), f"{name}.")
 
 
 def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:

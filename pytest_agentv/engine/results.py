@@ -10,7 +10,7 @@ from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
@@ -58,6 +58,8 @@ class Answered(Record):
     """The target replied without an answer."""
     error_kind: ErrorKind = "crash"
     finish_reason: str | None = None
+    is_text_only: bool = False
+    """The target gave a text and cannot tell of tool calls."""
 
 
 def effective_target_name(name: str, *, dry_run: bool) -> str:
@@ -84,7 +86,8 @@ def judged_result(
     combined = _combined(evaluations, is_default_judge=is_default_judge)
     broken = next((evaluation for evaluation in evaluations if evaluation.error), None)
     error = broken.error if broken else None
-    status: Status = "pass" if dry_run else decide_status(combined.value, threshold.value)
+    unmet = unmet_required(evaluations) or None
+    status: Status = "pass" if dry_run else decide_status(combined.value, threshold.value, unmet)
     if error is not None:
         status = "error"
     return EvalResult(
@@ -104,6 +107,8 @@ def judged_result(
         threshold=threshold.value,
         threshold_source=threshold.source,
         finish_reason=answered.finish_reason,
+        unmet_required=unmet,
+        judge_retries=_judge_retries(evaluations) or None,
         execution_metrics=answered.metrics,
         trace=answered.trace if include_trace else None,
         dry_run=dry_run or None,
@@ -161,6 +166,11 @@ def _combined(evaluations: Sequence[EvaluatorResult], *, is_default_judge: bool)
         only = evaluations[0]
         return CombinedScore(only.score, only.hits, only.misses, only.reasoning)
     return combine_scores(evaluations)
+
+
+def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
+    """Count the repeated questions of all evaluators, members of composites included."""
+    return sum((each.judge_retries or 0) + _judge_retries(each.evaluator_results or ()) for each in evaluations)
 
 
 def _identity_fields(identity: CaseIdentity) -> JsonObject:

@@ -46,9 +46,12 @@ def combine_scores(results: Sequence[EvaluatorResult]) -> CombinedScore:
     )
 
 
-def decide_status(score: float, threshold: float) -> Literal["pass", "fail"]:
-    """Return `pass` when the score reaches the threshold; everything that asks whether a case passed asks here."""
-    return "pass" if score + ROUNDING_SLACK >= threshold else "fail"
+def decide_status(score: float, threshold: float, unmet: Sequence[str] | None = None) -> Literal["pass", "fail"]:
+    """Return `pass` when the score reaches the threshold and no required rubric is unmet.
+
+    Everything that asks whether a case passed asks here.
+    """
+    return "pass" if score + ROUNDING_SLACK >= threshold and not unmet else "fail"
 
 
 def effective_threshold(options: RunOptions, case: EvalCase) -> Threshold:

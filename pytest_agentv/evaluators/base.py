@@ -30,6 +30,12 @@ class EvaluationContext(Record):
     """0-based."""
     timeout_seconds: float | None = None
     """The longest a judge may take; None: no limit."""
+    target: str = ""
+    """Name of the target under test."""
+    reports_calls: bool = True
+    """Whether the target can tell of tool calls; one that gave a mere text cannot."""
+    dry_run: bool = False
+    """Whether mocks stand in for the target and the judge."""
 
 
 class Judge(Protocol):

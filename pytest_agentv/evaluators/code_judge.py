@@ -1,7 +1,7 @@
 """`code_judge`: a script that is given the case as JSON and prints its judgement as JSON (agentv-formats 6.5).
 
-What a judge prints is a judgement, if a bad one: output that is no result scores 0 and says how to mend the script.
-A judge that cannot be started, takes too long or exits with an error has not judged: that is an `EvaluatorError`.
+A judge that prints something else than a result, cannot be started, takes too long or exits with an error has not
+judged. That says nothing about the answer: the case becomes an error, and the message says how to mend the script.
 """
 
 from collections.abc import Mapping
@@ -10,13 +10,15 @@ from typing import Final
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorServices, ProxiedTargets
-from pytest_agentv.evaluators.grading import feedback, has_score, json_object, reasoning_of
+from pytest_agentv.evaluators.grading import feedback, has_score, reasoning_of
+from pytest_agentv.evaluators.json_text import json_object
 from pytest_agentv.evaluators.judge_payload import build_payload
+from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.evaluators.judge_script import cut, run_judge_script
 from pytest_agentv.evaluators.target_proxy import TargetProxy
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.evaluator_configs import CodeJudgeConfig
-from pytest_agentv.models.scores import Score, clamp_score
+from pytest_agentv.models.scores import Score
 from pytest_agentv.models.secrets import Masker, masked
 from pytest_agentv.models.text import compact_json, trim
 
@@ -65,19 +67,26 @@ class CodeJudge:
             timeout_seconds=context.timeout_seconds,
             masker=masker,
         )
-        return parse_judgement(stdout)
+        return await off_loop(len(stdout), parse_judgement, stdout)
 
 
 def parse_judgement(stdout: str) -> Score:
-    """Turn what a judge printed into a score; what is no result scores 0, with a miss that says what was expected."""
+    """Turn what a judge printed into a score.
+
+    What is no result scores 0 and has `error`, which says what was expected. A score outside 0..1 is left as it is:
+    `build_result` clamps it and warns.
+    """
     text = trim(stdout)
     try:
         found = _result(text)
         details = _details(found.get("details"))
     except ValueError as error:
-        return Score(0.0, misses=(str(error),), reasoning=str(error), raw_output=cut(stdout))
+        message = str(error)
+        return Score(
+            0.0, misses=(message,), reasoning=message, raw_output=cut(stdout), error=message, error_kind="process"
+        )
     return Score(
-        clamp_score(found["score"]),
+        found["score"],
         hits=feedback(found.get("hits")),
         misses=feedback(found.get("misses")),
         reasoning=reasoning_of(found),

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.grading import json_object, reasoning_of
+from pytest_agentv.evaluators.grading import reasoning_of
+from pytest_agentv.evaluators.json_text import json_object
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.secrets import Masker, masked
 from pytest_agentv.models.text import format_number, pretty_json

@@ -1,9 +1,20 @@
 """Running one evaluator: whatever happens, an `EvaluatorResult` comes back."""
 
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Final
+
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.base import EvaluationContext, Evaluator
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
+from pytest_agentv.models.text import format_number
+
+DEEPEST: Final = 100
+"""Levels of nesting that the details of a judgement may have; deeper ones could not be written."""
+
+ROUNDING: Final = 1e-9
+"""How far a score may be outside 0..1 without a word."""
 
 
 async def run_evaluator(spec: EvaluatorSpec, evaluator: Evaluator, context: EvaluationContext) -> EvaluatorResult:
@@ -25,6 +36,10 @@ def build_result(spec: EvaluatorSpec, score: Score) -> EvaluatorResult:
     """Build the record of a judgement. Raises `EvaluatorError` when an evaluator returned something else."""
     if not isinstance(score, Score):
         raise EvaluatorError(f"evaluate() returned {type(score).__name__}, expected a Score")
+    if fault := json_fault(score.details):
+        raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
+    if not is_number(score.value):
+        raise EvaluatorError(f"evaluate() returned the score {score.value!r}, expected a number from 0 to 1")
     value = clamp_score(score.value)
     return EvaluatorResult(
         name=spec.name,
@@ -39,7 +54,42 @@ def build_result(spec: EvaluatorSpec, score: Score) -> EvaluatorResult:
         evaluator_results=score.results,
         details=score.details,
         raw_output=score.raw_output,
+        error=score.error,
+        error_kind=None if score.error is None else score.error_kind,
+        judge_retries=score.judge_retries,
+        unmet_required=score.unmet_required,
+        warnings=_warnings(score.value, value),
     )
+
+
+def is_number(value: object) -> bool:
+    """Whether a value can be a score; NaN and true cannot."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124
+
+
+def _warnings(given: float, value: float) -> tuple[str, ...] | None:
+    if given == value or -ROUNDING <= given <= 1 + ROUNDING:
+        return None
+    shown = format_number(given) if abs(given) < 1e21 else "too large to show"
+    return (f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}",)
+
+
+def json_fault(value: object) -> str | None:
+    """Return what keeps a value out of a record: it is nested too deeply, or is no JSON."""
+    waiting = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if depth > DEEPEST:
+            return f"are nested more than {DEEPEST} levels deep"
+        if isinstance(item, Mapping):
+            if not all(isinstance(key, str) for key in item):
+                return "have a key that is no text"
+            waiting += [(inner, depth + 1) for inner in item.values()]
+        elif isinstance(item, list | tuple):
+            waiting += [(inner, depth + 1) for inner in item]
+        elif not isinstance(item, str | int | float | PurePath | None):
+            return f"hold a value of type {type(item).__name__}, which is no JSON"
+    return None
 
 
 def failed_result(

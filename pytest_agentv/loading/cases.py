@@ -31,13 +31,14 @@ from pytest_agentv.loading.places import (
     text_at,
     warn_of_unknown_keys,
 )
-from pytest_agentv.loading.problems import Problem, join_problems, with_problems
+from pytest_agentv.loading.problems import Problem, UnreadKey, join_problems, with_problems
 from pytest_agentv.loading.references import References, Scope
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.messages import FilePart, InputMessage, Role
+from pytest_agentv.models.option_values import UnknownKeys
 
 FileEvaluators: TypeAlias = tuple[tuple[EvaluatorSpec, ...], tuple[Problem, ...]]
 """The evaluators that a file has for its cases, and what is wrong or odd about them."""
@@ -54,6 +55,8 @@ class LoadContext(Record):
     """Whether warnings are errors."""
     known_evaluator_types: frozenset[str] = frozenset()
     """Kinds that plugins add; the built-in ones are known anyway."""
+    unknown_keys: UnknownKeys = "error"
+    """What a key is inside an evaluator that nobody reads."""
     file_evaluators: dict[Path, FileEvaluators] = field(default_factory=dict, compare=False)
     """Those of the eval files met so far: they are checked once, not for each case."""
 
@@ -78,6 +81,8 @@ def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Loa
         case = _load(suite, entry, context, suite.case_place(entry, problems))
     except RecursionError:
         raise CaseError(f"{locate(suite.path, entry.line)}: the values of the case are nested too deeply") from None
+    if context.unknown_keys == "warn":
+        problems = [each.replace(level="warning") if isinstance(each, UnreadKey) else each for each in problems]
     faults = [problem for problem in problems if context.strict or problem.level == "error"]
     if case is None or faults:
         raise with_problems(CaseError(join_problems(faults)), problems)

@@ -4,7 +4,7 @@ Imports pydantic: import this lazily.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
 
@@ -13,7 +13,6 @@ from pydantic_core import ErrorDetails
 
 from pytest_agentv.loading.places import Place, misspelling
 from pytest_agentv.loading.problems import describe_value, did_you_mean
-from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.text import format_number
 
@@ -25,6 +24,12 @@ class EdgeModel(BaseModel):
 
     is_open: ClassVar[bool] = False
     """Whether keys of the user's own are welcome."""
+    hints: ClassVar[Mapping[str, str]] = {}
+    """What to write instead of some unknown keys."""
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        """Yield each written key that is not read beside the others, with the reason."""
+        return iter(())
 
 
 Model = TypeVar("Model", bound=EdgeModel)
@@ -54,7 +59,7 @@ _EXPECTED: Final = {
 
 
 def check(model: type[Model], value: JsonObject, place: Place) -> Model | None:
-    """Hold a mapping against a model: each fault is an error at its place, each unknown key a warning.
+    """Hold a mapping against a model: each fault, and each key that nobody reads, is noted at its place.
 
     A key whose value is null counts as absent.
     """
@@ -66,9 +71,17 @@ def check(model: type[Model], value: JsonObject, place: Place) -> Model | None:
         for fault in error.errors(include_url=False):
             _note(fault, place, known)
         return None
-    for keys, hint in _unknown_keys(checked, ()):
-        place.at(*keys).warn("unknown key", hint)
+    for model_place, part in _parts(checked, place):
+        _note_unread_keys(part, model_place)
     return checked
+
+
+def _note_unread_keys(part: EdgeModel, place: Place) -> None:
+    if not part.is_open:
+        for key in part.model_extra or ():
+            place.at(key).unread("unknown key", part.hints.get(key) or did_you_mean(key, known_keys(type(part))))
+    for key, reason in part.unread_keys():
+        place.at(key).unread("nobody reads this key", reason)
 
 
 @cache
@@ -100,15 +113,13 @@ def _note(fault: ErrorDetails, place: Place, known: tuple[str, ...]) -> None:
             where.error(fault["msg"])
 
 
-def _unknown_keys(model: EdgeModel, where: KeyPath) -> Iterator[tuple[KeyPath, str | None]]:
-    """Yield the place of each unknown key, nested ones too, with what it may be a misspelling of."""
-    if not model.is_open:
-        for key in model.model_extra or ():
-            yield (*where, key), did_you_mean(key, known_keys(type(model)))
+def _parts(model: EdgeModel, place: Place) -> Iterator[tuple[Place, EdgeModel]]:
+    """Yield a model and those within it, each with its place."""
+    yield place, model
     for name in type(model).model_fields:
         value = getattr(model, name)
         for index, item in enumerate(value if isinstance(value, list) else ()):
             if isinstance(item, EdgeModel):
-                yield from _unknown_keys(item, (*where, name, index))
+                yield from _parts(item, place.at(name, index))
         if isinstance(value, EdgeModel):
-            yield from _unknown_keys(value, (*where, name))
+            yield from _parts(value, place.at(name))

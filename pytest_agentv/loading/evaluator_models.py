@@ -4,6 +4,7 @@ Imports pydantic: import this lazily.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
@@ -108,9 +109,13 @@ def _arguments(value: Json) -> Json:
 class ExpectedCallModel(EdgeModel):
     tool: FilledText
     args: Annotated[Any, BeforeValidator(_arguments)] = ABSENT
-    input: Any = None
-    """Not compared, as `output` is not: AgentV reads only `args`."""
-    output: Any = None
+    input: Annotated[Any, BeforeValidator(_arguments)] = ABSENT
+    """Another word for `args`. AgentV reads only `args`; we check what the author wrote."""
+    output: Any = ABSENT
+    max_duration_ms: Amount | None = Field(None, validation_alias=AliasChoices("max_duration_ms", "maxDurationMs"))
+
+    def record(self) -> ExpectedCall:
+        return ExpectedCall(self.tool, self.args, self.input, self.output, self.max_duration_ms)
 
 
 class ToolTrajectoryModel(PlainModel):
@@ -125,8 +130,13 @@ class ToolTrajectoryModel(PlainModel):
             raise ValueError(f"mode {self.mode} needs the key '{needed}'")
         return self
 
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
+        if getattr(self, other) is not None:
+            yield other, f"mode {self.mode} reads '{needed}' only"
+
     def record(self) -> ToolTrajectoryConfig:
-        calls = None if self.expected is None else tuple(ExpectedCall(call.tool, call.args) for call in self.expected)
+        calls = None if self.expected is None else tuple(call.record() for call in self.expected)
         return ToolTrajectoryConfig(self.mode, self.minimums, calls)
 
 
@@ -138,6 +148,12 @@ class FieldCheckModel(EdgeModel):
     tolerance: Amount = 0.0
     relative: bool = False
     formats: list[FilledText] | None = None
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        readers = {"tolerance": "numeric_tolerance", "relative": "numeric_tolerance", "formats": "date"}
+        for key, match in readers.items():
+            if key in self.model_fields_set and self.match != match:
+                yield key, f"it belongs to match: {match}"
 
     def field_check(self) -> FieldCheck:
         formats = None if self.formats is None else tuple(self.formats)

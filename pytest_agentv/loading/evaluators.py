@@ -4,7 +4,7 @@ Imports pydantic: import this lazily.
 """
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
 from pydantic import AliasChoices, Field
@@ -20,6 +20,7 @@ from pytest_agentv.loading.evaluator_models import (
     ToolTrajectoryModel,
 )
 from pytest_agentv.loading.judge_models import (
+    NO_MODEL,
     CaseRubricsModel,
     CodeJudgeModel,
     LlmJudgeModel,
@@ -114,7 +115,7 @@ class CompositeModel(EvaluatorModel):
         members = load_evaluators(scope.at(self.evaluators, "evaluators"))
         aggregator = _load_aggregator(scope.at(self.aggregator, "aggregator"))
         if isinstance(aggregator, WeightedAverageAggregator):
-            _warn_of_unknown_members(aggregator, members, scope.place.at("aggregator", "weights"))
+            _note_unknown_members(aggregator, members, scope.place.at("aggregator", "weights"))
         return CompositeConfig(members, aggregator)
 
 
@@ -141,10 +142,10 @@ class CodeAggregatorModel(AggregatorModel):
 
 
 class LlmAggregatorModel(AggregatorModel):
+    hints: ClassVar[Mapping[str, str]] = NO_MODEL
+
     prompt: FilledText | None = None
     prompt_path: FilledText | None = Field(None, validation_alias=AliasChoices("prompt_path", "promptPath"))
-    model: Any = None
-    """Ignored, as by AgentV: the judge target decides."""
 
     def aggregator(self, scope: Scope) -> LlmJudgeAggregator:
         template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)
@@ -163,14 +164,14 @@ def _load_aggregator(scope: Scope) -> Aggregator:
     return checked.aggregator(scope) if checked else WeightedAverageAggregator({})
 
 
-def _warn_of_unknown_members(
+def _note_unknown_members(
     aggregator: WeightedAverageAggregator, members: tuple[EvaluatorSpec, ...], place: Place
 ) -> None:
     names = [member.name for member in members]
     for name in aggregator.weights:
         if name not in names:
             hint = did_you_mean(name, names) or f"members: {', '.join(names)}"
-            place.at(name).warn("a weight for a member that there is none of", hint)
+            place.at(name).unread("a weight for a member that there is none of", hint)
 
 
 def _note_unknown_type(kind: Json, types: Collection[str], place: Place) -> None:

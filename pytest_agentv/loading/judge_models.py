@@ -5,6 +5,7 @@ Imports pydantic: import this lazily.
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
@@ -130,13 +131,22 @@ def create_rubrics(models: list[RubricModel]) -> tuple[Rubric, ...]:
     )
 
 
+NO_MODEL: Final = {"model": "the judge is the target's `judge_target`"}
+
+
 class LlmJudgeModel(EvaluatorModel):
+    hints: ClassVar[Mapping[str, str]] = NO_MODEL
+
     prompt: FilledText | None = None
     prompt_path: FilledText | None = Field(None, validation_alias=AliasChoices("prompt_path", "promptPath"))
     rubrics: Rubrics = Field(default_factory=list)
     include_trace: bool = Field(False, validation_alias=AliasChoices("include_trace", "includeTrace"))
-    model: Any = None
-    """Ignored, as by AgentV: the judge target decides."""
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        if self.rubrics:
+            given = {"prompt": self.prompt, "prompt_path": self.prompt_path}
+            for key in (key for key, value in given.items() if value is not None):
+                yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
 
     def config(self, scope: Scope) -> LlmJudgeConfig:
         template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)

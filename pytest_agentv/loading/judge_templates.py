@@ -65,7 +65,7 @@ def check_aggregator_template(template: Template, place: Place) -> None:
 
 
 def _read_template(path: str, place: Place, references: References) -> Template | None:
-    file = references.read(path, place)
+    file = references.read(path, place, is_text=True)
     return Template(file.text, is_file=True) if file else None
 
 

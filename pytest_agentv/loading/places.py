@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean
+from pytest_agentv.loading.problems import Problem, UnreadKey, describe_value, did_you_mean
 from pytest_agentv.loading.source import Source
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
@@ -31,6 +31,10 @@ class Place:
 
     def warn(self, message: str, hint: str | None = None) -> None:
         self.problems.append(Problem(self.source.path, self._line(), self._key(), message, hint, "warning"))
+
+    def unread(self, message: str, hint: str | None = None) -> None:
+        """Note a key that nobody reads: an error, unless the run softens it (`agentv_unknown_keys`)."""
+        self.problems.append(UnreadKey(self.source.path, self._line(), self._key(), message, hint))
 
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
@@ -92,6 +96,11 @@ def warn_of_unknown_keys(mapping: JsonObject, known: Collection[str], place: Pla
 
 def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
     """Return a hint if a key of a mapping that nobody knows looks like one that is missing."""
+    near = misspelt_key(missing, mapping, known)
+    return None if near is None else f"is {near!r} a misspelling of it?"
+
+
+def misspelt_key(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
+    """Return the key of a mapping that nobody knows and that looks like one that is missing."""
     unknown = [key for key in mapping if key not in known]
-    near = difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)
-    return f"is {near[0]!r} a misspelling of it?" if near else None
+    return next(iter(difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)), None)

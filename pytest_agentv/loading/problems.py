@@ -37,6 +37,12 @@ class Problem(Record):
         return f"{where}{key}{self.message}{hint}"
 
 
+class UnreadKey(Problem):
+    """A key inside an evaluator that nobody reads: what its author wanted is not checked."""
+
+    __slots__ = ()
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
     """Return `did you mean 'x'?` for the choice nearest to a word, if one is near."""
     near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)

@@ -57,8 +57,12 @@ class References:
         searched = tuple(dict.fromkeys(_normalized(path) for path in candidates))
         return Reference(value, display_path, next(filter(_exists, searched), None), searched)
 
-    def read(self, value: str, place: Place) -> ReferencedFile | None:
-        """Read the file of a reference as UTF-8. A missing or unreadable one is an error at its place."""
+    def read(self, value: str, place: Place, *, is_text: bool = False) -> ReferencedFile | None:
+        """Read the file of a reference as UTF-8, without a byte order mark.
+
+        A missing or unreadable file is an error at its place. So are other bytes where the file has to be a text;
+        elsewhere it may be an image, and only what looks like a text gets a warning.
+        """
         reference = self.find(value)
         if reference.path is None:
             place.error(f"file {reference.describe_missing()}")
@@ -66,11 +70,20 @@ class References:
         if reference.path.is_dir():
             place.error(f"expected a file, but {value!r} is a folder: {locate(reference.path, None)}")
             return None
+        if not reference.path.is_file():  # a pipe would be waited for, without end
+            place.error(f"expected a file, but {locate(reference.path, None)} is a pipe, a socket or a device")
+            return None
         try:
-            text = reference.path.read_bytes().decode("utf-8", "replace").replace("\r\n", "\n")
+            data = reference.path.read_bytes()
         except OSError as error:
             place.error(f"file {locate(reference.path, None)} cannot be read: {error.strerror or error}")
             return None
+        if (fault := _encoding_fault(reference.path, data)) and is_text:
+            place.error(fault, "save it as UTF-8")
+            return None
+        if fault and b"\0" not in data:
+            place.warn(f"{fault}; its other characters are shown as U+FFFD", "save it as UTF-8")
+        text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
         return ReferencedFile(value, reference.display_path, reference.path, text)
 
     def find_folder(self, value: str, place: Place) -> Path | None:
@@ -106,6 +119,15 @@ class Scope:
     def at(self, value: Json, *keys: str | int) -> "Scope":
         """Return the scope of a value below."""
         return Scope(value, self.place.at(*keys), self.references, self.plugin_types)
+
+
+def _encoding_fault(path: Path, data: bytes) -> str | None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"file {locate(path, line)} is not UTF-8: byte 0x{data[error.start]:02x}"
+    return None
 
 
 def _normalized(path: Path) -> Path:

@@ -82,6 +82,8 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 def _read_text(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise SourceError(path, "cannot be read: it is no regular file")
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:

@@ -35,6 +35,11 @@ class ExpectedCall(Record):
 
     tool: str
     args: Json = ABSENT
+    input: Json = ABSENT
+    """Another word for `args`."""
+    output: Json = ABSENT
+    """What the call's output holds, at every depth."""
+    max_duration_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,22 @@ MAX_WORKERS: Final = 50
 OutputFormat = Literal["jsonl", "yaml"]
 OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
 
+UnknownKeys = Literal["error", "warn"]
+UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
+
 
 def parse_output_format(text: str) -> OutputFormat:
     for known in OUTPUT_FORMATS:
         if text.strip().lower() == known:
             return known
     raise ValueError(f"unknown output format {text!r}: expected one of {', '.join(OUTPUT_FORMATS)}")
+
+
+def parse_unknown_keys(text: str) -> UnknownKeys:
+    for known in UNKNOWN_KEYS:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"{text!r} is no way to treat unknown keys: expected one of {', '.join(UNKNOWN_KEYS)}")
 
 
 def parse_threshold(text: str) -> float:

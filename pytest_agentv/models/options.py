@@ -8,11 +8,13 @@ from typing import Final
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.option_values import (
     OutputFormat,
+    UnknownKeys,
     parse_milliseconds,
     parse_output_format,
     parse_retries,
     parse_seconds,
     parse_threshold,
+    parse_unknown_keys,
     parse_workers,
 )
 
@@ -83,6 +85,8 @@ class RunOptions(Record):
     dump_traces: Path | None = None
     include_trace: bool = False
     strict: bool = False
+    unknown_keys: UnknownKeys = "error"
+    """What keys are inside evaluators, rubrics and expected calls that nobody reads."""
     verbose: bool = False
     exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
 
@@ -212,6 +216,14 @@ RUN_OPTIONS: Final = (
     RunOption("include-trace", "Include the full trace in each result.", is_flag=True),
     RunOption(
         "strict", "Treat warnings about eval and targets files (unknown keys, …) as errors.", is_flag=True, ini=True
+    ),
+    RunOption(
+        "unknown-keys",
+        "Treat keys that nobody reads inside evaluators, rubrics and expected calls as error or warn (default: error).",
+        parse=parse_unknown_keys,
+        default="error",
+        metavar="LEVEL",
+        ini=True,
     ),
     RunOption("verbose", "Show targets, provider calls, attempts and timings.", is_flag=True),
 )

@@ -54,6 +54,10 @@ class EvalResult(Record):
     """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
     assertion: str | None = None
     """Why a hook let the case pass or fail, whatever its score; None: the score decided."""
+    unmet_required: tuple[str, ...] | None = None
+    """Required rubrics that the answer does not satisfy or that were not judged: the case fails whatever its score."""
+    judge_retries: int | None = None
+    """How often judges were asked again because their replies were no judgements; None: never."""
     attempts: int = 0
     """Provider calls made; 0 when none was reached."""
     request_attempts: int | None = None

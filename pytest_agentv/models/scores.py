@@ -1,6 +1,7 @@
 """Scores and the words for them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -48,6 +49,17 @@ class EvaluatorResult(Record):
     error: str | None = None
     """Why the evaluator could not judge; the case's status is then `error`."""
     error_kind: ErrorKind | None = None
+    judge_retries: int | None = None
+    """How often the judge was asked again because its reply was no judgement; None: never."""
+    unmet_required: tuple[str, ...] | None = None
+    """Required rubrics that the answer does not satisfy or that were not judged; the case then fails."""
+    warnings: tuple[str, ...] | None = None
+    """What is odd about the judgement."""
+
+
+def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
+    """Return the required rubrics that are unmet; a result that weighs nothing only reports."""
+    return tuple(rubric for result in results if result.weight != 0 for rubric in result.unmet_required or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +81,10 @@ class Score(Record):
     """What a judge printed or replied, where it could not be read as a result."""
     results: tuple[EvaluatorResult, ...] | None = None
     """The members' results, of an evaluator made of others."""
+    error: str | None = None
+    """Why this is no judgement, where a judge gave something else. The case's status is then `error`."""
+    error_kind: ErrorKind = "crash"
+    judge_retries: int | None = None
+    """How often the judge was asked again."""
+    unmet_required: tuple[str, ...] | None = None
+    """Required rubrics that the answer does not satisfy or that were not judged; the case fails whatever its score."""

@@ -64,6 +64,8 @@ class ProviderResponse(Record):
     """What is odd about the reply; the run warns of it once per target."""
     cached: bool = False
     """The answer comes from the cache; its metrics are those of the call that was made for it."""
+    is_text_only: bool = field(default=False, compare=False)
+    """The target gave a mere text: whether it called tools is not known."""
     raw: JsonObject = field(default_factory=dict)
     """For debugging: exit code, standard error, paths of logs.
 

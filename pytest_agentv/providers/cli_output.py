@@ -96,7 +96,7 @@ def _refuse_constant(name: str) -> Json:
 
 
 def _plain_text(content: str) -> ProviderResponse:
-    return ProviderResponse(output_messages=(answer_message(content),))
+    return ProviderResponse(output_messages=(answer_message(content),), is_text_only=True)
 
 
 def _missing(eval_id: str) -> ProviderResponse:

@@ -105,7 +105,7 @@ class FunctionProvider:
         if isinstance(value, ProviderResponse):
             return value
         if isinstance(value, str):
-            return ProviderResponse(output_messages=(answer_message(value),))
+            return ProviderResponse(output_messages=(answer_message(value),), is_text_only=True)
         if not isinstance(value, Mapping):
             expected = f"a str, a mapping with {EXPECTED_KEYS}, or a ProviderResponse"
             returned = "None" if value is None else f"a value of type {type(value).__name__}"

@@ -115,6 +115,7 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         duration_ms=wire.duration_ms,
         finish_reason=wire.finish_reason,
         warnings=tuple(islice(_unknown_keys(data), _MOST_WARNINGS)),
+        is_text_only=not wire.output_messages and wire.trace is None and wire.trace_ref is None,
     )
 
 

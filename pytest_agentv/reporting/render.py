@@ -57,10 +57,11 @@ def failure_text(
     """
     look = Look(masker, limit)
     score_line = _score_line(result, threshold_source)
-    headline = score_line if result.assertion is None else f"Assertion: {_first_line(result.assertion, look)}"
+    cause = _cause(result, look)
+    headline = cause or score_line
     sections = [
         Section(_assertion(result.assertion, headline, look), 20),
-        Section("" if result.assertion is None else score_line, 5),
+        Section(score_line if cause else "", 5),
         Section(_evaluator_table(result, look), 25),
         Section(_findings("Misses", result, look), 25),
         Section(_raw_outputs(result, look), 12),
@@ -97,6 +98,8 @@ def one_line(result: EvalResult, masker: Masker) -> str:
         return look.line(f"{name}: {result.status}: {result.assertion}", _LINE)
     if result.status == "pass" or result.threshold is None:
         return look.line(f"{name}: {result.status}, score {format_score(result.score)}", _LINE)
+    if cause := _cause(result, look):
+        return look.line(f"{name}: {cause}", _LINE)
     parts = [f"{name}: score {format_score(result.score)} < {format_score(result.threshold)}"]
     for evaluator in result.evaluator_results or ():
         if evaluator.score < 1:
@@ -107,13 +110,24 @@ def one_line(result: EvalResult, masker: Masker) -> str:
     return look.line("; ".join(parts), _LINE)
 
 
+def _cause(result: EvalResult, look: Look) -> str:
+    """Return what let a case fail beside its score: a hook, or required rubrics; empty if nothing did."""
+    if result.assertion is not None:
+        return f"Assertion: {_first_line(result.assertion, look)}"
+    unmet = result.unmet_required or ()
+    if not unmet or result.status != "fail":
+        return ""
+    noun = "Required rubric" if len(unmet) == 1 else f"{len(unmet)} required rubrics"
+    return look.line(f"{noun} not met: {'; '.join(unmet)}", _LONG)
+
+
 def _score_line(result: EvalResult, threshold_source: str | None) -> str:
     if result.threshold is None:
         return f"Score {format_score(result.score)}"
     score, threshold = format_score(result.score), format_score(result.threshold)
     if score == threshold and result.score != result.threshold:
         score, threshold = format_number(result.score), format_number(result.threshold)
-    is_below = result.status == "fail" and result.assertion is None
+    is_below = result.status == "fail" and result.assertion is None and result.score < result.threshold
     relation = " is below the threshold" if is_below else ", threshold"
     source = _THRESHOLD_SOURCES.get(threshold_source or "")
     return f"Score {score}{relation} {threshold}" + (f" ({source})" if source else "")

@@ -51,7 +51,7 @@ class Journal:
         current = result.replace(node_id=identity.node_id, line=identity.line, run_id=self._run_id)
         if result.status != "error" and result.assertion is None and not job.options.dry_run:
             threshold = effective_threshold(job.options, job.case)
-            status = decide_status(result.score, threshold.value)
+            status = decide_status(result.score, threshold.value, result.unmet_required)
             current = current.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _says(current) != _says(result))

@@ -147,6 +147,7 @@ class CasePreparer:
                 cwd=self._places.cwd,
                 guideline_patterns=patterns,
                 strict=self._options.strict,
+                unknown_keys=self._options.unknown_keys,
                 known_evaluator_types=frozenset(self._evaluator_types),
             )
         return self._contexts[eval_dir]

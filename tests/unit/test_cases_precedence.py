@@ -121,7 +121,7 @@ def test_the_evaluators_of_a_file_are_read_once_and_what_is_odd_about_them_comes
     header = "evaluators: [{name: f, type: llm_judge, prompt: judge.md, promt: x}]\n"
     Path("evals/qa.yaml").write_text(f"{header}evalcases:\n- {{{BASE.strip().replace(chr(10), ', ')}}}\n")
     suite = read_suite(Path("evals/qa.yaml"))
-    context = LoadContext(Path.cwd(), Path.cwd())
+    context = LoadContext(Path.cwd(), Path.cwd(), unknown_keys="warn")
     first = load_case(suite, suite.entries[0], context)
     Path("evals/judge.md").unlink()
     assert load_case(suite, suite.entries[0], context) == first

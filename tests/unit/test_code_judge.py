@@ -15,8 +15,9 @@ from pytest_agentv.evaluators.base import EvaluationContext
 from pytest_agentv.evaluators.code_judge import CodeJudge, parse_judgement
 from pytest_agentv.evaluators.judge_payload import build_payload, snake_case_keys
 from pytest_agentv.evaluators.judge_script import cut, show_script
+from pytest_agentv.evaluators.run import build_result
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import CodeJudgeConfig
+from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, EvaluatorSpec
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import pretty_json
@@ -151,7 +152,7 @@ case = json.load(sys.stdin)
 usage = case["execution_metrics"]["token_usage"]
 print("a note", file=sys.stderr)
 print(json.dumps({
-    "score": 1.5 if usage == {"input": 10, "output": 5} else 0,
+    "score": 1 if usage == {"input": 10, "output": 5} else 0,
     "hits": [case["candidate_answer"], "  ", 5, case["question"]],
     "misses": [os.environ["MARK"], os.getcwd()],
     "reasoning": "limit %d" % case["config"]["limit"],
@@ -259,8 +260,13 @@ def test_a_command_written_as_a_string_is_shown_as_it_was_written():
 # --- reading replies
 
 
-def test_a_score_is_clamped_and_only_texts_are_kept():
-    score = parse_judgement('{"score": -2, "hits": "no list", "misses": [null, " ", " m "], "reasoning": 5, "x": 1}')
+def no_result(message, reply):
+    """Return what a reply scores that is no result."""
+    return Score(0.0, misses=(message,), reasoning=message, raw_output=reply, error=message, error_kind="process")
+
+
+def test_only_texts_are_kept():
+    score = parse_judgement('{"score": 0, "hits": "no list", "misses": [null, " ", " m "], "reasoning": 5, "x": 1}')
     assert score == Score(0.0, misses=("m",))
 
 
@@ -285,7 +291,7 @@ def test_details_that_are_no_json_object_score_0(details, given):
         f"Code evaluator printed `details` that are no JSON object: {given}; "
         'print a mapping such as {"reason": "…"}, or leave them out'
     )
-    assert parse_judgement(reply) == Score(0.0, misses=(message,), reasoning=message, raw_output=reply)
+    assert parse_judgement(reply) == no_result(message, reply)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +312,7 @@ def test_details_that_are_no_json_object_score_0(details, given):
 )
 def test_a_reply_that_is_no_result_scores_0_and_says_what_to_print(reply, fault):
     message = f"Code evaluator {fault}"
-    assert parse_judgement(reply) == Score(0.0, misses=(message,), reasoning=message, raw_output=reply)
+    assert parse_judgement(reply) == no_result(message, reply)
 
 
 def test_a_long_wrong_reply_is_kept_in_part():
@@ -316,4 +322,20 @@ def test_a_long_wrong_reply_is_kept_in_part():
 
 @given(st.text() | st.recursive(st.floats(), lambda inner: st.dictionaries(st.text(), inner)).map(json.dumps))
 def test_any_reply_can_be_read(reply):
-    assert 0 <= parse_judgement(reply).value <= 1
+    assert 0 <= build_result(EvaluatorSpec("judge", "code_judge", {}), parse_judgement(reply)).score <= 1
+
+
+@pytest.mark.parametrize(
+    ("printed", "score", "shown"), [("1.7", 1.0, "1.7"), ("-2", 0.0, "-2"), ("1" + "0" * 400, 1.0, "too large to show")]
+)
+def test_a_score_outside_0_to_1_is_clamped_with_a_warning(printed, score, shown):
+    result = build_result(EvaluatorSpec("judge", "code_judge", {}), parse_judgement(f'{{"score": {printed}}}'))
+    assert (result.score, result.error) == (score, None)
+    assert result.warnings == (f"the score {shown} is outside 0 to 1 and counts as {score:g}",)
+
+
+@pytest.mark.parametrize("printed", ["0", "1", "0.5", "1.0000000001", "-1e-12"])
+def test_a_score_that_is_rounded_needs_no_warning(printed):
+    result = build_result(EvaluatorSpec("judge", "code_judge", {}), parse_judgement(f'{{"score": {printed}}}'))
+    assert result.warnings is None
+    assert 0 <= result.score <= 1

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from pytest_agentv.evaluators.composite import (
     results_by_name,
     weighted_average,
 )
+from pytest_agentv.evaluators.grading import REPLY_CONTRACT
+from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT
 from pytest_agentv.evaluators.registry import create_evaluator
 from pytest_agentv.evaluators.run import build_result, run_evaluator
 from pytest_agentv.models.cases import EvalCase
@@ -189,7 +192,8 @@ def test_members_of_members_are_kept_and_members_honour_their_prompts_and_rubric
     result = asyncio.run(run_evaluator(outer, evaluator, make_context()))
     assert result.score == 0.25
     assert result.misses == ("[inner] [rubric] [r] R d: not judged",)
-    assert sorted(user_prompt.splitlines()[0] for _, user_prompt in judge.asked) == [
+    assert result.unmet_required == ("[r] R d",)
+    assert sorted(re.sub("<.*?>", "", user_prompt).splitlines()[0] for _, user_prompt in judge.asked) == [
         "Mine: Answer",
         "[[ ## question ## ]]",
     ]
@@ -281,7 +285,7 @@ def test_only_a_known_verdict_of_a_valid_result_is_kept(stdout: str, verdict: st
 
 @given(st.text() | st.builds('{{"score": {}, "verdict": {}}}'.format, st.floats(), st.integers()))
 def test_whatever_an_aggregator_prints_is_a_score_within_its_bounds(stdout: str) -> None:
-    assert 0.0 <= read_aggregate(stdout).value <= 1.0
+    assert 0.0 <= build_result(spec_of("gate"), read_aggregate(stdout)).score <= 1.0
 
 
 def test_output_that_is_no_result_scores_0_and_says_what_was_expected(tmp_path: Path) -> None:
@@ -328,15 +332,18 @@ def test_a_model_as_aggregator_is_shown_the_results_and_judges() -> None:
     judge = ScriptedJudge('{"score": 0.9, "hits": ["1", "2", "3", "4", "5"], "reasoning": "r"}')
     score = evaluate(composite(LlmJudgeAggregator("R={{EVALUATOR_RESULTS_JSON}}"), ("safety", SAFETY), judge=judge))
     ((system_prompt, user_prompt),) = judge.asked
-    assert json.loads(user_prompt.removeprefix("R=")) == results_by_name([result_of("safety", SAFETY)])
-    assert user_prompt.startswith('R={\n  "safety": {\n    "score": 0.7,\n')
-    assert system_prompt == AGGREGATOR_SYSTEM_PROMPT
+    shown = re.fullmatch(r"R=<(quoted-[0-9a-f]{16})>(.*)</\1>", user_prompt, re.DOTALL)
+    assert shown is not None
+    assert json.loads(shown[2]) == results_by_name([result_of("safety", SAFETY)])
+    assert shown[2].startswith('{\n  "safety": {\n    "score": 0.7,\n')
+    assert system_prompt.startswith(f"{AGGREGATOR_SYSTEM_PROMPT} The text between <{shown[1]}> and ")
+    assert system_prompt.endswith(REPLY_CONTRACT)
     assert (score.value, score.hits, score.reasoning) == (0.9, ("1", "2", "3", "4"), "r")
     assert [(member.name, member.weight) for member in score.results or ()] == [("safety", None)]
     assert score.request == {
         "aggregator": "llm_judge",
         "user_prompt": user_prompt,
-        "system_prompt": AGGREGATOR_SYSTEM_PROMPT,
+        "system_prompt": system_prompt,
         "target": "grader",
     }
 
@@ -344,8 +351,9 @@ def test_a_model_as_aggregator_is_shown_the_results_and_judges() -> None:
 def test_the_default_prompt_of_a_model_shows_the_results() -> None:
     judge = ScriptedJudge("bad")
     score = evaluate(composite(LlmJudgeAggregator(), ("safety", SAFETY), judge=judge))
-    assert '[[ ## evaluator_results ## ]]\n{\n  "safety": {' in judge.asked[0][1]
+    assert re.search(r'\[\[ ## evaluator_results ## \]\]\n<quoted-.{16}>{\n  "safety": {', judge.asked[0][1])
     assert (score.value, score.hits, score.misses, score.raw_output) == (0.0, (), (), "bad")
+    assert score.error == f"the judge 'grader' gave no judgement in 3 replies: {NO_JUDGEMENT}"
 
 
 # Configuration

@@ -69,10 +69,16 @@ def config_of(settings: str) -> EvaluatorConfig:
         ("type: tool_trajectory, mode: exact, expected: []", ToolTrajectoryConfig("exact", expected=())),
         (
             "type: tool_trajectory, mode: in_order, expected:"
-            " [{tool: A}, {tool: B, args: any}, {tool: C, args: {}}, {tool: D, args: null, input: {x: 1}, output: y}]",
+            " [{tool: A}, {tool: B, args: any}, {tool: C, args: {}}, "
+            " {tool: D, args: null, input: {x: 1}, output: y, max_duration_ms: 5}]",
             ToolTrajectoryConfig(
                 "in_order",
-                expected=(ExpectedCall("A"), ExpectedCall("B", "any"), ExpectedCall("C", {}), ExpectedCall("D")),
+                expected=(
+                    ExpectedCall("A"),
+                    ExpectedCall("B", "any"),
+                    ExpectedCall("C", {}),
+                    ExpectedCall("D", input={"x": 1}, output="y", max_duration_ms=5),
+                ),
             ),
         ),
         (
@@ -191,7 +197,7 @@ def test_a_list_that_is_none_and_a_missing_name_are_errors(text: str, error: str
 
 
 @pytest.mark.parametrize(
-    ("settings", "warning"),
+    ("settings", "error"),
     [
         ("type: latency, threshold: 1, wieght: 2", ".wieght: unknown key (did you mean 'weight'?)"),
         ("type: heuristic, hits: x, zzz: 2", ".zzz: unknown key"),
@@ -203,9 +209,27 @@ def test_a_list_that_is_none_and_a_missing_name_are_errors(text: str, error: str
             "type: field_accuracy, fields: [{path: a, match: exact, tolerence: 1}]",
             ".fields[0].tolerence: unknown key (did you mean 'tolerance'?)",
         ),
+        (
+            "type: tool_trajectory, mode: exact, expected: [{tool: A, max_duration: 1}]",
+            ".expected[0].max_duration: unknown key (did you mean 'max_duration_ms'?)",
+        ),
+        (
+            "type: tool_trajectory, mode: exact, expected: [], minimums: {A: 1}",
+            ".minimums: nobody reads this key (mode exact reads 'expected' only)",
+        ),
+        (
+            "type: tool_trajectory, mode: any_order, minimums: {A: 1}, expected: []",
+            ".expected: nobody reads this key (mode any_order reads 'minimums' only)",
+        ),
+        (
+            "type: field_accuracy, fields: [{path: a, match: exact, tolerance: 0.1}]",
+            ".fields[0].tolerance: nobody reads this key (it belongs to match: numeric_tolerance)",
+        ),
+        (
+            "type: field_accuracy, fields: [{path: a, match: exact, formats: [DD/MM/YYYY]}]",
+            ".fields[0].formats: nobody reads this key (it belongs to match: date)",
+        ),
     ],
 )
-def test_an_unknown_key_is_a_warning(settings: str, warning: str) -> None:
-    loaded = load(settings)
-    assert (loaded.warnings, loaded.errors) == ([f"qa.yaml:2: evaluators[0]{warning}"], [])
-    assert len(loaded.specs) == 1
+def test_a_key_that_nobody_reads_is_an_error(settings: str, error: str) -> None:
+    assert load(settings).errors == [f"qa.yaml:2: evaluators[0]{error}"]

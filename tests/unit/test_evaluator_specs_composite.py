@@ -119,13 +119,13 @@ def test_a_broken_composite_says_what_is_wrong(settings: str, errors: list[str])
     ("weights", "hint"),
     [("safty: 1", "did you mean 'safety'?"), ("zzz: 1", "members: safety")],
 )
-def test_a_weight_for_nobody_is_a_warning(weights: str, hint: str) -> None:
+def test_a_weight_for_nobody_is_an_error(weights: str, hint: str) -> None:
     member = "{name: safety, type: heuristic, hits: [x]}"
     loaded = load(
         f"type: composite, evaluators: [{member}], aggregator: {{type: weighted_average, weights: {{{weights}}}}}"
     )
     name = weights.partition(":")[0]
-    assert loaded.warnings == [
+    assert loaded.errors == [
         f"qa.yaml:2: evaluators[0].aggregator.weights.{name}: a weight for a member that there is none of ({hint})"
     ]
 
@@ -143,7 +143,7 @@ def test_the_prompt_of_an_aggregator_is_inline_or_read_from_its_file(folder: Pat
         "Sum {{EVALUATOR_RESULTS_JSON}}"
     )
     assert aggregator_of(", prompt: sum.md") == LlmJudgeAggregator("File {{EVALUATOR_RESULTS_JSON}}")
-    assert aggregator_of(", promptPath: sum.md, model: m") == LlmJudgeAggregator("File {{EVALUATOR_RESULTS_JSON}}")
+    assert aggregator_of(", promptPath: sum.md") == LlmJudgeAggregator("File {{EVALUATOR_RESULTS_JSON}}")
 
 
 def test_a_prompt_that_does_not_show_the_results_is_a_warning() -> None:

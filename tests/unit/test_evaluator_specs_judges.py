@@ -214,17 +214,34 @@ def test_a_prompt_that_does_not_show_the_answer_and_unknown_variables_are_warnin
 
 @pytest.mark.parametrize("kind", ["rubric", "llm_judge"])
 def test_a_judge_with_rubrics(kind: str) -> None:
-    loaded = load(
-        f"type: {kind}, rubrics: [Is polite, {{id: x, description: d, weight: 0, required: false}}], model: m"
-    )
+    loaded = load(f"type: {kind}, rubrics: [Is polite, {{id: x, description: d, weight: 0, required: false}}]")
     rubrics = (Rubric("rubric-1", "Is polite"), Rubric("x", "d", 0, False))
     assert (loaded.errors, loaded.warnings) == ([], [])
     assert (loaded.specs[0].type, loaded.specs[0].config) == ("llm_judge", LlmJudgeConfig(rubrics=rubrics))
 
 
-def test_a_misspelt_key_of_a_rubric_is_a_warning() -> None:
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ("type: llm_judge, model: gpt-5", "model: unknown key (the judge is the target's `judge_target`)"),
+        (
+            f"type: llm_judge, prompt: '{ANSWER}', rubrics: [Is polite]",
+            "prompt: nobody reads this key "
+            "(a judge with rubrics has a prompt of its own; split it into two evaluators)",
+        ),
+        (
+            "type: code_judge, script: x, target: {max_cals: 1}",
+            "target.max_cals: unknown key (did you mean 'max_calls'?)",
+        ),
+    ],
+)
+def test_a_key_of_a_judge_that_nobody_reads_is_an_error(settings: str, error: str) -> None:
+    assert load(settings).errors == [f"qa.yaml:2: evaluators[0].{error}"]
+
+
+def test_a_misspelt_key_of_a_rubric_is_an_error() -> None:
     loaded = load("type: rubric, rubrics: [{description: d, requird: true}]")
-    assert loaded.warnings == ["qa.yaml:2: evaluators[0].rubrics[0].requird: unknown key (did you mean 'required'?)"]
+    assert loaded.errors == ["qa.yaml:2: evaluators[0].rubrics[0].requird: unknown key (did you mean 'required'?)"]
 
 
 @pytest.mark.scenario("LLM judge may consume trace (opt-in)")

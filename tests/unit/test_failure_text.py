@@ -342,3 +342,21 @@ def test_costs(dollars: float, expected: str) -> None:
 def test_tokens() -> None:
     assert format_tokens(TokenUsage(1000, 250)) == "1,250 (1,000 in, 250 out)"
     assert format_tokens(TokenUsage(10, 5, 2)) == "17 (10 in, 5 out, 2 cached)"
+
+
+@pytest.mark.parametrize(
+    ("score", "score_line"),
+    [(0.9, "Score 0.900, threshold 0.800"), (0.3, "Score 0.300 is below the threshold 0.800")],
+)
+def test_unmet_required_rubrics_are_the_headline(score: float, score_line: str) -> None:
+    text = failure(score=score, unmet_required=("[price] Names\nthe price",))
+    assert text.startswith("Required rubric not met: [price] Names")
+    assert f"\n{score_line} (written in the case)\n" in text
+    both = failure(score=score, unmet_required=("[a] A", "[b] B"))
+    assert both.startswith("2 required rubrics not met: [a] A; [b] B\n")
+    line = one_line(result(score=score, unmet_required=("[a] A",)), Masker())
+    assert line == "refund-policy: Required rubric not met: [a] A"
+
+
+def test_a_hook_speaks_before_unmet_rubrics() -> None:
+    assert failure(assertion="too long", unmet_required=("[a] A",)).startswith("Assertion: too long\n")

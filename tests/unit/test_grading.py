@@ -6,15 +6,9 @@ from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import EvaluatorServices
-from pytest_agentv.evaluators.grading import (
-    NO_JUDGEMENT,
-    feedback,
-    first_json_object,
-    has_score,
-    json_object,
-    read_judgement,
-    require_judge,
-)
+from pytest_agentv.evaluators.grading import feedback, has_score, require_judge
+from pytest_agentv.evaluators.json_text import first_json_object, json_object
+from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, JudgeQuestion, read_judgement
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import trim
 
@@ -23,6 +17,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
 )
 OBJECTS = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.text()))
+QUESTION = JudgeQuestion("system", "user")
 REPLIES = st.fixed_dictionaries(
     {"score": st.floats() | st.integers() | JSON},
     optional={"hits": JSON | st.lists(st.text()), "misses": JSON, "reasoning": JSON},
@@ -78,9 +73,8 @@ def test_an_object_amid_prose_is_found_as_it_was_written(before: str, written: d
             Score(0.81, hits=("a", "b", "c", "d"), misses=("x",)),
             id="four trimmed hits and misses, the blank ones dropped before they are counted",
         ),
-        pytest.param('{"score":1.2}', Score(1.0), id="clamped from above"),
-        pytest.param('{"score":-3}', Score(0.0), id="clamped from below"),
-        pytest.param('{"score":1' + "0" * 400 + "}", Score(1.0), id="clamped though too large for a float"),
+        pytest.param('{"score":1.0000001}', Score(1.0), id="rounded up"),
+        pytest.param('{"score":-1e-9}', Score(0.0), id="rounded down"),
         pytest.param('{"score":0.6} and {"score":0.9}', Score(0.6), id="the first of two"),
         pytest.param('Well:\n```json\n{"score":0.6}\n```\nBye', Score(0.6), id="fenced amid prose"),
         pytest.param(
@@ -92,7 +86,7 @@ def test_an_object_amid_prose_is_found_as_it_was_written(before: str, written: d
     ],
 )
 def test_a_reply_becomes_a_score(reply: str, expected: Score) -> None:
-    assert read_judgement(reply) == expected
+    assert read_judgement(reply, QUESTION) == expected
 
 
 @pytest.mark.scenario("LLM judge evaluation failure")
@@ -101,14 +95,25 @@ def test_a_reply_becomes_a_score(reply: str, expected: Score) -> None:
     "reply",
     ["bad", "", '{"score":"0.9"}', '{"score":true}', '{"score":null}', '{"score":NaN}', '{"score":1e999}', "[0.9]"],
 )
-def test_a_reply_without_a_valid_object_scores_0_and_is_kept(reply: str) -> None:
-    assert read_judgement(reply) == Score(0.0, reasoning=NO_JUDGEMENT, raw_output=reply)
+def test_a_reply_without_a_valid_object_scores_0_and_is_an_error_that_keeps_it(reply: str) -> None:
+    assert read_judgement(reply, QUESTION) == Score(0.0, reasoning=NO_JUDGEMENT, raw_output=reply, error=NO_JUDGEMENT)
     assert NO_JUDGEMENT == "The judge's reply holds no JSON object with a number as `score`."
+
+
+@pytest.mark.parametrize(
+    ("score", "clamped", "shown"),
+    [("1.2", 1.0, "1.2"), ("-3", 0.0, "-3"), ("85", 1.0, "85"), ("1" + "0" * 400, 1.0, "too large to show")],
+)
+def test_a_score_outside_0_to_1_is_clamped_and_is_an_error(score: str, clamped: float, shown: str) -> None:
+    reply = f'{{"score": {score}}}'
+    found = read_judgement(reply, QUESTION)
+    assert (found.value, found.raw_output) == (clamped, reply)
+    assert found.error == f"its score is {shown}, expected a number from 0 to 1"
 
 
 @given(REPLIES.map(json.dumps) | st.text())
 def test_scores_and_feedback_stay_within_their_bounds(reply: str) -> None:
-    score = read_judgement(reply)
+    score = read_judgement(reply, QUESTION)
     assert 0.0 <= score.value <= 1.0
     assert len(score.hits) <= 4
     assert len(score.misses) <= 4

@@ -8,10 +8,10 @@ import pytest
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
+from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT
 from pytest_agentv.evaluators.llm_judge import (
-    SYSTEM_PROMPT,
     LlmJudge,
-    build_user_prompt,
+    build_question,
     build_variables,
     create_llm_judge,
     default_judge_spec,
@@ -23,6 +23,15 @@ from pytest_agentv.models.messages import FilePart, InputMessage, Message, Objec
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
+
+
+def build_user_prompt(config: LlmJudgeConfig, context: EvaluationContext) -> str:
+    """Return the prompt without the markers around quoted texts."""
+    return unmarked(build_question(config, context).user_prompt)
+
+
+def unmarked(text: str) -> str:
+    return re.sub("</?quoted-[0-9a-f]{16}>", "", text)
 
 
 @dataclass
@@ -73,6 +82,9 @@ def evaluate(judge: Any, context: EvaluationContext | None = None, **config: Any
     return asyncio.run(evaluator.evaluate(context or make_context()))
 
 
+SYSTEM = build_question(LlmJudgeConfig(), make_context()).system_prompt
+
+
 @pytest.mark.scenario("Enforce JSON prompt contract")
 def test_the_user_prompt_shows_the_case_in_named_sections() -> None:
     prompt = build_user_prompt(LlmJudgeConfig(), make_context())
@@ -88,20 +100,22 @@ def test_the_user_prompt_shows_the_case_in_named_sections() -> None:
 @pytest.mark.scenario("Enforce JSON prompt contract")
 def test_the_system_prompt_names_the_inputs_and_demands_one_json_object() -> None:
     for name in ("expected_outcome", "question", "reference_answer", "candidate_answer"):
-        assert f"- {name}: " in SYSTEM_PROMPT
-    assert "exactly one JSON object" in SYSTEM_PROMPT
-    sample = re.search(r"^\{.*\}$", SYSTEM_PROMPT, re.MULTILINE)
+        assert f"- {name}: " in SYSTEM
+    assert "exactly one JSON object" in SYSTEM
+    sample = re.search(r"^\{.*\}$", SYSTEM, re.MULTILINE)
     assert sample is not None
     assert list(json.loads(sample[0])) == ["score", "hits", "misses", "reasoning"]
-    assert "from 0.0 (worthless) to 1.0" in SYSTEM_PROMPT
-    assert SYSTEM_PROMPT.count("at most four") == 2
+    assert "from 0.0 (worthless) to 1.0" in SYSTEM
+    assert SYSTEM.count("at most four") == 2
 
 
 @pytest.mark.scenario("User provides custom prompt for LLM judge evaluator")
 def test_a_prompt_of_ones_own_replaces_the_user_prompt_and_leaves_the_contract() -> None:
     judge = ScriptedJudge('{"score": 1}')
     evaluate(judge, prompt="Is {{ candidate_answer }} right? {{unknown}} {{question}}")
-    assert judge.asked == [(SYSTEM_PROMPT, "Is It is Paris. right? {{unknown}} Capital?")]
+    ((system_prompt, user_prompt),) = judge.asked
+    assert re.fullmatch(r"Is <(.*)>It is Paris\.</\1> right\? {{unknown}} Capital\?", user_prompt)
+    assert unmarked(system_prompt) == unmarked(SYSTEM)
 
 
 def test_what_a_variable_holds_is_not_taken_for_a_placeholder() -> None:
@@ -177,21 +191,22 @@ def test_a_judge_that_wants_the_trace_works_without_one() -> None:
 def test_the_score_keeps_what_was_asked_of_whom() -> None:
     judge = ScriptedJudge('{"score": 0.7, "hits": ["h1"], "misses": ["m1"], "reasoning": "why"}')
     score = evaluate(judge, prompt="P")
-    request = {"user_prompt": "P", "system_prompt": SYSTEM_PROMPT, "target": "grader"}
+    request = {"user_prompt": "P", "system_prompt": SYSTEM, "target": "grader"}
     assert score == Score(0.7, ("h1",), ("m1",), "why", request=request)
     assert list(score.request or ()) == ["user_prompt", "system_prompt", "target"]
 
 
 @pytest.mark.scenario("Record evaluator request metadata")
 @pytest.mark.scenario("LLM judge evaluation failure")
-def test_an_unreadable_reply_is_a_score_of_0_after_one_call_without_a_warning(
+def test_an_unreadable_reply_is_a_score_of_0_and_an_error_after_three_calls(
     caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
 ) -> None:
     judge = ScriptedJudge("bad")
     score = evaluate(judge)
     assert (score.value, score.hits, score.misses, score.raw_output) == (0.0, (), (), "bad")
     assert score.request is not None
-    assert len(judge.asked) == 1
+    assert score.error == f"the judge 'grader' gave no judgement in 3 replies: {NO_JUDGEMENT}"
+    assert (len(judge.asked), score.judge_retries) == (3, 2)
     assert not caplog.records
     assert not recwarn.list
 

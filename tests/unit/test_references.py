@@ -1,5 +1,6 @@
 """File references: where they are looked for, how they are read, what is said when they are missing."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,34 @@ def test_guidelines_are_matched_by_their_path_below_the_repo_root(
 def test_no_reference_is_too_odd_to_be_looked_up(value: str) -> None:
     reference = References(Path("/nowhere/evals"), Path("/nowhere"), Path("/nowhere")).find(value)
     assert reference.value == value
+
+
+def test_a_pipe_is_not_waited_for(repo: Path, references: References) -> None:
+    os.mkfifo(repo / "pipe.md")
+    place = place_of_a_value()
+    assert references.read("pipe.md", place) is None
+    assert messages_of(place.problems) == [
+        "evals/qa.eval.yaml:7: file: expected a file, but pipe.md is a pipe, a socket or a device"
+    ]
+
+
+def test_other_bytes_than_utf_8_are_an_error_in_a_text_and_a_warning_elsewhere(
+    repo: Path, references: References
+) -> None:
+    (repo / "a.md").write_bytes(b"one\nG\xfc\xdfe")
+    place = place_of_a_value()
+    assert references.read("a.md", place, is_text=True) is None
+    file = references.read("a.md", place)
+    assert file is not None
+    assert file.text == "one\nG\ufffd\ufffde"
+    assert [(problem.level, problem.message) for problem in place.problems] == [
+        ("error", "file a.md:2 is not UTF-8: byte 0xfc"),
+        ("warning", "file a.md:2 is not UTF-8: byte 0xfc; its other characters are shown as U+FFFD"),
+    ]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(repo: Path, references: References) -> None:
+    (repo / "a.md").write_text("text", encoding="utf-8-sig")
+    file = references.read("a.md", place_of_a_value(), is_text=True)
+    assert file is not None
+    assert file.text == "text"

@@ -1,5 +1,7 @@
 import asyncio
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.base import EvaluationContext
-from pytest_agentv.evaluators.rubrics import NO_CHECKS, SYSTEM_PROMPT, RubricJudge, build_user_prompt, read_checks
+from pytest_agentv.evaluators.judge_reply import JudgeQuestion
+from pytest_agentv.evaluators.rubrics import CHECKS_CONTRACT, NO_CHECKS, RubricJudge, build_question
+from pytest_agentv.evaluators.rubrics import read_checks as read_checks_of
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import LlmJudgeConfig, Rubric
 from pytest_agentv.models.scores import Score
@@ -20,6 +24,15 @@ RUBRICS = (
     Rubric("b", "B d", required=False),
     Rubric("c", "C d", weight=1.5),
 )
+
+
+def build_user_prompt(config: LlmJudgeConfig, context: EvaluationContext) -> str:
+    """Return the prompt without the markers around quoted texts."""
+    return re.sub("</?quoted-[0-9a-f]{16}>", "", build_question(config, context).user_prompt)
+
+
+def read_checks(reply: str, rubrics: Sequence[Rubric]) -> Score:
+    return read_checks_of(reply, JudgeQuestion("system", "user"), rubrics)
 
 
 @dataclass
@@ -137,7 +150,7 @@ def test_there_is_no_limit_to_hits() -> None:
     ],
 )
 def test_an_unreadable_reply_scores_0_and_is_kept(text: str) -> None:
-    assert read_checks(text, RUBRICS) == Score(0.0, reasoning=NO_CHECKS, raw_output=text)
+    assert read_checks(text, RUBRICS) == Score(0.0, reasoning=NO_CHECKS, raw_output=text, error=NO_CHECKS)
     assert NO_CHECKS == (
         "The judge's reply holds no JSON object with `checks` (each with `id`, `satisfied` and `reasoning`) "
         "and `overall_reasoning`."
@@ -152,9 +165,15 @@ def test_blank_reasons_leave_no_dangling_colon() -> None:
 def test_the_score_keeps_what_was_asked() -> None:
     config = LlmJudgeConfig(rubrics=RUBRICS)
     score = asyncio.run(RubricJudge(config, ScriptedJudge("bad")).evaluate(make_context()))
-    user_prompt = build_user_prompt(config, make_context())
-    assert score.request == {"user_prompt": user_prompt, "system_prompt": SYSTEM_PROMPT, "target": "grader"}
-    assert score.raw_output == "bad"
+    question = build_question(config, make_context())
+    assert question.system_prompt.endswith(CHECKS_CONTRACT)
+    assert score.request == {
+        "user_prompt": question.user_prompt,
+        "system_prompt": question.system_prompt,
+        "target": "grader",
+    }
+    assert (score.raw_output, score.judge_retries) == ("bad", 2)
+    assert score.error == f"the judge 'grader' gave no judgement in 3 replies: {NO_CHECKS}"
 
 
 IDS = st.sampled_from(["a", "b", "c", "zz"])

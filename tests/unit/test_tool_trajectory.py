@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import EvaluationContext
 from pytest_agentv.evaluators.equality import json_equal
-from pytest_agentv.evaluators.tool_trajectory import ToolTrajectoryEvaluator, args_match, score_trajectory
+from pytest_agentv.evaluators.tool_trajectory import (
+    ToolTrajectoryEvaluator,
+    args_match,
+    reported_calls,
+    score_trajectory,
+)
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.evaluator_configs import ExpectedCall, ToolTrajectoryConfig
@@ -19,6 +25,15 @@ from pytest_agentv.prompts.prompt import Prompt
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
 NO_TRACE = "No trace available for evaluation"
+
+
+def no_trace():
+    """Return what an answer scores whose tool calls are not known."""
+    error = (
+        f"{NO_TRACE}: target '' reported neither messages nor a trace. "
+        "Let it report its tool calls, as docs/evaluators.md#tool_trajectory shows"
+    )
+    return Score(0.0, misses=(NO_TRACE,), error=error, error_kind="config")
 
 
 def context(*calls: ToolCall | str, **fields) -> EvaluationContext:
@@ -186,12 +201,24 @@ def test_an_empty_order_is_kept_by_all_calls():
 @pytest.mark.scenario("No trace or outputMessages available")
 @pytest.mark.parametrize("config", [any_order(A=1), sequence("in_order", "A"), sequence("exact", "A")])
 def test_an_answer_without_messages_and_trace_scores_0(config):
-    assert evaluate(config, context(output_messages=None)) == Score(0.0, misses=(NO_TRACE,))
+    assert evaluate(config, context(output_messages=None)) == no_trace()
+
+
+@pytest.mark.parametrize("config", [any_order(A=1), sequence("in_order", "A"), sequence("exact", "A")])
+def test_a_target_that_gave_a_mere_text_tells_nothing_of_its_calls(config):
+    text_only = context(output_messages=(Message("assistant", "done"),)).replace(reports_calls=False)
+    assert evaluate(config, text_only) == no_trace()
+    assert evaluate(config, text_only.replace(trace=(TraceEvent("tool_call", name="A"),))).value == 1.0
+
+
+def test_in_a_dry_run_an_answer_without_a_trace_is_no_error():
+    given = context(output_messages=None).replace(dry_run=True)
+    assert evaluate(any_order(A=1), given) == Score(0.0, misses=(NO_TRACE,), error_kind="config")
 
 
 def test_numbers_alone_tell_no_order():
     given = context(output_messages=None, trace_summary=summary(A=1))
-    assert evaluate(sequence("in_order", "A"), given) == Score(0.0, misses=(NO_TRACE,))
+    assert evaluate(sequence("in_order", "A"), given) == no_trace()
 
 
 @pytest.mark.scenario("OutputMessages available in evaluator context")
@@ -273,3 +300,67 @@ def test_in_order_scores_1_exactly_for_subsequences(calls, expected):
     score = score_trajectory(sequence("in_order", *expected), context(*calls))
     assert score.value == (1.0 if is_subsequence else 0.0)
     assert len(score.hits) + len(score.misses) == len(expected)
+
+
+SEARCH = ToolCall("search", input={"q": "x"}, output={"found": [1, {"id": 7, "n": 2}], "total": 2}, duration_ms=40)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fault"),
+    [
+        (ExpectedCall("search", input={"q": "x"}), None),
+        (ExpectedCall("search", input={"q": "y"}), "args mismatch"),
+        (ExpectedCall("search", args={"q": "x"}, input={"q": "y"}), "args mismatch"),
+        (ExpectedCall("search", output={"found": [1, {"id": 7}]}), None),
+        (ExpectedCall("search", output={"found": [1]}), None),
+        (ExpectedCall("search", output={"found": []}), None),
+        (ExpectedCall("search", output={"found": [{"id": 7}]}), "output mismatch"),
+        (ExpectedCall("search", output={"found": [1, {"id": 8}]}), "output mismatch"),
+        (ExpectedCall("search", output={"found": [1, {"id": 7}, 3]}), "output mismatch"),
+        (ExpectedCall("search", output={"total": True}), "output mismatch"),
+        (ExpectedCall("search", output={"gone": None}), "output mismatch"),
+        (ExpectedCall("search", output="text"), "output mismatch"),
+        (ExpectedCall("search", max_duration_ms=40), None),
+        (ExpectedCall("search", max_duration_ms=39.5), "took 40 ms, at most 39.5 ms were expected"),
+    ],
+)
+def test_an_expected_call_is_held_against_input_output_and_duration(wanted, fault):
+    exact, in_order = (evaluate(sequence(mode, wanted), context(SEARCH)) for mode in ("exact", "in_order"))
+    if fault is None:
+        assert (exact.value, in_order.value) == (1.0, 1.0)
+    else:
+        assert exact == Score(0.0, misses=(f"Position 0: search {fault}",))
+        assert in_order == Score(0.0, misses=(f"Expected search at position 0: tool found at 0 but {fault}",))
+
+
+@pytest.mark.parametrize("mode", ["exact", "in_order"])
+@pytest.mark.parametrize(
+    ("wanted", "key", "field"),
+    [
+        (ExpectedCall("search", output=None), "output", "output"),
+        (ExpectedCall("search", max_duration_ms=5), "max_duration_ms", "duration_ms"),
+    ],
+)
+def test_what_the_target_does_not_report_is_an_error(mode, wanted, key, field):
+    given = context("search").replace(target="shop")
+    with pytest.raises(EvaluatorError) as caught:
+        evaluate(sequence(mode, wanted), given)
+    assert caught.value.kind == "config"
+    assert str(caught.value) == (
+        f"`{key}` of the expected call 'search' cannot be checked: target 'shop' does not report the `{field}` of its "
+        "tool calls. docs/evaluators.md#tool_trajectory shows how a target reports it"
+    )
+
+
+def test_a_trace_tells_outputs_and_durations_with_the_call_or_with_its_result():
+    trace = (
+        TraceEvent("tool_call", id="1", name="search", input={}),
+        TraceEvent("tool_result", id="1", output="late", metadata={"duration_ms": 7}),
+        TraceEvent("tool_call", name="read", output="at once", metadata={"durationMs": 3}),
+        TraceEvent("tool_result", output="of nobody"),
+    )
+    given = context(output_messages=None).replace(trace=trace)
+    assert [(call.tool, call.output, call.duration_ms) for call in reported_calls(given) or ()] == [
+        ("search", "late", 7),
+        ("read", "at once", 3),
+    ]

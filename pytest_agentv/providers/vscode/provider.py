@@ -105,7 +105,9 @@ class VscodeProvider:
         for answer, raw in zip(dispatch.answers, dispatch.describe(), strict=True):
             if answer.text is not None:
                 message = answer_message(answer.text)
-                responses.append(ProviderResponse(output_messages=(message,), duration_ms=took, raw=raw))
+                responses.append(
+                    ProviderResponse(output_messages=(message,), duration_ms=took, is_text_only=True, raw=raw)
+                )
             elif self._settings.wait:
                 error = f"VS Code answered other cases of the batch, and not this one, within {_seconds(limit)}"
                 responses.append(ProviderResponse(error=f"{error}: {answer.state}", raw=raw))

@@ -1,0 +1,168 @@
+"""Finds JSON objects in a text. The time grows with the length of the text, whatever the text holds.
+
+Python's decoder starts anew at each `{` of a text, and each failure counts the lines before it. A reply of 400 kB can
+keep it busy for a minute. The reader here notes the fate of every object that it passes, so that it reads no part of a
+text more than a few times.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from pytest_agentv.models.base import Json, JsonObject
+
+DEEPEST: Final = 100
+"""Levels of nesting that are read; deeper values count as broken."""
+
+_STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"'
+_START: Final = re.compile(rf"\{{[ \t\n\r]*+(?:\}}|{_STRING}[ \t\n\r]*+:)")
+_TOKEN: Final = re.compile(
+    rf"[ \t\n\r]*+(?:(?P<mark>[{{}}\[\],:])|(?P<string>{_STRING})|"
+    r"(?P<scalar>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null))"
+)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundObject:
+    """A JSON object of a text."""
+
+    value: JsonObject
+    text: str
+    """As it is written."""
+
+
+_Fates: TypeAlias = dict[int, tuple[int, JsonObject] | None]
+"""By the position where an object begins: its end and value. None: it is broken."""
+
+
+def json_objects(text: str) -> Iterator[FoundObject]:
+    """Yield the JSON objects of a text in order: alone, in code fences or amid prose.
+
+    Objects within an object are parts of it and are not yielded.
+    """
+    fates: _Fates = {}
+    start = _START.search(text)
+    while start:
+        begin = start.start()
+        if begin not in fates:
+            _Reader(text, fates).read(begin)
+        fate = fates[begin]
+        if fate is not None:
+            yield FoundObject(fate[1], text[begin : fate[0]])
+        start = _START.search(text, begin + 1 if fate is None else fate[0])
+
+
+def json_object(text: str) -> JsonObject | None:
+    """Return the JSON object that a text consists of, or None when it is anything else."""
+    try:
+        value = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def first_json_object(text: str, accepts: Callable[[JsonObject], bool]) -> JsonObject | None:
+    """Return the first acceptable JSON object of a text."""
+    return next((found.value for found in json_objects(text) if accepts(found.value)), None)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or object whose end is not reached yet."""
+
+    begin: int
+    value: Json
+    key: str = ""
+
+    def add(self, item: Json) -> None:
+        if isinstance(self.value, dict):
+            self.value[self.key] = item
+        else:
+            self.value.append(item)
+
+
+class _Reader:
+    """Reads one object, and notes the fate of all objects within it."""
+
+    def __init__(self, text: str, fates: _Fates) -> None:
+        self._text = text
+        self._fates = fates
+        self._open: list[_Open] = []
+        self._expects = "value"
+
+    def read(self, begin: int) -> None:
+        """Read the object that begins at a position."""
+        position = begin
+        while (token := _TOKEN.match(self._text, position)) and self._take(token):
+            position = token.end()
+            if not self._open:
+                return
+        # A fault breaks every object that is open at that point, and none that is complete.
+        self._fates |= {part.begin: None for part in self._open if isinstance(part.value, dict)}
+        self._fates.setdefault(begin, None)
+
+    def _take(self, token: re.Match[str]) -> bool:
+        """Take the next token; return whether it may stand there."""
+        mark = token["mark"]
+        if mark is None:
+            return self._take_scalar(token)
+        if mark in "{[":
+            return self._enter(token.start("mark"), {} if mark == "{" else [])
+        if mark in "}]":
+            return self._leave(mark, token.end())
+        if self._expects != {":": "colon", ",": "comma"}[mark]:
+            return False
+        self._expects = "value" if mark == ":" or isinstance(self._open[-1].value, list) else "key"
+        return True
+
+    def _enter(self, begin: int, value: Json) -> bool:
+        if self._expects not in ("value", "first value") or len(self._open) == DEEPEST:
+            return False
+        self._open.append(_Open(begin, value))
+        self._expects = "first key" if isinstance(value, dict) else "first value"
+        return True
+
+    def _leave(self, mark: str, end: int) -> bool:
+        is_object = mark == "}"
+        if self._expects not in ("comma", "first key" if is_object else "first value"):
+            return False
+        if isinstance(self._open[-1].value, dict) is not is_object:
+            return False
+        closed = self._open.pop()
+        if is_object:
+            self._fates[closed.begin] = (end, closed.value)
+        if self._open:
+            self._open[-1].add(closed.value)
+        self._expects = "comma"
+        return True
+
+    def _take_scalar(self, token: re.Match[str]) -> bool:
+        try:
+            value = _scalar(token)
+        except ValueError:  # a wrong escape, or more digits than Python converts
+            return False
+        if self._expects in ("key", "first key") and token["string"]:
+            self._open[-1].key = value
+            self._expects = "colon"
+            return True
+        if self._expects not in ("value", "first value"):
+            return False
+        self._open[-1].add(value)
+        self._expects = "comma"
+        return True
+
+
+def _scalar(token: re.Match[str]) -> Json:
+    text = token["string"]
+    if text is None:
+        return json.loads(token["scalar"])
+    return json.loads(text) if "\\" in text else text[1:-1]

@@ -1,0 +1,105 @@
+"""What a kind is: a class whose fields are the keys that a file may have for it.
+
+The class says everything about its keys: names and other spellings, types, limits, defaults, descriptions. Reading a
+file, the JSON Schema, did-you-mean and the tables in the docs come from it. Importing this costs pydantic: import it
+lazily.
+"""
+
+import types
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, get_args
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+EXPECTED: Final = "expected"
+"""The error type of `expected`."""
+
+T = TypeVar("T")
+
+
+def expected(what: str) -> PydanticCustomError:
+    """Return the error of a value of another shape; the reader of files says what was there instead."""
+    return PydanticCustomError(EXPECTED, "expected {what}", {"what": what})
+
+
+def _filled(value: object) -> object:
+    if not isinstance(value, str) or not value.strip():
+        raise expected("a non-empty text")
+    return value
+
+
+Text: TypeAlias = Annotated[str, BeforeValidator(_filled), WithJsonSchema({"type": "string", "pattern": r"\S"})]
+"""A text that says something."""
+
+Amount: TypeAlias = Annotated[float, Field(ge=0)]
+"""A number of 0 or more."""
+
+Items: TypeAlias = Annotated[tuple[T, ...], Strict(False)]
+"""A list; kept as a tuple, because kinds are frozen."""
+
+
+class Part(BaseModel):
+    """A mapping within a kind, such as a rubric. Types are strict: a number in quotes is a text."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    hints: ClassVar[Mapping[str, str]] = {}
+    """What to write instead of some keys that are not known."""
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        """Yield each key that was given and is not read beside the others, with the reason."""
+        return iter(())
+
+
+class Kind(Part):
+    """A kind of evaluator or provider.
+
+    Keys of the user's own are welcome where a class says `model_config = ConfigDict(extra="allow")`.
+    """
+
+    kind: ClassVar[str]
+    """The word by which files choose it, and which the results have."""
+
+
+def spelled(*spellings: str, **options: Any) -> Any:
+    """Return a field with several spellings; the first is the field's name, which the docs show."""
+    return Field(validation_alias=AliasChoices(*spellings), **options)
+
+
+@cache
+def spellings(part: type[BaseModel]) -> Mapping[str, tuple[str, ...]]:
+    """Return the keys that files may use for each field of a class."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, field in part.model_fields.items():
+        alias = field.validation_alias
+        if isinstance(alias, AliasChoices):
+            found[name] = tuple(map(str, alias.choices))
+        else:
+            found[name] = (alias if isinstance(alias, str) else name,)
+    return types.MappingProxyType(found)
+
+
+def field_parts(part: type[BaseModel], key: str | int) -> Iterator[type[Part]]:
+    """Yield the classes of the mappings that the value of a key holds; kinds are read apart."""
+    for name, keys in spellings(part).items():
+        if key in keys:
+            yield from _classes(part.model_fields[name].annotation)
+
+
+def parts_of(part: type[BaseModel]) -> Iterator[type[Part]]:
+    """Yield the classes of all mappings that a class holds, at every depth."""
+    for name in part.model_fields:
+        for inner in field_parts(part, spellings(part)[name][0]):
+            yield inner
+            yield from parts_of(inner)
+
+
+def _classes(annotation: Any) -> Iterator[type[Part]]:
+    if isinstance(annotation, type) and not get_args(annotation):
+        if issubclass(annotation, Part) and not issubclass(annotation, Kind):
+            yield annotation
+        return
+    for argument in get_args(annotation):
+        yield from _classes(argument)

@@ -1,0 +1,64 @@
+"""The kinds that files may name, by their words."""
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+Factory: TypeAlias = Callable[..., object]
+
+_NONE: Final[Mapping[str, Any]] = {}
+
+
+def is_kind(value: object) -> bool:
+    """Whether a value is the class of a kind. Does not import pydantic."""
+    return isinstance(value, type) and hasattr(value, "model_fields") and hasattr(value, "kind")
+
+
+class KindTable(Mapping[str, type[Any]]):
+    """Classes of kinds by their words. A built-in class is imported when its word is first looked up."""
+
+    def __init__(
+        self,
+        built_in: Mapping[str, str],
+        own: Mapping[str, Any] = _NONE,
+        from_factory: Callable[[str, Factory], type[Any]] | None = None,
+    ) -> None:
+        """Combine the built-in kinds with those of plugins and conftest files.
+
+        Args:
+            built_in: Words, and where their classes are: `module:Class`.
+            own: Words, and a class or a factory each. A word of a built-in kind replaces that kind.
+            from_factory: Makes a class of a word and its factory.
+        """
+        self._built_in = built_in
+        self._own = own
+        self._from_factory = from_factory
+        self._found: dict[str, type[Any]] = {}
+
+    def with_own(self, own: Mapping[str, Any]) -> "KindTable":
+        """Return the table with other kinds of plugins and conftest files."""
+        return KindTable(self._built_in, own, self._from_factory)
+
+    def __getitem__(self, word: str) -> type[Any]:
+        if word not in self._found:
+            self._found[word] = self._find(word)
+        return self._found[word]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._built_in, **dict.fromkeys(self._own)})
+
+    def __len__(self) -> int:
+        return len({*self._built_in, *self._own})
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._own or word in self._built_in
+
+    def _find(self, word: str) -> type[Any]:
+        own = self._own.get(word)
+        if own is not None and is_kind(own):
+            return own  # type: ignore[no-any-return]
+        if own is not None and self._from_factory is not None:
+            return self._from_factory(word, own)
+        module, _, name = self._built_in[word].partition(":")
+        found: type[Any] = getattr(importlib.import_module(module), name)
+        return found
