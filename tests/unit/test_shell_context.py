@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.loading.shell_context import find_unsafe
+from pytest_agentv.providers.shell_context import find_unsafe
 from pytest_agentv.providers.cli_template import quote
 
 PLACEHOLDER = re.compile(r"\{PROMPT\}")
