@@ -1,5 +1,6 @@
 """The pytest plugin: hooks that forward to `session/`, most of which is imported when a first eval file is met."""
 
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtur
     agentv_target,
     agentv_targets,
 )
-from pytest_agentv.session.options import add_options, attach_optional_values
+from pytest_agentv.session.options import add_options, attach_optional_values, check_options
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
@@ -26,18 +27,28 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
     attach_optional_values(args)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    check_options(config)
+
+
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     from pytest_agentv.session import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Add our collector to those of other plugins: a file that one of them collects is not called a fault."""
+    collectors = yield
     if file_path.suffix not in _SUFFIXES:
-        return None
+        return collectors
     from pytest_agentv.session.collection import collect_file
 
-    return collect_file(file_path, parent)
+    own = collect_file(file_path, parent, is_claimed=bool(collectors))
+    return collectors if own is None else [*collectors, own]
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import warm
 from fake_llm import FakeLlm, Reply, ToolCall
 
 PROGRAMS = "AGENTV_TEST_PROGRAMS"
@@ -140,7 +141,7 @@ class World:
     def start(self, *args: str, **environment: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:anyio"]
         self.folder.joinpath("out.jsonl").unlink(missing_ok=True)
-        return subprocess.Popen(
+        return warm.Popen(
             [*command, "-p", "no:cacheprovider", "--basetemp=base", "--agentv-out=out.jsonl", *args],
             cwd=self.folder,
             env=self._environment() | environment,

@@ -2,6 +2,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+import warm
 from hypothesis import settings
 
 # How long an example takes says more about the machine than about the code.
@@ -18,4 +19,12 @@ def no_step_summary() -> Iterator[None]:
     """Keep the runs that tests make off the summary page of the step that runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def runs_start_quickly() -> Iterator[None]:
+    """Start the runs that tests make, and their workers, without what each would do again."""
+    warm.start_workers_warm()
+    with warm.read_once():
         yield

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 NOTES = "calls.jsonl"
-LONGEST_WAIT = 10.0
+LONGEST_WAIT = 60.0
 """Seconds after which what a prompt waits for will not happen any more."""
 
 TARGETS = "targets: [{name: default, provider: python, callable: agent.py:answer, workers: 1}]\n"

@@ -100,7 +100,7 @@ class Checker:
         cases = self._load_cases(suite)
         targets = self._find_targets(path.parent)
         if targets is not None:
-            self._check_targets_of(cases, targets)
+            self._check_targets_of(suite, cases, targets)
 
     def _load_cases(self, suite: SuiteSource) -> list[EvalCase]:
         context = self._context(suite.path.parent)
@@ -145,18 +145,31 @@ class Checker:
                 self._note(_problems_of(error, path))
         return self._targets_files[path]
 
-    def _check_targets_of(self, cases: Iterable[EvalCase], targets: TargetsFile) -> None:
+    def _check_targets_of(self, suite: SuiteSource, cases: Iterable[EvalCase], targets: TargetsFile) -> None:
         """Find targets that are not there, and those that have no judge though a case needs one; each said once."""
         said: set[str] = set()
         for case in cases:
             fault = _target_fault(case, targets)
             if fault is not None and fault not in said:
                 said.add(fault)
-                self._note([Problem(Path(case.path), case.line, "", fault)])
+                self._note([Problem(*_target_place(suite, case), "", fault)])
+
+
+def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int]:
+    """Return file and line of what names the case's target: in the case, in its file's header, or else the case."""
+    entry = next(entry for entry in suite.entries if entry.line == case.line)
+    written = ((entry.value, suite.case_place(entry, [])), (suite.header, suite.header_place([])))
+    for mapping, place in written:
+        for value, keys in ((mapping.get("execution") or {}, ("execution", "target")), (mapping, ("target",))):
+            if value.get("target") is not None:
+                return place.source.path, place.source.line_of(place.keys + keys)
+    return Path(case.path), case.line
 
 
 def _declared_kind(path: Path) -> FileKind | None:
     try:
+        if not path.is_file():  # a pipe would keep its reader waiting
+            return None
         with path.open("rb") as file:
             found = _SCHEMA.search(file.read(_SNIFFED_BYTES))
     except OSError:

@@ -3,6 +3,8 @@
 import io
 import sys
 
+from pytest_agentv.reporting.escaping import visible
+
 
 def say(text: str = "") -> None:
     """Print to standard output."""
@@ -10,8 +12,8 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print to standard error."""
-    sys.stderr.write(f"{text}\n")
+    """Print to standard error, what cannot be shown safely as escapes."""
+    sys.stderr.write(f"{visible(text)}\n")
 
 
 def escape_what_cannot_be_shown() -> None:

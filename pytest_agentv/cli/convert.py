@@ -31,6 +31,8 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(f"{target}: expected a name that ends in .jsonl, .yaml or .yml")
     if target.exists() and not options.force:
         raise UsageError(f"{target} exists; --force overwrites it, --out names another file")
+    if source.exists() and not source.is_file():
+        raise FileError(source, "cannot be converted: expected a file, and not a folder, a pipe or a device")
     problems: list[Problem] = []
     texts = list(_converted(source, target.suffix == ".jsonl", problems))
     for problem in problems:

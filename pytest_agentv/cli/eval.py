@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError
 from pytest_agentv.cli.console import note
-from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, is_eval_by_itself
-from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, find_left_out, is_eval_by_itself
+from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS, RUN_OPTIONS, RunOption
+from pytest_agentv.reporting.escaping import visible
 
 USAGE_EXIT_CODE: Final = 4
 """pytest's."""
@@ -65,11 +66,15 @@ class PytestCall(Record):
     arguments: tuple[str, ...]
     foreign_flags: tuple[str, ...] = ()
     """Those that agentv does not know, without their values."""
+    left_out: tuple[Problem, ...] = ()
+    """Files with cases that are not run because of their names."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run pytest and return its exit code."""
     call = build_pytest_call(arguments)
+    for problem in call.left_out:
+        note(visible(f"agentv eval: {problem}"))
     import pytest  # noqa: PLC0415 - this command is the only one that needs it
 
     exit_code = int(pytest.main(list(call.arguments)))
@@ -90,7 +95,11 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     files = _find_files(patterns, own)
     run_flags = (flag for option in RUN_OPTIONS for flag in _pytest_flags(option, getattr(options, option.dest)))
     arguments = (*run_flags, *(options.pytest or ()), *flags, *untouched, *_claim(files), *map(_shown, files))
-    return PytestCall(arguments, tuple(flag.partition("=")[0] for flag in flags))
+    foreign = tuple(flag.partition("=")[0] for flag in flags)
+    problems = tuple(find_left_out(patterns))
+    if problems and options.strict:
+        raise UsageError(join_problems(problems))
+    return PytestCall(arguments, foreign, problems)
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -154,7 +163,18 @@ def _argument(option: RunOption) -> dict[str, Any]:
     arguments: dict[str, Any] = {"metavar": option.metavar, "type": _checked(option.parse)}
     if option.optional_value is not None:
         return arguments | {"nargs": "?"}
+    if option.once:
+        return arguments | {"action": _StoreOnce}
     return arguments | {"action": "append" if option.repeatable else "store"}
+
+
+class _StoreOnce(argparse.Action):
+    """Stores a value; a second one is an error."""
+
+    def __call__(self, _parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(None, f"{option_string} is given twice: expected it once")
+        setattr(namespace, self.dest, values)
 
 
 def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:

@@ -10,28 +10,28 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import count, note, say
-from pytest_agentv.cli.rubric_edits import LayoutError, insert_rubrics
+from pytest_agentv.cli.rubric_file import RubricFile
 from pytest_agentv.cli.rubric_writer import RubricRequest, write_rubrics
 from pytest_agentv.engine.judging import JUDGING_KINDS
-from pytest_agentv.engine.targets import choose_target, export_dotenv
-from pytest_agentv.errors import AgentvError, FileError, TargetError, locate
+from pytest_agentv.engine.targets import choose_target
+from pytest_agentv.errors import AgentvError, TargetError, locate
 from pytest_agentv.loading.environment import find_repo_root, load_environment
 from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
-from pytest_agentv.loading.suites import CaseEntry, SuiteSource, read_suite
+from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.loading.target_definitions import TargetDefinition, TargetsFile
 from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.secrets import Masker, masking
 from pytest_agentv.providers.base import Provider
 from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.reporting.escaping import visible
 
 _FAILED: Final = 1
 _EPILOG: Final = """\
 The rubrics are written into the file, below each case's expected outcome; comments and layout stay.
+When somebody else changes the file meanwhile, nothing more is written into it, and the last rubrics are printed.
 exit codes:
   0 every case has rubrics, 1 something went wrong; what was written until then stays, 2 wrong arguments."""
 
@@ -62,7 +62,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     masker = Masker()
     try:
-        return _generate(options, masker)
+        with masking(masker):
+            return _generate(options, masker)
     except AgentvError as error:
         note(f"agentv generate: {masker.mask(str(error))}")
         return _FAILED
@@ -77,18 +78,16 @@ class _Model:
 
 
 def _generate(options: argparse.Namespace, masker: Masker) -> int:
-    suite = read_suite(options.file)
-    shown = locate(suite.path, None)
-    if suite.cases_key is None:
-        raise FileError(suite.path, "rubrics are written into .yaml and .yml files only")
-    entries = [entry for entry in suite.entries if _lacks_rubrics(entry)]
+    file = RubricFile(options.file)
+    shown = locate(file.suite.path, None)
+    entries = [entry for entry in file.suite.entries if _lacks_rubrics(entry)]
     if not entries:
         say(f"{shown}: no case without rubrics")
         return 0
-    model = _open_model(suite, options, masker)
+    model = _open_model(file.suite, options, masker)
     if options.verbose:
         say(f"Asking target {model.name!r} for the rubrics of {count(len(entries), 'case')}")
-    written = asyncio.run(_write_all(suite, entries, model, verbose=options.verbose))
+    written = asyncio.run(_write_all(file, entries, model, masker, verbose=options.verbose))
     say(f"{shown}: wrote rubrics for {count(written, 'case')}")
     return 0 if written == len(entries) else _FAILED
 
@@ -113,7 +112,7 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
     masker.add_environment(environment.variables)
     target = resolve_target(file, definition, environment, eval_dir, masker)
     if target.kind == "litellm":
-        export_dotenv(environment.dotenv)
+        os.environ.update({name: environment.variables[name] for name in environment.dotenv})
     return _Model(target.name, create_provider(target, environment.variables))
 
 
@@ -131,38 +130,23 @@ def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
     return found
 
 
-async def _write_all(suite: SuiteSource, entries: Sequence[CaseEntry], model: _Model, *, verbose: bool) -> int:
+async def _write_all(
+    file: RubricFile, entries: Sequence[CaseEntry], model: _Model, masker: Masker, *, verbose: bool
+) -> int:
     """Write the rubrics of one case after another, each as soon as it is there; return of how many cases."""
     written = 0
     try:
         for entry in entries:
             request = _request(entry)
-            rubrics = await write_rubrics(model.provider, request)
-            written += _write(suite, entry, rubrics)
-            say(f"{request.eval_id}: {count(len(rubrics), 'rubric')}")
+            replied = await write_rubrics(model.provider, request)
+            rubrics = [rubric.replace(description=masker.mask(rubric.description)) for rubric in replied]
+            written += file.write(entry, rubrics)
+            say(f"{visible(request.eval_id)}: {count(len(rubrics), 'rubric')}")
             for rubric in rubrics if verbose else ():
-                say(f"  [{rubric.id}] {rubric.description}")
+                say(visible(f"  [{rubric.id}] {rubric.description}"))
     finally:
         await model.provider.close()
     return written
-
-
-def _write(suite: SuiteSource, entry: CaseEntry, rubrics: Sequence[Rubric]) -> bool:
-    """Write the rubrics of a case into the file; False: its layout does not allow it, and they are printed instead."""
-    assert suite.cases_key is not None
-    path = suite.path.resolve()  # a link to the file stays a link
-    text = path.read_bytes().decode()
-    mark = "\ufeff" if text.startswith("\ufeff") else ""
-    try:
-        changed = insert_rubrics(text.removeprefix(mark), suite.cases_key, entry.index, rubrics)
-    except LayoutError as error:
-        note(f"{locate(suite.path, entry.line)}: the layout of this case has no place for rubrics; write them by hand:")
-        note(str(error))
-        return False
-    mode = path.stat().st_mode
-    write_atomically(path, f"{mark}{changed}")
-    path.chmod(mode)
-    return True
 
 
 def _request(entry: CaseEntry) -> RubricRequest:

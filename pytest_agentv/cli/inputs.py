@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import UsageError
-from pytest_agentv.loading.discovery import SUFFIXES, is_eval_file, is_of_another_kind
+from pytest_agentv.loading.discovery import SUFFIXES, is_eval_file, is_of_another_kind, left_out
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.shapes import looks_like_suite
 from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS
 
@@ -56,6 +57,15 @@ def is_eval_in_folder(path: Path) -> bool:
     return is_eval_file(path, root=path.parent, is_named=not is_of_another_kind(path), globs=DEFAULT_EVAL_GLOBS)
 
 
+def find_left_out(patterns: Sequence[str]) -> Iterator[Problem]:
+    """Yield a warning for each file in the folders among the patterns that only its name keeps from being run."""
+    for file in dict.fromkeys(file for pattern in patterns if Path(pattern).is_dir() for file in walk(Path(pattern))):
+        path = Path(os.path.normpath(file.absolute()))
+        problem = left_out(path, root=path.parent, globs=DEFAULT_EVAL_GLOBS, is_in_evals=True)
+        if problem is not None:
+            yield problem
+
+
 def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:
     """Yield the files below a folder, in order; of the hidden folders only those named, and none of dependencies."""
     seen: set[str] = set()
@@ -86,7 +96,9 @@ def _find(pattern: str) -> tuple[Sequence[Path], str]:
     """Return the eval files of a pattern, and what to say if there are none."""
     path = Path(pattern)
     if path.is_dir():
-        return [file for file in walk(path) if is_eval_in_folder(file)], "no eval files in this folder"
+        found = [file for file in walk(path) if is_eval_in_folder(file)]
+        left_out_files = [] if found else map(str, find_left_out([pattern]))
+        return found, "\n    ".join(["no eval files in this folder", *left_out_files])
     if path.is_file():
         fault = _fault(path)
         return [] if fault else [path], fault

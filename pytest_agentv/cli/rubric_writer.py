@@ -12,6 +12,7 @@ from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
+from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Provider, ProviderRequest, candidate_answer
@@ -63,6 +64,7 @@ async def write_rubrics(provider: Provider, request: RubricRequest) -> tuple[Rub
         reply = await _ask(provider, request)
         if rubrics := read_rubrics(reply):
             return rubrics
+    reply = masked(reply)
     shown = f"{reply[:_SHOWN]}…" if len(reply) > _SHOWN else reply
     raise RubricError(f"case {request.eval_id!r}: no rubrics in {ATTEMPTS} replies of the model; the last one: {shown}")
 

@@ -9,7 +9,7 @@ from typing import Final
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.checks import Checker, CheckSettings, kind_of
 from pytest_agentv.cli.console import count, say
-from pytest_agentv.cli.inputs import glob_files, is_eval_in_folder, is_glob, walk
+from pytest_agentv.cli.inputs import find_left_out, glob_files, is_eval_in_folder, is_glob, walk
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.discovery import SUFFIXES
 from pytest_agentv.loading.problems import Problem
@@ -26,6 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     """Check files, print what is wrong with them, and return 1 if that is more than warnings."""
     options = _create_parser().parse_args(arguments)
     files, problems = _expand(options.paths)
+    problems += (problem for problem in find_left_out(options.paths) if kind_of(problem.path) in (None, "eval"))
     checker = Checker(CheckSettings(Path.cwd(), options.targets, frozenset(options.plugin_kind)))
     for path in files:
         checker.check(path)

@@ -8,6 +8,8 @@ from typing import Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse, require_answer
+from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.user_errors import describe_error, leaves
 
 _GRACE_SECONDS: Final = 10.0
 """Providers keep the time limit themselves and need a moment to end their processes; this limit is the backstop."""
@@ -35,31 +37,42 @@ async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_
     requests: JsonObject = {}
     while True:
         started = time.perf_counter()
-        error: ProviderError
         try:
-            response = require_answer(await _invoke(provider, request))
+            response = require_answer(await invoke_within_limit(provider, request))
             requests = _add_requests(requests, {} if response.cached else response.raw)
             return Attempts(request.attempt + 1, _milliseconds_since(started), response, requests=requests)
         except ProviderError as failure:
             error = failure
-        except Exception as failure:  # noqa: BLE001 - a provider of a plugin may raise anything; the run goes on
-            error = ProviderError(f"{type(failure).__name__}: {failure}", "crash")
-            error.__cause__ = failure
         requests = _add_requests(requests, error.raw)
         if error.kind != "timeout" or request.attempt >= max_retries:
             return Attempts(request.attempt + 1, _milliseconds_since(started), error=error, requests=requests)
         request = request.replace(attempt=request.attempt + 1)
 
 
-async def _invoke(provider: Provider, request: ProviderRequest) -> ProviderResponse:
+async def invoke_within_limit(provider: Provider, request: ProviderRequest) -> ProviderResponse:
+    """Call a provider once. Raises `ProviderError` for whatever goes wrong: providers of plugins may raise anything."""
     limit = None if request.timeout_seconds is None else request.timeout_seconds + _GRACE_SECONDS
     if getattr(provider, "keeps_limits", False):
         limit = None  # the call has to wait for others first
+    started = time.monotonic()
     try:
         async with asyncio.timeout(limit):
-            return await provider.invoke(request)
-    except TimeoutError as error:
-        raise ProviderError(str(error) or f"no answer within {request.timeout_seconds:g} s", "timeout") from error
+            outcome = await attempt_async(lambda: provider.invoke(request))
+    except TimeoutError:
+        raise _timeout_error(request) from None
+    if limit is not None and time.monotonic() - started > limit:  # it blocked the loop, and the timeout with it
+        raise _timeout_error(request)
+    error = outcome.error
+    if error is None:
+        return outcome.get()
+    if isinstance(error, ProviderError):
+        raise error
+    is_timeout = all(isinstance(leaf, TimeoutError) for leaf in leaves(error))
+    raise ProviderError(describe_error(error), "timeout" if is_timeout else "crash") from error
+
+
+def _timeout_error(request: ProviderRequest) -> ProviderError:
+    return ProviderError(f"no answer within {request.timeout_seconds or 0:g} s", "timeout")
 
 
 def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:

@@ -10,6 +10,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.secrets import masked
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import BatchProvider, Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ class _Waiting:
 
     place: int
     request: ProviderRequest
-    response: "asyncio.Future[ProviderResponse]"
+    response: "asyncio.Future[Outcome[ProviderResponse]]"
 
 
 class Batch:
@@ -39,8 +40,8 @@ class Batch:
         self._waiting: list[_Waiting] = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def invoke(self, place: int, provider: Provider, request: ProviderRequest) -> ProviderResponse:
-        """Wait for the others and return the response to one's own request."""
+    async def invoke(self, place: int, provider: Provider, request: ProviderRequest) -> Outcome[ProviderResponse]:
+        """Wait for the others and return what came of one's own request."""
         waiting = _Waiting(place, request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._provider = provider
@@ -57,27 +58,21 @@ class Batch:
     async def _send(self, provider: Provider) -> None:
         try:
             responses = await _send_together(provider, [waiting.request for waiting in self._waiting])
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, each case gets a call of its own
+        except ProviderError as error:  # whatever went wrong, each case gets a call of its own
             _LOGGER.warning(
                 "batching was asked for and did not work, each case is sent by itself: %s", masked(str(error))
             )
             await self._send_singly(provider)
             return
         for waiting, response in zip(self._waiting, responses, strict=True):
-            _settle(waiting, response)
+            _settle(waiting, Outcome(response))
 
     async def _send_singly(self, provider: Provider) -> None:
         places = asyncio.Semaphore(self._limit)
 
         async def send(waiting: _Waiting) -> None:
             async with places:
-                try:
-                    _settle(waiting, await provider.invoke(waiting.request))
-                except Exception as error:  # noqa: BLE001 - handed on to the case that waits
-                    if not waiting.response.done():
-                        waiting.response.set_exception(error)
+                _settle(waiting, await attempt_async(lambda: provider.invoke(waiting.request)))
 
         await asyncio.gather(*(send(waiting) for waiting in self._waiting))
 
@@ -97,7 +92,7 @@ class BatchMember:
         if self._is_counted:  # a repetition after a time-out
             return await provider.invoke(request)
         self._is_counted = True
-        return await self._batch.invoke(self._place, provider, request)
+        return (await self._batch.invoke(self._place, provider, request)).get()
 
     def leave(self) -> None:
         """Let the others go on, should the case not have come to its call."""
@@ -129,12 +124,15 @@ class BatchedProvider:
 async def _send_together(provider: Provider, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
     if not isinstance(provider, BatchProvider):
         raise ProviderError("this kind of provider cannot batch", "config")
-    responses = await provider.invoke_batch(requests)
+    outcome = await attempt_async(lambda: provider.invoke_batch(requests))
+    if outcome.error is not None:
+        raise ProviderError(str(outcome.error) or type(outcome.error).__name__) from outcome.error
+    responses = outcome.get()
     if len(responses) != len(requests):
         raise ProviderError(f"{len(requests)} requests were sent and {len(responses)} responses came back", "crash")
     return responses
 
 
-def _settle(waiting: _Waiting, response: ProviderResponse) -> None:
+def _settle(waiting: _Waiting, outcome: Outcome[ProviderResponse]) -> None:
     if not waiting.response.done():
-        waiting.response.set_result(response)
+        waiting.response.set_result(outcome)

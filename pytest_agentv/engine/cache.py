@@ -13,16 +13,19 @@ from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.runtime.files import write_atomically
 
 _LOGGER: Final = logging.getLogger(__name__)
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Part of every key: raised when what is kept changes its meaning."""
 
 
 class CachedProvider:
-    """Asks the provider behind it only what was not asked before; calls that fail are not kept.
+    """Asks the provider behind it only what was not asked before.
+
+    Calls that fail are not kept, and neither are answers that hold a secret: on disk they would be masked, and another
+    answer would be judged than the first time.
 
     The key holds everything that shapes an answer: the kind, the target's settings without secrets, the prompt, the
     system prompt, the case's id and the content of the files. Entries are written in one step, so that any number of
@@ -68,11 +71,20 @@ class CachedProvider:
         return self._folder / key[:2] / f"{key}.json"
 
     def _keep(self, path: Path, response: ProviderResponse) -> None:
+        """Write an answer, unless another one would come back: what is judged later is what was judged now."""
+        plain = response.to_plain()
+        debugging = self._masker.mask_plain(plain.pop("raw", {}))  # nobody judges it
+        if self._masker.mask_plain(plain) != plain:
+            _LOGGER.info("the answer holds a secret, and is not kept for later runs")
+            return
         try:
-            text = json.dumps(self._masker.mask_plain(response.to_plain()), ensure_ascii=True)
+            text = json.dumps({**plain, "raw": debugging}, ensure_ascii=True)
+            if not _is_same_answer(ProviderResponse.from_plain(json.loads(text)), response):
+                _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
+                return
             write_atomically(path, text)
-        except (AgentvError, TypeError, ValueError) as error:
-            _LOGGER.warning("the answer cannot be kept for later runs: %s", error)
+        except (AgentvError, TypeError, ValueError, RecursionError) as error:
+            _LOGGER.warning("the answer cannot be kept for later runs: %s", self._masker.mask(str(error)))
 
 
 def _read(path: Path) -> ProviderResponse | None:
@@ -81,6 +93,12 @@ def _read(path: Path) -> ProviderResponse | None:
         return ProviderResponse.from_plain(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError):
         return None
+
+
+def _is_same_answer(first: ProviderResponse, second: ProviderResponse) -> bool:
+    """Whether two responses are judged alike. Texts are compared as well: 1 and 1.0 are equal, and read differently."""
+    first = first.replace(raw=second.raw)
+    return first == second and candidate_answer(first.output_messages) == candidate_answer(second.output_messages)
 
 
 def _hash_file(path: str) -> str:

@@ -37,7 +37,9 @@ from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
+from pytest_agentv.runtime.outcomes import attempt_async
 from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.user_errors import user_traceback
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -73,13 +75,13 @@ async def run_case(
     started = time.perf_counter()
     try:
         with masking(pool.masker):
-            result = await _run(job, await _prepare(job, pool, evaluator_factories, own), member, hooks)
-    except AgentvError as error:
+            prepared = await attempt_async(lambda: _prepare(job, pool, evaluator_factories, own))
+            if prepared.error is None:
+                result = await _run(job, prepared.get(), member, hooks)
+            else:
+                result = _setup_error(job, prepared.error)
+    except Exception as error:  # noqa: BLE001 - the run goes on, and the case has a record
         result = _setup_error(job, error)
-    except Exception as error:
-        logger.exception("case %s broke", job.identity.eval_id)
-        message = f"{type(error).__name__}: {error}"
-        result = error_result(job.identity, "setup", "crash", message, dry_run=job.options.dry_run)
     finally:
         if member is not None:
             member.leave()
@@ -261,6 +263,10 @@ def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answer
         pool.warnings.append(problem)
 
 
-def _setup_error(job: CaseJob, error: AgentvError) -> EvalResult:
-    kind = error.kind if isinstance(error, KindError) else "config"
-    return error_result(job.identity, "setup", kind, str(error), dry_run=job.options.dry_run)
+def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:
+    dry_run = job.options.dry_run
+    if isinstance(error, AgentvError):
+        kind = error.kind if isinstance(error, KindError) else "config"
+        return error_result(job.identity, "setup", kind, str(error), dry_run=dry_run)
+    logger.debug("case %s broke", job.identity.eval_id, exc_info=error)
+    return error_result(job.identity, "setup", "crash", user_traceback(error), dry_run=dry_run)

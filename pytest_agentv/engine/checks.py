@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.targets import CliSettings, Target
 from pytest_agentv.providers.base import Provider
+from pytest_agentv.runtime.outcomes import Outcome, capture
 from pytest_agentv.runtime.reaper import remove_at_end
 
 
@@ -21,7 +23,7 @@ class HealthChecks:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._probes: dict[tuple[str | None, str], asyncio.Task[None]] = {}
+        self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
 
     async def check(self, target: Target, provider: Provider) -> None:
         """Return when the target is known to be well. Raises `ProviderError` when it is not."""
@@ -29,10 +31,10 @@ class HealthChecks:
         if key not in self._probes:
             is_probed = isinstance(target.settings, CliSettings) and target.settings.healthcheck is not None
             folder = self._folder if is_probed else None
-            probe = provider.check() if folder is None else _check_together(folder, repr(key), provider.check)
-            self._probes[key] = asyncio.ensure_future(probe)
+            probe = provider.check if folder is None else lambda: _check_together(folder, repr(key), provider.check)
+            self._probes[key] = asyncio.ensure_future(capture(probe))
         # A cancelled case must not cancel the probe that others wait for.
-        await asyncio.shield(self._probes[key])
+        (await asyncio.shield(self._probes[key])).get()
 
 
 async def _check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:
@@ -61,5 +63,5 @@ async def _finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
     try:
         await check()
     except ProviderError as error:
-        return {"error": str(error), "kind": error.kind}
+        return {"error": masked(str(error)), "kind": error.kind}
     return {}

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.pacing import ONE_BY_ONE_KINDS, Pace, cap_warning, is_first_to_tell, pace_of
 from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.engine.results import effective_target_name
+from pytest_agentv.engine.variables import READS_ENVIRON, InProcessProvider, ProcessVariables
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.base import Judge, ProxiedTargets
 from pytest_agentv.loading.environment import Environment, load_environment
@@ -29,6 +29,9 @@ from pytest_agentv.providers.base import RUN_VARIABLE, Provider, ProviderFactory
 from pytest_agentv.providers.function import adapt_provider
 from pytest_agentv.providers.mock import dry_run_provider
 from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.user_loop import USER_LOOP
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -96,6 +99,9 @@ class TargetPool:
         self._targets: dict[tuple[Path, str], Target] = {}
         self._providers: dict[tuple[Path, str], Provider] = {}
         self._checks = HealthChecks(places.shared_folder)
+        self._process = ProcessVariables()
+        self._dotenv: dict[Path, Mapping[str, str]] = {}
+        """What a folder's `.env` adds to the variables of the process."""
         self._told_of_cap = False
         self._told_of_answers: set[tuple[Path, str]] = set()
 
@@ -147,7 +153,9 @@ class TargetPool:
 
     async def close(self) -> None:
         """Close all providers; one that cannot be closed does not keep the others open."""
-        await asyncio.gather(*(provider.close() for provider in self._providers.values()), return_exceptions=True)
+        await asyncio.gather(*(attempt_async(provider.close) for provider in self._providers.values()))
+        self._process.close()
+        await run_in_thread(USER_LOOP.close, "agentv-close")
 
     def _targets_file(self, eval_dir: Path) -> TargetsFile:
         if eval_dir not in self._paths:
@@ -168,9 +176,11 @@ class TargetPool:
 
     def _environment(self, eval_dir: Path) -> Environment:
         if eval_dir not in self._environments:
-            environment = load_environment(eval_dir, self._places.repo_root, self._places.cwd, os.environ)
+            original = self._process.original()
+            environment = load_environment(eval_dir, self._places.repo_root, self._places.cwd, original)
             self.masker.add_environment(environment.variables)
             self._environments[eval_dir] = environment
+            self._dotenv[eval_dir] = {name: value for name, value in environment.dotenv.items() if name not in original}
         return self._environments[eval_dir]
 
     def _target(self, eval_dir: Path, file: TargetsFile, name: str) -> Target:
@@ -183,17 +193,17 @@ class TargetPool:
     def _provider(self, eval_dir: Path, target: Target) -> Provider:
         key = (eval_dir, target.name)
         if key not in self._providers:
-            environment = self._environment(eval_dir)
-            if target.kind in ("python", "litellm"):  # litellm looks for the keys of its many providers there
-                export_dotenv(environment.dotenv)
-            variables = environment.variables
+            variables = self._environment(eval_dir).variables
             if target.kind in ONE_BY_ONE_KINDS and self._places.shared_folder is not None:
                 variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
             provider = create_provider(target, variables, self._factories)
+            warm_up = getattr(provider, "warm_up", None)
+            if target.kind in READS_ENVIRON and target.kind not in self._factories:
+                provider = self._in_process(eval_dir, provider)
             if self._options.cache and not target.provider_batching:
                 provider = CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self.masker)
-            elif hasattr(provider, "warm_up"):  # what may all be answered from the cache needs no model
-                provider.warm_up()
+            elif warm_up is not None:  # what may all be answered from the cache needs no model
+                warm_up()
             self._providers[key] = provider
         return self._providers[key]
 
@@ -202,13 +212,12 @@ class TargetPool:
         return target, self._provider(eval_dir, target)
 
     def _own_target(self, eval_dir: Path, name: str, own: OwnParts) -> tuple[Target, Provider]:
-        export_dotenv(self._environment(eval_dir).dotenv)
         function = (lambda _: own.answer) if own.provider is None else own.provider
-        return Target(name, "python", {}), adapt_provider(function, OWN_PROVIDER)
+        return Target(name, "python", {}), self._in_process(eval_dir, adapt_provider(function, OWN_PROVIDER))
 
     def _judge(self, eval_dir: Path, target: Target, own: OwnParts) -> Judge:
         if own.judge is not None:
-            return ProviderJudge(*_own_judge(own.judge), self._options)
+            return ProviderJudge(*self._own_judge(eval_dir, own.judge), self._options)
         if own.replace_target:
             target = self._named_target(eval_dir, target.name)
         fault = judging_fault(target, self._targets_file(eval_dir).path)
@@ -227,7 +236,7 @@ class TargetPool:
     def _callable(self, eval_dir: Path, target: Target, provider: Provider, own: OwnParts) -> CallableTargets:
         opened = {target.name: (target, provider)}
         if own.judge is not None:
-            opened[OWN_JUDGE] = _own_judge(own.judge)
+            opened[OWN_JUDGE] = self._own_judge(eval_dir, own.judge)
         try:
             names = self._targets_file(eval_dir).names
         except AgentvError:
@@ -250,6 +259,14 @@ class TargetPool:
         callable_targets = CallableTargets(mock.name, names, mock.name, lambda _: (mock, provider))
         return ReadyTarget(mock.name, mock.kind, provider, judge, environment.variables, callable_targets)
 
+    def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Provider]:
+        return Target(OWN_JUDGE, "python", {}), self._in_process(eval_dir, adapt_provider(judge, OWN_JUDGE))
+
+    def _in_process(self, eval_dir: Path, provider: Provider) -> Provider:
+        """Return a provider that shows the folder's `.env` to those who read `os.environ`."""
+        self._environment(eval_dir)
+        return InProcessProvider(provider, self._process, self._dotenv[eval_dir])
+
     async def _check(self, target: Target, provider: Provider) -> None:
         try:
             await self._checks.check(target, provider)
@@ -257,13 +274,3 @@ class TargetPool:
             if error.kind != "config":  # a target that is written down wrongly breaks its own cases only
                 self.stop_reason = str(error)
             raise
-
-
-def _own_judge(judge: object) -> tuple[Target, Provider]:
-    return Target(OWN_JUDGE, "python", {}), adapt_provider(judge, OWN_JUDGE)
-
-
-def export_dotenv(dotenv: Mapping[str, str]) -> None:
-    """Show the variables of `.env` to what runs in this process and reads `os.environ`."""
-    for name, value in dotenv.items():
-        os.environ.setdefault(name, value)

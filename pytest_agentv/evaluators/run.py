@@ -9,6 +9,8 @@ from pytest_agentv.evaluators.base import EvaluationContext, Evaluator
 from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number
+from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.user_errors import describe_error
 
 DEEPEST: Final = 100
 """Levels of nesting that the details of a judgement may have; deeper ones could not be written."""
@@ -22,14 +24,15 @@ async def run_evaluator(spec: EvaluatorSpec, evaluator: Evaluator, context: Eval
 
     Source: agentv-formats 6.10.
     """
+    # Users write evaluators: theirs may raise anything, and the others go on.
+    outcome = await attempt_async(lambda: evaluator.evaluate(context))
     try:
-        score = await evaluator.evaluate(context)
-        return build_result(spec, score)
+        return build_result(spec, outcome.get())
     except KindError as error:
         output = error.output if isinstance(error, EvaluatorError) else None
         return failed_result(spec, str(error), error.kind, output)
-    except Exception as error:  # noqa: BLE001 - users write evaluators: theirs may raise anything, the others go on
-        return failed_result(spec, f"{type(error).__name__}: {error}", "crash")
+    except BaseException as error:  # noqa: BLE001 - as above
+        return failed_result(spec, describe_error(error), "crash")
 
 
 def build_result(spec: EvaluatorSpec, score: Score) -> EvaluatorResult:

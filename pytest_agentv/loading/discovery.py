@@ -4,7 +4,8 @@ import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_agentv.loading.shapes import looks_like_suite
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.shapes import case_list_line, looks_like_suite
 
 SUFFIXES = frozenset({".yaml", ".yml", ".jsonl"})
 EVALS_FOLDER = "evals"
@@ -27,22 +28,56 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
     if path.suffix not in SUFFIXES:
         return False
     if _matches(path, root, globs):
-        return not is_sidecar(path) or looks_like_suite(path)
+        return not is_sidecar(path)
     if is_named:
         return looks_like_suite(path)
-    if is_of_another_kind(path) or _is_hidden(path, root):
+    if is_of_another_kind(path) or not _is_in_evals(path, root):
         return False
-    return EVALS_FOLDER in _folders(path, root) and looks_like_suite(path)
+    return looks_like_suite(path)
+
+
+def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
+    """Return a warning if a file in a folder `evals` holds eval cases and only its name keeps it from being collected.
+
+    Args:
+        path: The file, absolute, which was not named on the command line.
+        root: As for `is_eval_file`.
+        globs: As for `is_eval_file`.
+        is_in_evals: Whether its folder is taken for one named `evals`; None: its path tells.
+    """
+    pattern = _name_of_another_kind(path)
+    if path.suffix not in SUFFIXES or pattern is None or _matches(path, root, globs):
+        return None
+    if not (_is_in_evals(path, root) if is_in_evals is None else is_in_evals):
+        return None
+    line = case_list_line(path)
+    if line is None:
+        return None
+    message = f"has a list of cases but is not collected: names like {pattern} belong to other files"
+    hint = f"rename it to {_free_name(path, root, globs)}, or add its name to the ini key agentv_files"
+    return Problem(path, line, "", message, hint, "warning")
 
 
 def is_of_another_kind(path: Path) -> bool:
     """Whether a name says that a file is no eval file: a targets file, a dataset's sidecar, a file of other tools."""
-    return any(fnmatch.fnmatch(path.name, pattern) for pattern in _NEVER) or is_sidecar(path)
+    return _name_of_another_kind(path) is not None or is_sidecar(path)
 
 
 def is_sidecar(path: Path) -> bool:
-    """Whether a file stands beside a JSONL dataset and has its name."""
-    return path.suffix != ".jsonl" and path.with_suffix(".jsonl").is_file()
+    """Whether a file stands beside a JSONL dataset, has its name and holds no cases of its own."""
+    return path.suffix != ".jsonl" and path.with_suffix(".jsonl").is_file() and not looks_like_suite(path)
+
+
+def _name_of_another_kind(path: Path) -> str | None:
+    return next((pattern for pattern in _NEVER if fnmatch.fnmatch(path.name, pattern)), None)
+
+
+def _free_name(path: Path, root: Path, globs: Sequence[str]) -> str:
+    """Return a name for an eval file that is collected in a folder `evals`."""
+    stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"
+    named = path.with_name(f"{stem}.eval{path.suffix}")
+    is_free = _matches(named, root, globs) or not is_of_another_kind(named)
+    return named.name if is_free else f"eval-{named.name}"
 
 
 def _matches(path: Path, root: Path, globs: Sequence[str]) -> bool:
@@ -50,10 +85,8 @@ def _matches(path: Path, root: Path, globs: Sequence[str]) -> bool:
     return any(fnmatch.fnmatch(relative if "/" in pattern else path.name, pattern) for pattern in globs)
 
 
-def _is_hidden(path: Path, root: Path) -> bool:
-    return any(folder.startswith(".") for folder in _folders(path, root))
-
-
-def _folders(path: Path, root: Path) -> tuple[str, ...]:
+def _is_in_evals(path: Path, root: Path) -> bool:
+    """Whether a file lies below a folder named `evals`, and in no hidden folder."""
     folder = path.parent
-    return folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
+    names = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
+    return EVALS_FOLDER in names and not any(name.startswith(".") for name in names)

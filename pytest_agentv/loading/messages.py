@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
+from weakref import WeakValueDictionary
 
 from pytest_agentv.loading.places import Place, misspelling, text_at
 from pytest_agentv.loading.problems import did_you_mean
@@ -18,6 +20,9 @@ from pytest_agentv.models.messages import (
     TextPart,
 )
 from pytest_agentv.models.text import pretty_json
+
+_KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
+"""The last part that was made of each file, as long as its case lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,13 @@ def _read_file(item: JsonObject, place: Place, references: References) -> Refere
 
 def _file_part(file: ReferencedFile, references: References) -> FilePart:
     is_guideline = references.is_guideline(file.path)
-    return FilePart(file.value, file.display_path, str(file.path), file.text, is_guideline)
+    path, text = str(file.path), file.text
+    known = _KNOWN_PARTS.get(path)
+    if known is not None and known.text == text:
+        text = known.text  # many cases may have the same file: its text is held once
+    part = FilePart(file.value, file.display_path, path, text, is_guideline)
+    _KNOWN_PARTS[path] = part
+    return part
 
 
 def load_expected_message(message: WrittenMessage, references: References) -> JsonObject:

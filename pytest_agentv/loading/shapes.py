@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Final
 
 _SNIFFED_BYTES: Final = 65_536
-_CASE_LIST: Final = re.compile(rb"""^(?:\{\s*)?["']?(?:evalcases|eval_cases|cases|tests)["']?[ \t]*:""", re.MULTILINE)
+_LIST_NAMES: Final = rb"(?:evalcases|eval_cases|cases|tests)"
+_ANY_LIST: Final = re.compile(_LIST_NAMES)
+_QUOTED_LIST: Final = re.compile(rb"""["']?%s["']?""" % _LIST_NAMES)
+_ROOT: Final = re.compile(
+    rb"(?:[ \t]*+(?:#[^\n]*+)?\r?\n|%[^\n]*+\n|---[ \t]*+(?:#[^\n]*+)?\r?\n)*+(?:---[ \t]++)?([ \t]*+)(\{)?"
+)
+"""What comes before the first value of a YAML file, the indentation of that, and the brace that opens it, if any."""
+_FLOW_TOKEN: Final = re.compile(
+    rb""""(?:\\.|[^"\\])*+(?:"|\\?\Z)|'[^']*+(?:'|\Z)|[{}\[\],:]|\#[^\n]*+|[^\s"'{}\[\],:\#][^\s{}\[\],:]*+""",
+    re.DOTALL,
+)
 _CASE_KEY: Final = re.compile(
     rb"""(?:^[ \t-]*|[\[{,]\s*)["']?"""
     rb"""(?:id|input|input_messages|expected_outcome|outcome|criteria|expected_messages|expected_output)["']?[ \t]*:""",
@@ -21,15 +31,52 @@ def looks_like_suite(path: Path) -> bool:
 
     YAML: a case list at top level with some key of a case below it. JSONL: a first object with an id and an input.
     """
+    return case_list_line(path) is not None
+
+
+def case_list_line(path: Path) -> int | None:
+    """Return the line on which the cases of a file begin; None: it does not look like an eval file. Never raises."""
     try:
+        if not path.is_file():  # a FIFO would keep its reader waiting
+            return None
         with path.open("rb") as file:
             head = file.read(_SNIFFED_BYTES).removeprefix(b"\xef\xbb\xbf")
     except (OSError, ValueError):
-        return False
+        return None
     if path.suffix == ".jsonl":
-        return _is_case_line(head.lstrip().partition(b"\n"))
-    case_list = _CASE_LIST.search(head)
-    return case_list is not None and _CASE_KEY.search(head, case_list.end()) is not None
+        return 1 if _is_case_line(head.lstrip().partition(b"\n")) else None
+    end = _case_list_end(head)
+    has_cases = end is not None and _CASE_KEY.search(head, end) is not None
+    return head.count(b"\n", 0, end) + 1 if has_cases else None
+
+
+def _case_list_end(head: bytes) -> int | None:
+    """Return where the key of the case list at top level ends."""
+    root = _ROOT.match(head)
+    if root is None or not _ANY_LIST.search(head):
+        return None
+    if root[2]:
+        return _flow_list_end(head, root.end())
+    key = re.compile(rb"""^%s["']?%s["']?[ \t]*:""" % (root[1], _LIST_NAMES), re.MULTILINE)
+    found = key.search(head)
+    return found.end() if found else None
+
+
+def _flow_list_end(head: bytes, start: int) -> int | None:
+    """Return where the key of the case list ends in a file that is written as one `{…}`, on one line or on many."""
+    depth, before = 1, b""
+    for match in _FLOW_TOKEN.finditer(head, start):
+        token = match[0]
+        if token in b"{[":
+            depth += 1
+        elif token in b"}]":
+            depth -= 1
+        elif token == b":" and depth == 1 and _QUOTED_LIST.fullmatch(before):
+            return match.end()
+        before = before if token.startswith(b"#") else token
+        if depth == 0:
+            break
+    return None
 
 
 def _is_case_line(parts: tuple[bytes, bytes, bytes]) -> bool:

@@ -85,6 +85,8 @@ def _read_text(path: Path) -> str:
     if path.exists() and not path.is_file():
         raise SourceError(path, "cannot be read: it is no regular file")
     try:
+        if path.exists() and not path.is_file():  # a pipe would keep its reader waiting
+            raise SourceError(path, "cannot be read: expected a file, and not a folder, a pipe or a device")
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise SourceError(path, f"cannot be read: {error.strerror or error}") from None

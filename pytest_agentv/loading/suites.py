@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.keys import (
@@ -17,6 +18,9 @@ from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean
 from pytest_agentv.loading.source import Source, read_jsonl, read_yaml
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
+
+_NO_LIST: Final = "has no list of cases: evalcases"
+_SHOWN_KEYS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,17 @@ def read_suite(path: Path) -> SuiteSource:
     raise SourceError(path, "is no eval file: expected one that ends in .yaml, .yml or .jsonl")
 
 
+def dataset_fault(path: Path) -> Problem:
+    """Return why a JSONL file that does not look like a dataset is none."""
+    try:
+        first = next(iter(read_jsonl(path).value), None)
+    except SourceError as error:
+        return Problem(path, error.line, "", str(error).removeprefix(f"{locate(path, error.line)}: "))
+    keys = ", ".join(list(first)[:_SHOWN_KEYS]) if first else ""
+    got = f"the keys {keys}" if keys else "an empty object" if first == {} else "an empty file"
+    return Problem(path, 1, "", f"has no eval cases: expected a JSON object with id and input on each line, got {got}")
+
+
 def find_sidecar(path: Path) -> Path | None:
     """Return the file beside a JSONL file, of the same name but ending in .yaml or .yml."""
     sidecars = (path.with_suffix(suffix) for suffix in (".yaml", ".yml"))
@@ -81,7 +96,8 @@ def find_sidecar(path: Path) -> Path | None:
 def _read_yaml_suite(path: Path) -> SuiteSource:
     source = read_yaml(path)
     if not isinstance(source.value, dict):
-        message = f"expected a mapping with the key 'evalcases', got {describe_value(source.value)}"
+        got = describe_value(source.value)
+        message = f"{_NO_LIST} is missing: expected a mapping with this key, got {got}"
         raise SourceError(path, message, source.line_of())
     cases_key = _cases_key(source)
     cases = source.value[cases_key]
@@ -99,7 +115,7 @@ def _cases_key(source: Source) -> str:
     if present:
         message = f"both {present[0]!r} and {present[1]!r} are there: put the eval cases into one list"
         raise SourceError(source.path, message, source.line_of((present[1],)))
-    message = f"no eval cases: expected a list under the key 'evalcases'{_near_list_key(source.value)}"
+    message = f"{_NO_LIST} is missing{_near_list_key(source.value)}"
     raise SourceError(source.path, message, source.line_of())
 
 

@@ -23,7 +23,8 @@ from pytest_agentv.loading.target_validation import (
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import field_parts, spellings
-from pytest_agentv.models.secrets import SECRET_NAME, Masker, Secret
+from pytest_agentv.models.secret_rule import secrets_of
+from pytest_agentv.models.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target
 
 _AS_WRITTEN: Final = tuple((key,) for key in IDENTITY)
@@ -134,12 +135,10 @@ class _Filler:
         self._names[where] = filled.names
         for variable in filled.missing if is_required else ():
             self.missing.setdefault(variable, []).append(show_key(where))
-        self.secrets.update(
-            value for name in filled.names if SECRET_NAME.search(name) and (value := self._variables.get(name))
-        )
-        # `max_output_tokens` is named like a secret; numbers are none.
-        if filled.text and SECRET_NAME.search(str(where[-1])) and not filled.text.strip().isdigit():
-            self.secrets.add(filled.text)
+        for name in filled.names:
+            self.secrets.update(secrets_of(name, self._variables.get(name, "")))
+        if filled.text:
+            self.secrets.update(secrets_of(str(where[-1]), filled.text))
         return filled.text
 
 

@@ -6,6 +6,7 @@ trees of nodes would double its time and memory.
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -60,22 +61,55 @@ else:
             yaml.parser.Parser.__init__(self)
 
 
-def build_yaml(path: Path, text: str, line_depth: int) -> tuple[Json, dict[KeyPath, int]]:
-    """Return the value of a text of one document, and the 1-based lines of its values down to a depth.
+def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> tuple[Json, dict[KeyPath, int]]:
+    """Return the value of a text of one document, and the lines of its values down to a depth.
 
+    The text begins on line `first_line` of the file.
     Raises `SourceError` with the line of the first fault.
     """
     try:
-        builder = _Builder(path, text, line_depth)
+        builder = _Builder(path, text, line_depth, first_line)
         return builder.document(), builder.lines
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        reason = ", ".join(part for part in (error.context, error.problem) if part)
-        raise SourceError(path, f"invalid YAML: {reason}", mark.line + 1 if mark else None) from None
+        reason = _reason(error, text, first_line)
+        raise SourceError(path, f"invalid YAML: {reason}", mark.line + first_line if mark else None) from None
+    except yaml.reader.ReaderError as error:
+        # libyaml counts bytes, the pure parser counts characters.
+        before = text.encode()[: error.position] if yaml.__with_libyaml__ else text[: error.position].encode()
+        message = f"invalid YAML: the character U+{error.character:04X} is not allowed"
+        raise SourceError(path, message, before.count(b"\n") + first_line) from None
     except yaml.YAMLError as error:
         raise SourceError(path, f"invalid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise SourceError(path, "the values are nested too deeply") from None
+        raise SourceError(path, "the values are nested too deeply", _deepest_line(text) + first_line) from None
+
+
+def _reason(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
+    """Return what the parser says, with the line on which an unfinished value begins; what it means, for tabs."""
+    start, end = error.context_mark, error.problem_mark
+    since = ""
+    if start is not None and end is not None and start.line != end.line:
+        since = f" that begins on line {start.line + first_line}"
+    parts = (f"{error.context}{since}" if error.context else "", error.problem)
+    is_tab = end is not None and text[end.index : end.index + 1] == "\t"
+    hint = " (a tab cannot indent YAML: use spaces)" if is_tab else ""
+    return ", ".join(filter(None, parts)) + hint
+
+
+def _deepest_line(text: str) -> int:
+    """Return the line, counted from 0, on which the most values are open."""
+    depth = deepest = line = 0
+    following = _Parser(text).get_event
+    with suppress(yaml.YAMLError):  # something behind the deep values may be broken, too
+        while not isinstance(event := following(), yaml.StreamEndEvent):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > deepest and event.start_mark is not None:
+                    deepest, line = depth, event.start_mark.line
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    return line
 
 
 def plain_value(text: str) -> Json:
@@ -103,10 +137,11 @@ def _whole_number(digits: str, base: int) -> int | float:
 class _Builder:
     """Turns the events of one document into a value; remembers anchored values and, down to a depth, lines."""
 
-    def __init__(self, path: Path, text: str, line_depth: int) -> None:
+    def __init__(self, path: Path, text: str, line_depth: int, first_line: int) -> None:
         self.lines: dict[KeyPath, int] = {}
         self._path = path
         self._line_depth = line_depth
+        self._first_line = first_line
         self._next: Any = _Parser(text).get_event
         self._anchors: dict[str, Json] = {}
         self._open_anchors: set[str] = set()
@@ -118,7 +153,7 @@ class _Builder:
         if not isinstance(event, yaml.DocumentStartEvent):
             return None
         first = self._next()
-        self.lines[()] = first.start_mark.line + 1
+        self.lines[()] = first.start_mark.line + self._first_line
         value = self._value(first, ())
         self._next()  # end of the document
         extra = self._next()
@@ -152,7 +187,7 @@ class _Builder:
             inner = None
             if where is not None:
                 inner = (*where, len(items))
-                self.lines[inner] = event.start_mark.line + 1
+                self.lines[inner] = event.start_mark.line + self._first_line
             items.append(self._value(event, inner))
         return items
 
@@ -166,7 +201,7 @@ class _Builder:
                 merged = self._merged(event) | merged
                 continue
             key = self._key(event)
-            line = event.start_mark.line + 1
+            line = event.start_mark.line + self._first_line
             if key in value:
                 self._fail(event, f"duplicate key {key!r}, first on line {key_lines[key]}")
             key_lines[key] = line
@@ -221,7 +256,7 @@ class _Builder:
         return value
 
     def _fail(self, event: _Event, message: str) -> NoReturn:
-        raise SourceError(self._path, message, event.start_mark.line + 1)
+        raise SourceError(self._path, message, event.start_mark.line + self._first_line)
 
 
 def _count(value: Json, limit: int) -> int:

@@ -18,7 +18,7 @@ class TextPart(Record):
     type: Literal["text"] = "text"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class FilePart(Record):
     """A `type: file` item whose file was found and read."""
 

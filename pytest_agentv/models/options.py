@@ -44,6 +44,8 @@ class RunOption:
     metavar: str | None = None
     is_flag: bool = False
     repeatable: bool = False
+    once: bool = False
+    """Whether giving it twice is an error; of other options the last value holds."""
     optional_value: object = None
     """What the flag means without a value; None: it needs one."""
     ini: bool = False
@@ -96,6 +98,7 @@ RUN_OPTIONS: Final = (
         "target",
         "Target to evaluate, by its name in targets.yaml (default: the case's, else the file's, else `default`).",
         metavar="NAME",
+        once=True,
         ini=True,
     ),
     RunOption(

@@ -1,21 +1,18 @@
 """Secrets, and the one function that keeps them out of everything that is written."""
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.secret_rule import SHORTEST_SECRET, secrets_of
+from pytest_agentv.models.spellings import Spellings
 
 MASK: Final = "***"
 
-SECRET_NAME: Final = re.compile(r"(?i)(api[-_]?key|access[-_]?key|secret|token|passw(or)?d|credential|private[-_]?key)")
-"""Names of variables whose values are secrets."""
-
-SHORTEST_SECRET: Final = 6
-"""Shorter values are not masked: replacing every `1` or `test` would wreck the texts and hide nothing."""
+_PEM_FRAME: Final = "-----"
+"""The first and last lines of a private key begin so. They are the same in all keys."""
 
 
 class Secret:
@@ -42,46 +39,49 @@ class Secret:
 
 
 class Masker:
-    """Knows the values of the run's secrets and replaces them by `***`."""
+    """Knows the values of the run's secrets and replaces them by `***`, however they are spelled."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self._values: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
+        self._values: frozenset[str] = frozenset()
+        self._known: tuple[frozenset[str], Spellings | None] = (self._values, None)
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
-        """Learn more secrets, also as JSON texts hold them, and line by line, as logs do.
+        """Learn more secrets, whole and line by line, as logs show them. Short and blank ones are passed over.
 
-        Blank and very short ones are passed over.
+        Which values are secrets is up to the caller: `secret_rule` tells.
         """
-        parts = (part.strip() for value in values for part in (value, *value.splitlines()))
-        plain = {part for part in parts if len(part) >= SHORTEST_SECRET}
-        new = plain | {
-            json.dumps(value, ensure_ascii=ascii_only)[1:-1] for value in plain for ascii_only in (True, False)
-        }
-        if not new <= self._values:
-            self._values |= new
-            longest_first = sorted(self._values, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        parts = {part.strip() for value in values for part in (value, *value.splitlines())}
+        self._values |= {part for part in parts if len(part) >= SHORTEST_SECRET and not part.startswith(_PEM_FRAME)}
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
-        """Learn the values of all variables whose names say that they hold a secret."""
-        self.add(value for name, value in environment.items() if SECRET_NAME.search(name))
+        """Learn the secrets among the values of variables."""
+        self.add(secret for name, value in environment.items() for secret in secrets_of(name, value))
 
     def mask(self, text: str) -> str:
-        return self._pattern.sub(MASK, text) if self._pattern else text
+        spellings = self._spellings()
+        return text if spellings is None else spellings.replace(text, MASK)
 
     def mask_plain(self, value: Json) -> Json:
         """Mask every string in plain JSON data, keys included."""
-        if self._pattern is None:
+        if self._spellings() is None:
             return value
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, Mapping):
-            return {self.mask(key): self.mask_plain(item) for key, item in value.items()}
+            return {self.mask_plain(key): self.mask_plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.mask_plain(item) for item in value]
         return value
+
+    def _spellings(self) -> Spellings | None:
+        """Return the spellings of the values of now; other threads may add some at any time."""
+        values, spellings = self._known
+        if values is not self._values:
+            values = self._values
+            spellings = Spellings(values) if values else None
+            self._known = (values, spellings)
+        return spellings
 
 
 _CURRENT: Final[ContextVar[Masker | None]] = ContextVar("agentv_masker", default=None)

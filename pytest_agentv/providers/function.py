@@ -5,18 +5,21 @@ import json
 import time
 from asyncio import timeout as time_limit
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python_import import user_traceback
 from pytest_agentv.providers.wire import EXPECTED_KEYS, WireError, answer_message, parse_response
-from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.outcomes import Outcome
+from pytest_agentv.runtime.threads import attempt_in_thread
+from pytest_agentv.runtime.user_errors import leaves, user_traceback
+from pytest_agentv.runtime.user_loop import USER_LOOP, CallTimeoutError
 
 Function: TypeAlias = Callable[..., Any]
+T = TypeVar("T")
 
 
 class FunctionProvider:
@@ -77,29 +80,21 @@ class FunctionProvider:
 
     async def _call(self, prompt: str, arguments: Mapping[str, Any], run_limit: float | None) -> object:
         function = self._function
-        is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         limit = min((limit for limit in (self._timeout_seconds, run_limit) if limit is not None), default=None)
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+            return await call_async(lambda: function(prompt, **arguments), self._label, limit)
+        started = time.monotonic()
         try:
-            async with time_limit(limit) as timeout:
-                if is_async:
-                    return await function(prompt, **arguments)
-                return await self._call_in_thread(prompt, arguments)
-        except ProviderError:
-            raise  # the function may say itself what went wrong, and of which kind it is
-        except (Exception, SystemExit) as error:
-            if timeout.expired():
-                raise self._timeout_error(limit or 0, is_async) from error
-            kind: ErrorKind = "timeout" if isinstance(error, TimeoutError) else "crash"
-            raise ProviderError(f"{self._label} raised {user_traceback(error)}", kind) from error
-
-    async def _call_in_thread(self, prompt: str, arguments: Mapping[str, Any]) -> object:
-        value: object = await run_in_thread(lambda: self._function(prompt, **arguments), "agentv-python")
-        return await value if isinstance(value, Awaitable) else value
-
-    def _timeout_error(self, limit: float, is_async: bool) -> ProviderError:
-        text = f"{self._label} timed out after {format_number(limit)}s"
-        note = "" if is_async else "; a sync function cannot be stopped: its thread runs on until it returns"
-        return ProviderError(text + note, "timeout")
+            async with time_limit(limit):
+                outcome = await attempt_in_thread(lambda: function(prompt, **arguments), "agentv-python")
+        except TimeoutError as error:
+            note = "; a sync function cannot be stopped: its thread runs on until it returns"
+            raise _timeout_error(self._label, limit, note) from error
+        value: object = _value_of(outcome, self._label)
+        if not isinstance(value, Awaitable):
+            return value
+        rest = None if limit is None else max(0, limit - (time.monotonic() - started))
+        return await call_async(lambda: value, self._label, rest)
 
     def _response(self, value: object) -> ProviderResponse:
         if isinstance(value, ProviderResponse):
@@ -122,6 +117,34 @@ class FunctionProvider:
         return response
 
 
+async def call_async(start: Callable[[], Awaitable[T]], label: str, limit: float | None) -> T:
+    """Await a user's coroutine on the loop of users. An answer that comes after the limit is none.
+
+    Raises `ProviderError` for whatever the coroutine raises, a cancellation of itself included.
+    """
+    try:
+        outcome = await USER_LOOP.call(start, limit)
+    except CallTimeoutError as error:
+        note = "; the event loop of async functions is blocked: call nothing that blocks in them, or use `def`"
+        raise _timeout_error(label, limit, note if error.is_blocked else "") from None
+    return _value_of(outcome, label)
+
+
+def _value_of(outcome: Outcome[T], label: str) -> T:
+    error = outcome.error
+    if error is None:
+        return outcome.get()
+    causes = leaves(error)
+    if len(causes) == 1 and isinstance(causes[0], ProviderError):
+        raise causes[0]  # the function may say itself what went wrong, and of which kind it is
+    is_timeout = all(isinstance(cause, TimeoutError) for cause in causes)
+    raise ProviderError(f"{label} raised {user_traceback(error)}", "timeout" if is_timeout else "crash") from error
+
+
+def _timeout_error(label: str, limit: float | None, note: str) -> ProviderError:
+    return ProviderError(f"{label} timed out after {format_number(limit or 0)}s{note}", "timeout")
+
+
 class _ForeignProvider:
     """A provider object of the user's own, of which no more than `invoke` is asked."""
 
@@ -134,7 +157,7 @@ class _ForeignProvider:
         """Who made the object has seen to it."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        response = await self._invoke(request)
+        response = await call_async(lambda: self._invoke(request), self._label, request.timeout_seconds)
         if not isinstance(response, ProviderResponse):
             returned = type(response).__name__
             raise ProviderError(f"{self._label}: invoke() returned {returned}, expected a ProviderResponse", "crash")

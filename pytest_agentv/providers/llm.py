@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.secret_rule import secrets_of
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import ChatMessage, PromptMode
@@ -42,7 +43,7 @@ class LlmProvider:
     ) -> None:
         self._retry = settings.retry
         self._model = f"model {settings.model!r} ({settings.kind})"
-        self._masker = Masker([settings.api_key.reveal()] if settings.api_key else [])
+        self._masker = Masker(secrets_of("api_key", settings.api_key.reveal()) if settings.api_key else ())
         self._client = _create_client(settings, environment, self._model)
         self._sleep = sleep
 

@@ -13,7 +13,7 @@ from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.function import FunctionProvider
 from pytest_agentv.providers.kind import Provider, Sources
-from pytest_agentv.providers.python_import import import_callable
+from pytest_agentv.providers.python_import import ImportedCallable, import_callable
 from pytest_agentv.runtime.threads import run_in_thread
 
 
@@ -58,7 +58,8 @@ class PythonProvider:
         self._settings = settings
         self._folder = folder
         self._lock = asyncio.Lock()
-        self._loaded: FunctionProvider | None = None
+        self._imported: ImportedCallable | None = None
+        self._provider: FunctionProvider | None = None
 
     async def check(self) -> None:
         """Import the function, so that a fault of it is found before the first case."""
@@ -74,9 +75,12 @@ class PythonProvider:
         """Import once, in a thread: importing an agent's libraries may take seconds."""
         settings = self._settings
         async with self._lock:
-            if self._loaded is None:
-                function = await run_in_thread(
+            if self._imported is None or self._provider is None:
+                self._imported = imported = await run_in_thread(
                     lambda: import_callable(settings.callable, self._folder, self._label), "agentv-import"
                 )
-                self._loaded = FunctionProvider(self._label, function, settings.arguments, settings.timeout_seconds)
-        return self._loaded
+                self._provider = FunctionProvider(
+                    self._label, imported.function, settings.arguments, settings.timeout_seconds
+                )
+        self._imported.check()
+        return self._provider

@@ -113,9 +113,9 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         token_usage=None if wire.token_usage is None else TokenUsage(**dict(wire.token_usage)),
         cost_usd=wire.cost_usd,
         duration_ms=wire.duration_ms,
+        is_text_only=not wire.output_messages and wire.trace is None and wire.trace_ref is None,
         finish_reason=wire.finish_reason,
         warnings=tuple(islice(_unknown_keys(data), _MOST_WARNINGS)),
-        is_text_only=not wire.output_messages and wire.trace is None and wire.trace_ref is None,
     )
 
 

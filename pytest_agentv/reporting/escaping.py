@@ -1,7 +1,11 @@
-"""Makes foreign text safe to show: nothing in it moves the cursor, colours the terminal or hides what it says."""
+"""Makes foreign text safe to show: nothing in it moves the cursor, colours the terminal or hides what it says.
+
+In CI nothing in it is a command to the service that reads the log.
+"""
 
 import bisect
 import json
+import os
 import re
 import textwrap
 from typing import Final
@@ -13,11 +17,25 @@ _UNSAFE: Final = re.compile(
 )
 """Controls but newline and tab, line separators, marks that reverse the direction of text, lone surrogates."""
 
+_CI_VARIABLES: Final = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+_CI_COMMAND: Final = re.compile(r"(?<!\S):(?=:)|#(?=#[A-Za-z]*\[)")
+"""The first character of `::error::` (GitHub), `##[error]` (GitHub, Azure) and `##vso[` (Azure), `##teamcity[`.
+
+GitHub reads `::` at the beginning of a line only; but any blank may become a line break where lines are wrapped.
+"""
+
 
 def visible(text: str) -> str:
     """Return text with CRLF as LF, tabs as spaces and unsafe characters as the escapes that Python writes."""
     plain = text.replace("\r\n", "\n").replace("\t", "    ")
-    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), plain)
+    return harmless_in_ci(_UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), plain))
+
+
+def harmless_in_ci(text: str) -> str:
+    """Return text without commands to the CI service that reads the log, if there is one."""
+    if not any(map(os.environ.get, _CI_VARIABLES)):
+        return text
+    return _CI_COMMAND.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def shown(text: str, masker: Masker) -> str:

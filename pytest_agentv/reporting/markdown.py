@@ -14,7 +14,7 @@ from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.figures import case_name, format_score
 from pytest_agentv.reporting.statistics import judged_results, lowest_results, score_statistics
 from pytest_agentv.reporting.totals import score_figures, total_figures
@@ -71,7 +71,7 @@ def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LI
     error_table = _table(f"Errors ({len(errors):,})", _ERROR_COLUMNS, rows, len(errors), share)
     scored = failures or lowest_results(verdict.results)
     title = f"Failed ({len(failures):,})" if failures else "Lowest scores"
-    rows = _score_rows(scored, masker)
+    rows = _score_rows(scored)
     score_table = _table(title, _SCORE_COLUMNS, rows, len(scored), room - _size(error_table))
     yield from (*head, *error_table, *score_table, *tail)
 
@@ -100,7 +100,9 @@ def _head_lines(
     if verdict.dry_run:
         yield from ("**Dry run**: answers and judgements were mocked, so the scores mean nothing.", "")
     for trouble in verdict.troubles:
-        details = _listed((_code(detail, masker, _LONGEST_NAME) for detail in trouble.details), len(trouble.details))
+        details = _listed(
+            (_code(masker.mask(detail), _LONGEST_NAME) for detail in trouble.details), len(trouble.details)
+        )
         yield f"- {trouble.text}{f': {details}' if details else '.'}"
     if verdict.troubles:
         yield ""
@@ -122,7 +124,7 @@ def _figure_table(verdict: RunVerdict) -> Iterator[str]:
 
 def _tail_lines(verdict: RunVerdict, masker: Masker) -> Iterator[str]:
     if verdict.results_path is not None:
-        yield f"Results: {_code(locate(verdict.results_path, None), masker, _LONGEST_TEXT)}"
+        yield f"Results: {_code(masker.mask(locate(verdict.results_path, None)), _LONGEST_TEXT)}"
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, room: int) -> list[str]:
@@ -145,21 +147,21 @@ def _error_rows(errors: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
     previous = None
     for result in errors:
         detail = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
-        text = _code(f"{detail}{result.error or 'unknown error'}", masker, _LONGEST_TEXT)
-        yield _row((*_place(result, masker), "the same" if text == previous else text))
+        text = _code(f"{detail}{masker.mask(result.error or 'unknown error')}", _LONGEST_TEXT)
+        yield _row((*_place(result), "the same" if text == previous else text))
         previous = text
 
 
-def _score_rows(results: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
+def _score_rows(results: Iterable[EvalResult]) -> Iterator[str]:
     for result in results:
         threshold = "" if result.threshold is None else format_score(result.threshold)
-        yield _row((*_place(result, masker), format_score(result.score), threshold, _evaluators(result, masker)))
+        yield _row((*_place(result), format_score(result.score), threshold, _evaluators(result)))
 
 
-def _evaluators(result: EvalResult, masker: Masker) -> str:
+def _evaluators(result: EvalResult) -> str:
     """Return the scores of a case's evaluators, the lowest first."""
     ordered = sorted(result.evaluator_results or (), key=lambda evaluator: evaluator.score)
-    scores = (f"{_code(each.name, masker, _LONGEST_NAME)} {format_score(each.score)}" for each in ordered)
+    scores = (f"{_code(each.name, _LONGEST_NAME)} {format_score(each.score)}" for each in ordered)
     return _listed(scores, len(ordered))
 
 
@@ -172,17 +174,17 @@ def _more(count: int) -> str:
     return f"… and {count:,} more"
 
 
-def _place(result: EvalResult, masker: Masker) -> tuple[str, str]:
-    return _code(case_name(result), masker, _LONGEST_NAME), str(result.line or "")
+def _place(result: EvalResult) -> tuple[str, str]:
+    return _code(case_name(result), _LONGEST_NAME), str(result.line or "")
 
 
 def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _code(text: str, masker: Masker, length: int) -> str:
+def _code(text: str, length: int) -> str:
     """Return text as a code span on one line; a pipe would end a cell of a table even there."""
-    line = " ".join(shown(text, masker).split()) or "-"
+    line = " ".join(visible(text).split()) or "-"
     cut = line if len(line) <= length else f"{line[: length - 1]}…"
     fence = "`" * (max(map(len, re.findall("`+", cut)), default=0) + 1)
     padding = " " if cut.startswith("`") or cut.endswith("`") else ""

@@ -116,10 +116,10 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
     from pytest_agentv.loading.yaml_values import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
 
     try:
-        value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0)
+        value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)
     except SourceError as error:
         fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        return _skipped(path, line + (error.line or 1) - 1, fault)
+        return _skipped(path, error.line or line, fault)
     except UnicodeDecodeError as error:
         number = line + text.count(b"\n", 0, error.start)
         return _skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")

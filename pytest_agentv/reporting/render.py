@@ -11,7 +11,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.text import format_number
-from pytest_agentv.reporting.escaping import cut
+from pytest_agentv.reporting.escaping import cut, visible
 from pytest_agentv.reporting.figures import (
     cost_of,
     duration_of,
@@ -66,7 +66,7 @@ def failure_text(
         Section(_findings("Misses", result, look), 25),
         Section(_raw_outputs(result, look), 12),
         Section(_findings("Hits", result, look), 10),
-        Section(_block("Reasoning:", _reasoning(result), look), 13),
+        Section(_reasoning(result, look), 13),
         Section(_answer(result, look), 15),
         Section(_block(f"Reference answer ({len(reference_answer):,} characters):", reference_answer, look), 12),
     ]
@@ -91,23 +91,23 @@ def error_text(result: EvalResult, *, rerun_command: str | None, masker: Masker,
 def one_line(result: EvalResult, masker: Masker) -> str:
     """Return the outcome of a case in a line of at most 200 characters: its score, and what fell short."""
     look = Look(masker, TEXT_LIMIT)
-    name = look.line(result.eval_id, 60)
+    name = look.name(result.eval_id, 60)
     if result.status == "error":
-        return look.line(f"{name}: error: {result.error or 'unknown'}", _LINE)
+        return look.name(f"{name}: error: {masker.mask(result.error or 'unknown')}", _LINE)
     if result.assertion is not None:
-        return look.line(f"{name}: {result.status}: {result.assertion}", _LINE)
+        return look.name(f"{name}: {result.status}: {masker.mask(result.assertion)}", _LINE)
     if result.status == "pass" or result.threshold is None:
-        return look.line(f"{name}: {result.status}, score {format_score(result.score)}", _LINE)
+        return look.name(f"{name}: {result.status}, score {format_score(result.score)}", _LINE)
     if cause := _cause(result, look):
-        return look.line(f"{name}: {cause}", _LINE)
+        return look.name(f"{name}: {cause}", _LINE)
     parts = [f"{name}: score {format_score(result.score)} < {format_score(result.threshold)}"]
     for evaluator in result.evaluator_results or ():
         if evaluator.score < 1:
-            why = ", ".join(evaluator.misses) or evaluator.reasoning
+            why = masker.mask(", ".join(evaluator.misses) or evaluator.reasoning or "")
             parts.append(f"{evaluator.name} {format_score(evaluator.score)}" + (f": {why}" if why else ""))
     if result.evaluator_results is None:
-        parts += [why] if (why := ", ".join(result.misses) or result.reasoning) else []
-    return look.line("; ".join(parts), _LINE)
+        parts += [masker.mask(why)] if (why := ", ".join(result.misses) or result.reasoning or "") else []
+    return look.name("; ".join(parts), _LINE)
 
 
 def _cause(result: EvalResult, look: Look) -> str:
@@ -147,8 +147,8 @@ def _evaluator_table(result: EvalResult, look: Look) -> str:
 def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Iterator[tuple[str, str, str, str, str]]:
     for result in results:
         yield (
-            "  " * depth + look.line(result.name, 28),
-            look.line(result.type, 18),
+            "  " * depth + look.name(result.name, 28),
+            look.name(result.type, 18),
             format_score(result.score),
             "-" if result.weight is None else format_number(result.weight),
             "error" if result.error else result.verdict,
@@ -156,16 +156,19 @@ def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Ite
         yield from _rows(result.evaluator_results or (), look, depth + 1)
 
 
-def _reasoning(result: EvalResult) -> str:
+def _reasoning(result: EvalResult, look: Look) -> str:
     """Why, a line for each evaluator where there are several."""
-    said = [each for each in result.evaluator_results or () if each.reasoning]
-    return "\n".join(f"{each.name}: {each.reasoning}" for each in said) if len(said) > 1 else result.reasoning or ""
+    said = [(each.name, each.reasoning) for each in result.evaluator_results or () if each.reasoning]
+    if len(said) <= 1:
+        return _block("Reasoning:", result.reasoning or "", look)
+    lines = (f"{look.name(name, _SHORT)}: {look.head(reasoning)}" for name, reasoning in said)
+    return "\n  ".join(["Reasoning:", *(_indent(line, "  ") for line in lines)])
 
 
 def _raw_outputs(result: EvalResult, look: Look) -> str:
     """What judges printed or replied where it could not be read: the way to find out why they count as 0."""
     blocks = [
-        _block(f"Unreadable reply of {look.line(evaluator.name, 28)}:", evaluator.raw_output, look)
+        _block(f"Unreadable reply of {look.name(evaluator.name, 28)}:", evaluator.raw_output, look)
         for evaluator in result.evaluator_results or ()
         if evaluator.raw_output
     ]
@@ -187,12 +190,16 @@ def _findings(title: str, result: EvalResult, look: Look) -> str:
     items = result.misses if title == "Misses" else result.hits
     if len(evaluators) > 1:
         named = [
-            f"{look.line(evaluator.name, 28)}: {item}"
+            f"{look.name(evaluator.name, 28)}: {look.head(item)}"
             for evaluator in evaluators
             for item in (evaluator.misses if title == "Misses" else evaluator.hits)
         ]
-        items = tuple(named) or items
-    lines = [f"  - {_indent(look.head(item), '    ')}" for item in items]
+        return _listed(title, named or list(map(look.head, items)))
+    return _listed(title, list(map(look.head, items)))
+
+
+def _listed(title: str, items: Sequence[str]) -> str:
+    lines = (f"  - {_indent(item, '    ')}" for item in items)
     return "\n".join([f"{title} ({len(items)}):", *lines]) if items else ""
 
 
@@ -219,9 +226,9 @@ def _footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
         lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
     if result.eval_file:
         place = f"{result.eval_file}:{result.line}" if result.line else result.eval_file
-        lines.append(f"Case:   {cut(look.all_of(place), _LONG)}")
+        lines.append(f"Case:   {cut(visible(place), _LONG)}")
     if rerun_command:
-        lines.append(f"Rerun:  {cut(look.all_of(rerun_command), 600)}")
+        lines.append(f"Rerun:  {cut(visible(rerun_command), 600)}")
     return "\n".join(lines)
 
 
@@ -233,7 +240,7 @@ def _tools(result: EvalResult, look: Look) -> str:
 
 
 def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
-    yield look.line(result.target, _SHORT)
+    yield look.name(result.target, _SHORT)
     if result.attempts:
         yield f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}"
     if (duration := duration_of(result)) is not None:

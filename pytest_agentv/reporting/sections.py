@@ -6,7 +6,7 @@ from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.reporting.escaping import cut, escaped_size, shown
+from pytest_agentv.reporting.escaping import cut, escaped_size, shown, visible
 
 TEXT_LIMIT: Final = 3_000
 """Bytes of a text as a string of ASCII JSON, its quotes included."""
@@ -41,7 +41,11 @@ class Look:
 
     def line(self, text: str, length: int) -> str:
         """Return a text on one line, cut to a number of characters."""
-        line = " ".join(self.all_of(text).split())
+        return self.name(self.masker.mask(text), length)
+
+    def name(self, text: str, length: int) -> str:
+        """Return the name of a case, a target, an evaluator or a tool on one line; names are never masked."""
+        line = " ".join(visible(text).split())
         return line if len(line) <= length else f"{line[: length - 3]}..."
 
 

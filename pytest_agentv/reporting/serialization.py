@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pytest_agentv.models.base import ATOMS, Json, JsonObject
@@ -12,9 +12,67 @@ from pytest_agentv.models.text import compact_json
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
+_IDENTITY: Final = frozenset(
+    {
+        *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "case_hash"),
+        *("timestamp", "status", "threshold_source", "error_detail"),
+    }
+)
+"""Keys of a record that name a case, or are words of ours: masked, they would match nothing."""
+
+_TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
+"""What a tool may be called. Whatever else a target reports as a name is a text like any other."""
+
+
 def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
-    """Return a record as plain JSON data with secrets masked; its own keys stay, even if one is somebody's password."""
-    return {key: masker.mask_plain(json_safe(value)) for key, value in record.items()}
+    """Return a record as plain JSON data with secrets masked.
+
+    Its own keys stay, and so do the names of cases, targets, evaluators and tools.
+    """
+    return {key: _masked_field(key, json_safe(value), masker) for key, value in record.items()}
+
+
+def _masked_field(key: str, value: Json, masker: Masker) -> Json:
+    if value is None or key in _IDENTITY:
+        return value
+    match key:
+        case "evaluator_results":
+            return [_masked_evaluator(each, masker) for each in value]
+        case "trace":
+            return [_masked_item(event, masker, _masked_tool) for event in value]
+        case "trace_summary" | "execution_metrics":
+            return _masked_figures(value, masker)
+    return masker.mask_plain(value)
+
+
+def _masked_evaluator(result: JsonObject, masker: Masker) -> JsonObject:
+    masked = _masked_item(result, masker, lambda name, _: name)
+    if "evaluator_results" in result:
+        masked["evaluator_results"] = [_masked_evaluator(each, masker) for each in result["evaluator_results"]]
+    return masked
+
+
+def _masked_item(item: JsonObject, masker: Masker, name: Callable[[str, Masker], str]) -> dict[str, Json]:
+    """Mask an event or a result; `name` says what becomes of its name. Its type is one of ours."""
+    kept = {"type": item["type"]} | ({"name": name(item["name"], masker)} if "name" in item else {})
+    return {key: kept[key] if key in kept else masker.mask_plain(value) for key, value in item.items()}
+
+
+def _masked_figures(figures: JsonObject, masker: Masker) -> JsonObject:
+    """Mask what is neither a number nor the name of a tool."""
+    masked: dict[str, Json] = {}
+    for key, value in figures.items():
+        if key == "tool_names":
+            masked[key] = [_masked_tool(name, masker) for name in value]
+        elif key in ("tool_calls_by_name", "tool_durations"):
+            masked[key] = {_masked_tool(name, masker): item for name, item in value.items()}
+        else:
+            masked[key] = masker.mask_plain(value)
+    return masked
+
+
+def _masked_tool(name: str, masker: Masker) -> str:
+    return name if _TOOL_NAME.fullmatch(name) else masker.mask(name)
 
 
 def json_safe(value: object) -> Json:

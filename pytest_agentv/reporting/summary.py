@@ -102,7 +102,7 @@ def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
             lines[_ERROR_LINES - 1 :] = ["... (all of it is in the results file)"]
         yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
         if result.eval_file:
-            yield SummaryLine(f"  {_place(result)}")
+            yield SummaryLine(f"  {visible(_place(result))}")
         previous = result.error
 
 

@@ -30,7 +30,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = None
-    if _UNFIT_FOR_BLOCKS.search(text):
+    if _UNFIT_FOR_BLOCKS.search(text) or text.startswith("\t"):  # a block's first tab is read as indentation
         style = '"'
     elif "\n" in text:
         style = "|"

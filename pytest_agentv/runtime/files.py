@@ -4,6 +4,7 @@ Nothing is forced to the disk: what was written survives the death of the proces
 """
 
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -97,19 +98,40 @@ class LockedAppender:
 def write_atomically(path: Path, text: str) -> None:
     """Write a text as UTF-8, so that readers see the old file or the new one, never a part; parents are created.
 
+    A file that is there keeps its mode, and a link to it stays a link.
     Raises `FileError` with path and reason; the old file is then untouched.
     """
     data = text.encode()
-    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
+    temporary: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
+        real = path.resolve() if path.is_symlink() else path
+        temporary = real.with_name(f".{os.urandom(8).hex()}.tmp")
+        real.parent.mkdir(parents=True, exist_ok=True)
+        _write_new(temporary, data, mode=_mode(real))
+        temporary.replace(real)
+    except (OSError, RuntimeError) as error:  # the latter for a loop of links
         raise _write_error(path, error) from error
     finally:
-        with suppress(OSError):
-            temporary.unlink()
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink()
+
+
+def _mode(path: Path) -> int | None:
+    """Return the permissions of a file; None: there is none."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def _write_new(path: Path, data: bytes, mode: int | None) -> None:
+    """Write a new file. Where it gets the mode of an older one, nobody else can read it before."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+    with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
+        file.write(data)
+    if mode is not None:
+        path.chmod(mode)
 
 
 def _append_whole(file: FileIO, end: int, data: bytes) -> int:
@@ -150,8 +172,8 @@ def _is_torn(file: FileIO, end: int) -> bool:
     return file.read(1) != b"\n"
 
 
-def _write_error(path: Path, error: OSError) -> FileError:
-    reason = error.strerror or str(error)
+def _write_error(path: Path, error: OSError | RuntimeError) -> FileError:
+    reason = getattr(error, "strerror", None) or str(error)
     if isinstance(error, FileExistsError):  # by mkdir
         reason = f"{error.filename} is a file, not a folder"
     return FileError(path, f"cannot be written: {reason}")

@@ -9,6 +9,7 @@ from queue import Empty
 from typing import Any, Final, TypeVar
 
 from pytest_agentv.runtime.idle import IdleSelector
+from pytest_agentv.runtime.user_loop import run_until_stopped
 
 T = TypeVar("T")
 
@@ -145,7 +146,7 @@ def _wake() -> None:
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
-        loop.run_forever()
+        run_until_stopped(loop)
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         asyncio.set_event_loop(None)

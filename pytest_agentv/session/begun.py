@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.logs import CaseLog
@@ -50,6 +51,16 @@ class Begun:
     """Done when the result is written, and hooks were told of it."""
     limit: int
     """How many cases of its group may be in flight."""
-    prepared: PreparedCase
+    problems: tuple[Problem, ...]
+    """What is odd about the case's file."""
+    reference_answer: str
     log: CaseLog = field(default_factory=CaseLog)
     ending: Ending = field(default_factory=Ending)
+
+    @staticmethod
+    def of(
+        future: "Future[EvalResult]", limit: int, prepared: PreparedCase, log: CaseLog, ending: Ending | None = None
+    ) -> "Begun":
+        """Keep of a case what its item shows. The case itself, with the texts of its files, goes when it is done."""
+        reference_answer = prepared.case.reference_answer if prepared.case else ""
+        return Begun(future, limit, prepared.problems, reference_answer, log, ending or Ending())

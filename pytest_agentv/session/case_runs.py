@@ -93,7 +93,8 @@ class CaseRuns:
             self._failures.note(result.node_id)
         await self._recorder.record(result)
         await tell(prepared.hooks, prepared.case, result)
-        return result
+        # The prompt is in the file now. It may hold the texts of large files, and an item is kept to the end.
+        return result.replace(agent_provider_request=None, lm_provider_request=None)
 
 
 def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResult:

@@ -23,6 +23,22 @@ def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterato
     return None
 
 
+def ini_value(config: pytest.Config, name: str) -> object:
+    """Return what the ini file says for a key, of the type that native TOML (pytest 9) has there; else the default.
+
+    pytest refuses a number and a boolean for a key that was declared as a text. It knows no type for both, and pytest
+    before 9 knows none for numbers.
+    """
+    try:
+        return config.getini(name)
+    except (TypeError, pytest.UsageError) as error:  # the latter from pytest 9.2 on
+        for place in ("_inicfg", "inicfg"):
+            written: Any = getattr(config, place, {}).get(name)
+            if hasattr(written, "value"):
+                return written.value
+        raise pytest.UsageError(str(error)) from None
+
+
 def is_free_to_run_ahead(item: pytest.Function) -> bool:
     """Whether nothing that is set up for each item could change what the case sees.
 
@@ -82,6 +98,13 @@ def logging_handlers(config: pytest.Config) -> list[logging.Handler]:
     """Return the handlers with which pytest collects the records of the current item."""
     plugin = config.pluginmanager.get_plugin("logging-plugin")
     handlers = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
+    return [handler for handler in handlers if isinstance(handler, logging.Handler)]
+
+
+def logging_outputs(config: pytest.Config) -> list[logging.Handler]:
+    """Return the handlers with which pytest shows records at once: on the terminal and in its log file."""
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+    handlers = (getattr(plugin, name, None) for name in ("log_cli_handler", "log_file_handler"))
     return [handler for handler in handlers if isinstance(handler, logging.Handler)]
 
 

@@ -28,6 +28,7 @@ from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import STOP_SECONDS, LoopThread, wait_for
+from pytest_agentv.runtime.user_loop import USER_LOOP
 from pytest_agentv.session.begun import Begun, Ending
 from pytest_agentv.session.case_runs import CaseRuns
 from pytest_agentv.session.identity import RunIdentity, run_identity
@@ -36,6 +37,7 @@ from pytest_agentv.session.journal import FinishedCases
 from pytest_agentv.session.kinds import HookedKinds
 from pytest_agentv.session.limits import FailureLimit, process_share, shared_folder
 from pytest_agentv.session.logs import CaseLog, CaseLogHandler
+from pytest_agentv.session.masked_streams import MaskedStreams
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.preparing import CasePreparer, PreparedCase
@@ -61,6 +63,7 @@ class EvalSession:
         self.options = run_options(config)
         self.identity: RunIdentity = run_identity(config, self.options)
         self.masker = Masker()
+        self.masker.add_environment(os.environ)  # fixtures know these before any target does
         cwd = config.invocation_params.dir
         self._share = process_share(config)
         self._parent = Parent(config, self.identity.run_id)
@@ -96,6 +99,8 @@ class EvalSession:
         )
         self._log_handler = CaseLogHandler(config, self.masker)
         self._log_handler.install(verbose=self.options.verbose)
+        self._streams = MaskedStreams(config, self.masker)
+        self._streams.install()
 
     @staticmethod
     def of(config: pytest.Config) -> "EvalSession":
@@ -167,14 +172,14 @@ class EvalSession:
             future = self._scheduler.submit(
                 lambda: self._runs.give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
             )
-            return Begun(future, 1, prepared, log)
+            return Begun.of(future, 1, prepared, log)
         carried = None if is_repeated else self._finished.take(job)
         if carried is not None:
             known = carried
             future = self._scheduler.submit(
                 lambda: self._runs.carry_over(known, prepared, log, member), group=_NO_CALLS, limit=MAX_WORKERS
             )
-            return Begun(future, 1, prepared, log)
+            return Begun.of(future, 1, prepared, log)
         limit = self.limit(prepared)
         if member is not None:
             group, room = _BATCHES, sys.maxsize
@@ -183,7 +188,7 @@ class EvalSession:
         future = self._scheduler.submit(
             lambda: self._runs.run(job, prepared, log, ending, member), group=group, limit=room
         )
-        return Begun(future, limit, prepared, log, ending)
+        return Begun.of(future, limit, prepared, log, ending)
 
     def limit(self, prepared: PreparedCase) -> int:
         """Return how many cases of a case's kind may be in flight in this process."""
@@ -252,9 +257,9 @@ class EvalSession:
         warnings = [*self._pool.warnings, *self.user_hooks.warnings]
         self._pool.warnings, self.user_hooks.warnings = [], []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
-        new = [problem for problem in (*begun.prepared.problems, *warnings) if problem not in self._shown]
+        new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
-        show_warnings(new)
+        show_warnings(new, self.masker)
 
     def resume_starting(self) -> None:
         """Start what waits: an item's turn is over, and what its case did may not count as a failure."""
@@ -262,8 +267,8 @@ class EvalSession:
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the caller is the event loop's: it must not wait for anything."""
-        return self._loop.is_current
+        """Whether the caller is an event loop's: it must not wait for anything."""
+        return self._loop.is_current or USER_LOOP.is_current
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""
@@ -278,6 +283,7 @@ class EvalSession:
             self._loop.stop()
         self._recorder.close()
         self._log_handler.remove()
+        self._streams.remove()
 
     def _end_without_parent(self) -> None:
         """End a worker whose controller is at its end: nobody would learn of what it goes on paying for."""

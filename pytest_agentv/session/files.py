@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.problems import join_problems
+from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.suites import SuiteSource, read_suite
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.compat import overridden_fixtures
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.items import EvalItem
 from pytest_agentv.session.marks import case_marks
 from pytest_agentv.session.names import unique_names
+from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
 from pytest_agentv.session.target_caller import OWN_FIXTURES
 
@@ -69,10 +72,27 @@ class EvalFile(pytest.Module):
             suite = read_suite(self.path)
             if suite.problems and session.options.strict:
                 raise self.CollectError(join_problems(suite.problems))
-            show_warnings(suite.problems)
+            show_warnings(suite.problems, session.masker)
         except (SourceError, AgentvWarning, pytest.UsageError) as error:
-            raise self.CollectError(str(error)) from None
+            raise self.CollectError(visible(str(error))) from None
         return suite
+
+
+class LeftOutFile(pytest.File):
+    """A file whose cases are not collected: it holds none, or its name is that of another kind of file."""
+
+    def __init__(self, *, problem: Problem, **kwargs: Any) -> None:
+        self._problem = problem
+        super().__init__(**kwargs)
+
+    def collect(self) -> Iterable[pytest.Item]:
+        try:
+            if self._problem.level == "error" or run_options(self.config).strict:
+                raise self.CollectError(str(self._problem))
+            show_warnings([self._problem], Masker())
+        except (AgentvWarning, pytest.UsageError) as error:
+            raise self.CollectError(str(error)) from None
+        return ()
 
 
 @functools.cache

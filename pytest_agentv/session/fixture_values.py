@@ -13,7 +13,8 @@ from pytest_agentv.loading.target_definitions import TargetDefinition
 from pytest_agentv.loading.targets import find_targets_file, load_targets_file
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secrets import MASK, SECRET_NAME
+from pytest_agentv.models.secret_rule import is_secret_name
+from pytest_agentv.models.secrets import MASK
 from pytest_agentv.session.hooks import participate
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.python_evals import Agentv
@@ -60,7 +61,9 @@ def _fail(error: Exception) -> NoReturn:
     pytest.fail(str(error), pytrace=False)
 
 
-def _without_secrets(value: Json) -> Json:
+def _without_secrets(value: Json, key: str = "") -> Json:
     if isinstance(value, Mapping):
-        return {key: MASK if SECRET_NAME.search(key) else _without_secrets(item) for key, item in value.items()}
-    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
+        return {name: _without_secrets(item, str(name)) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    return MASK if isinstance(value, str) and is_secret_name(key) else value

@@ -11,9 +11,10 @@ from pytest_agentv.session.eval_session import EvalSession
 from pytest_agentv.session.interrupts import shorten_traceback
 from pytest_agentv.session.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.lookahead import Lookahead
-from pytest_agentv.session.outcomes import AgentvWarning
+from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
 from pytest_agentv.session.properties import add_properties, forget_properties, place_properties, result_properties
 from pytest_agentv.session.python_reports import complete_report
+from pytest_agentv.session.report_masking import mask_sections, mask_traceback
 from pytest_agentv.session.step_summary import EVALUATED
 from pytest_agentv.session.terminal import RunReporter
 from pytest_agentv.session.texts import verbose_text
@@ -98,9 +99,12 @@ class SessionHooks:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
+        mask_sections(report, self._session.masker, is_ours=isinstance(item, EvalItem))
         if isinstance(item, EvalItem):
             if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
+            elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
+                mask_traceback(report, self._session.masker)
             _annotate(item, report, self._session)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if item.result is not None and self._session.options.verbose and report.when == "setup":
@@ -149,8 +153,8 @@ def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -
     elif report.when == "call":
         report.duration += took
     if report.when == "setup":
-        properties = place_properties(session.preparer.eval_file(item.suite), item.entry.line, session.masker)
+        properties = place_properties(session.preparer.eval_file(item.suite), item.entry.line)
         if result is not None:
-            properties += result_properties(result, session.masker)
+            properties += result_properties(result)
         add_properties(item, properties)
         report.user_properties = list(item.user_properties)

@@ -1,5 +1,6 @@
 """Log records of cases: shown with the item they belong to, not with the item on whose turn they happened."""
 
+import copy
 import logging
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -8,7 +9,8 @@ from typing import Final
 import pytest
 
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.session.compat import logging_handlers
+from pytest_agentv.reporting.escaping import harmless_in_ci, shown
+from pytest_agentv.session.compat import logging_handlers, logging_outputs
 from pytest_agentv.session.recording import RECORDER_THREAD
 
 _FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
@@ -32,6 +34,22 @@ current_log: ContextVar[CaseLog | None] = ContextVar("agentv_case_log", default=
 """The log of the case that the running task belongs to; tasks and threads of a case inherit it."""
 
 
+class _MaskingFormatter(logging.Formatter):
+    """Takes the secrets out of what another formatter makes of a record; what a case logged cannot move the cursor."""
+
+    def __init__(self, formatter: logging.Formatter, masker: Masker) -> None:
+        super().__init__()
+        self._formatter = formatter
+        self._masker = masker
+
+    def format(self, record: logging.LogRecord) -> str:
+        if current_log.get() is None:
+            return self._masker.mask(self._formatter.format(record))
+        plain = copy.copy(record)  # others get it as it was
+        plain.msg, plain.args = shown(record.getMessage(), self._masker), None
+        return harmless_in_ci(self._masker.mask(self._formatter.format(plain)))
+
+
 class CaseLogHandler(logging.Handler):
     """Collects what cases log, secrets masked, and keeps it from pytest's own handlers."""
 
@@ -40,6 +58,7 @@ class CaseLogHandler(logging.Handler):
         self.setFormatter(logging.Formatter(_FORMAT))
         self._masker = masker
         self._foreign = logging_handlers(config)
+        self._outputs = {handler: handler.formatter for handler in logging_outputs(config)}
         self._level: int | None = None
 
     def install(self, *, verbose: bool) -> None:
@@ -49,6 +68,8 @@ class CaseLogHandler(logging.Handler):
             _OWN_LOGGER.setLevel(logging.DEBUG)
         for handler in self._foreign:
             handler.addFilter(_is_of_no_case)
+        for handler, formatter in self._outputs.items():
+            handler.setFormatter(_MaskingFormatter(formatter or logging.Formatter(), self._masker))
         logging.getLogger().addHandler(self)
 
     def remove(self) -> None:
@@ -57,6 +78,8 @@ class CaseLogHandler(logging.Handler):
             self._level = None
         for handler in self._foreign:
             handler.removeFilter(_is_of_no_case)
+        for handler, formatter in self._outputs.items():
+            handler.setFormatter(formatter)
         logging.getLogger().removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:

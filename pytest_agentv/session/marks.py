@@ -8,6 +8,7 @@ import pytest
 
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.base import Json
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalFailed
 
 _KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
@@ -55,7 +56,7 @@ def _mark(name: str, suite: SuiteSource, entry: CaseEntry, told: set[str]) -> py
         warnings.simplefilter("always")
         mark: pytest.MarkDecorator = getattr(pytest.mark, name)
     for warning in caught if name not in told else ():
-        warnings.warn_explicit(str(warning.message), warning.category, str(suite.path), entry.line)
+        warnings.warn_explicit(visible(str(warning.message)), warning.category, str(suite.path), entry.line)
         told.add(name)
     return mark
 

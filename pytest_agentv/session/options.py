@@ -1,12 +1,16 @@
 """The run options as pytest flags and ini keys."""
 
 import argparse
-from collections.abc import Callable
+import itertools
+import shlex
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.models.option_values import parse_bool
 from pytest_agentv.models.options import (
     DEFAULT_EVAL_GLOBS,
@@ -15,6 +19,7 @@ from pytest_agentv.models.options import (
     RunOption,
     RunOptions,
 )
+from pytest_agentv.session.compat import ini_value
 
 PREFIX = "agentv"
 
@@ -52,6 +57,22 @@ def attach_optional_values(args: list[str]) -> None:
     args[:] = [meant.get(arg, arg) for arg in args]
 
 
+def check_options(config: pytest.Config) -> None:
+    """Check what must be known before anything is collected. Raises `pytest.UsageError`."""
+    eval_globs(config)
+    words = itertools.takewhile(lambda word: word != "--", config.invocation_params.args)
+    given = Counter(str(word).partition("=")[0] for word in words)
+    for option in RUN_OPTIONS:
+        flag = f"--{PREFIX}-{option.name}"
+        if option.once and given[flag] > 1:
+            raise pytest.UsageError(f"{flag} is given {given[flag]} times: expected it once")
+
+
+def eval_globs(config: pytest.Config) -> Sequence[str]:
+    """Return the globs of names that are always eval files. Raises `pytest.UsageError`."""
+    return _names(config, "agentv_files")
+
+
 def run_options(config: pytest.Config) -> RunOptions:
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
@@ -65,7 +86,7 @@ def run_options(config: pytest.Config) -> RunOptions:
             "eval_id": tuple(values["eval_id"] or ()),
             "threshold": from_flag,
             "ini_threshold": values["threshold"] if from_flag is None else None,
-            "exploration_tools": tuple(config.getini("agentv_exploration_tools")),
+            "exploration_tools": _names(config, "agentv_exploration_tools"),
         }
     )
 
@@ -101,16 +122,45 @@ def _value(config: pytest.Config, option: RunOption) -> Any:
     given = config.getoption(name)
     if given is not None:
         return given
-    written = config.getini(name) if option.ini else None
-    if written is None or not str(written).strip():
+    written = ini_value(config, name) if option.ini else None
+    if written is None or (isinstance(written, str) and not written.strip()):
         return option.default if not option.is_flag else False
     try:
-        value = parse_bool(str(written)) if option.is_flag else option.parse(str(written))
+        value = _parse(option, written)
     except ValueError as error:
         raise pytest.UsageError(f"{_ini_name(config)}: {name}: {error}") from None
     if isinstance(value, Path) and config.inipath is not None:
         return config.inipath.parent / value  # what a project writes down does not depend on where pytest is started
     return value
+
+
+def _parse(option: RunOption, written: object) -> object:
+    """Parse a value of the ini file: a text, or in pytest's native TOML a number or a boolean as well."""
+    if option.is_flag:
+        return written if isinstance(written, bool) else parse_bool(_as_text(written, "true or false"))
+    if option.parse in (str, Path) and not isinstance(written, str):
+        raise ValueError(f"expected a text, got {_shown(written)}")
+    return option.parse(_as_text(written, "a text or a number"))
+
+
+def _as_text(written: object, expected: str) -> str:
+    if isinstance(written, bool) or not isinstance(written, str | int | float):
+        raise ValueError(f"expected {expected}, got {_shown(written)}")  # noqa: TRY004 - as all other faults of values
+    return str(written)
+
+
+def _names(config: pytest.Config, name: str) -> tuple[str, ...]:
+    """Return a list of the ini file; a text is split at its blanks, also where it stands in native TOML."""
+    written = ini_value(config, name)
+    words = shlex.split(written) if isinstance(written, str) else written
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise pytest.UsageError(f"{_ini_name(config)}: {name}: expected a list of texts, got {_shown(written)}")
+    return tuple(words)
+
+
+def _shown(written: object) -> str:
+    """Name a value of the ini file in a message; TOML has lists, tables and dates."""
+    return describe_value(written) if isinstance(written, str | int | float) else str(written)
 
 
 def _ini_name(config: pytest.Config) -> str:

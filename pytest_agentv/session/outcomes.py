@@ -8,6 +8,8 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, ErrorKind
 from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import shown
 
 
 class EvalFailed(AssertionError):
@@ -58,15 +60,16 @@ class MissingFixture(AgentvError):
         return str(self).partition("\n")[0]
 
 
-def show_warnings(problems: Iterable[Problem]) -> None:
-    """Hand problems to pytest's warnings summary, each at its place in its file.
+def show_warnings(problems: Iterable[Problem], masker: Masker) -> None:
+    """Hand problems to pytest's warnings summary, each at its place in its file, safe to be shown.
 
     Raises one `AgentvWarning` for those that the project's `filterwarnings` makes errors.
     """
     refused = []
     for problem in problems:
+        text = shown(str(problem), masker)
         try:
-            warnings.warn_explicit(str(problem), AgentvWarning, str(problem.path), problem.line or 1)
+            warnings.warn_explicit(text, AgentvWarning, str(problem.path), problem.line or 1)
         except AgentvWarning as warning:
             refused.append(str(warning))
     if refused:

@@ -7,8 +7,7 @@ from typing import Final, TypeAlias
 import pytest
 
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
-from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.figures import cost_of, tokens_of
 
 _Scalar: TypeAlias = str | int | float
@@ -37,19 +36,19 @@ def forget_properties(item: pytest.Item) -> None:
         own.clear()
 
 
-def place_properties(eval_file: str, line: int, masker: Masker) -> list[tuple[str, _Scalar]]:
+def place_properties(eval_file: str, line: int) -> list[tuple[str, _Scalar]]:
     """Return where a case is written, its line counted from 1: the default JUnit family has no attributes for it."""
-    return [("agentv_file", shown(eval_file, masker)), ("agentv_line", line)]
+    return [("agentv_file", visible(eval_file)), ("agentv_line", line)]
 
 
-def result_properties(result: EvalResult, masker: Masker) -> list[tuple[str, _Scalar]]:
+def result_properties(result: EvalResult) -> list[tuple[str, _Scalar]]:
     """Return the figures of a result that are known, and the scores of its evaluators, of those that could judge."""
     usage = tokens_of(result)
     figures = {
         "agentv_status": result.status,
         "agentv_score": None if result.status == "error" else result.score,
         "agentv_threshold": result.threshold,
-        "agentv_target": shown(result.target, masker),
+        "agentv_target": visible(result.target),
         "agentv_attempts": result.attempts,
         "agentv_duration_ms": result.duration_ms,
         "agentv_cost_usd": cost_of(result),
@@ -58,7 +57,7 @@ def result_properties(result: EvalResult, masker: Masker) -> list[tuple[str, _Sc
         "agentv_tokens_cached": _whole(usage.cached) if usage else None,
     }
     evaluators = [each for each in result.evaluator_results or () if each.error is None]
-    names = _unique_names(shown(evaluator.name, masker) for evaluator in evaluators)
+    names = _unique_names(visible(evaluator.name) for evaluator in evaluators)
     scores = [(f"agentv_score_{name}", each.score) for name, each in zip(names, evaluators, strict=True)]
     return [*((name, value) for name, value in figures.items() if value is not None), *scores]
 

@@ -174,7 +174,7 @@ class Agentv:
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
         session.show_warnings(begun)
-        return result, prepared.case.reference_answer if prepared.case else ""
+        return result, begun.reference_answer
 
     def _unique_id(self, given: Json) -> Json:
         """Tell results of one test apart; what is no text is told by the loader."""

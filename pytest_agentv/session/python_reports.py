@@ -7,9 +7,10 @@ import pytest
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.properties import add_properties, forget_properties, result_properties
+from pytest_agentv.session.report_masking import mask_traceback
 from pytest_agentv.session.step_summary import EVALUATED
 from pytest_agentv.session.texts import verbose_text
 
@@ -44,6 +45,8 @@ def complete_report(
 ) -> None:
     """Add to the report of a Python test what is known of its evaluations."""
     told = item.stash.get(_TOLD, [])
+    if report.failed and item.stash.get(_TOLD, None) is not None:
+        mask_traceback(report, masker)
     if report.when != "call" or not told:
         return
     error = call.excinfo.value if call.excinfo is not None else None
@@ -55,16 +58,16 @@ def complete_report(
     if verbose:
         added["agentv_verbose"] = "\n".join(verbose_text(each.result, "") for each in told)
     if report.failed:
-        _explain(report, error, [each for each in told if each.result.status != "pass"], masker)
+        _explain(report, error, [each for each in told if each.result.status != "pass"])
     if len(told) == 1:  # names of properties mean one thing each
-        add_properties(item, result_properties(told[0].result, masker))
+        add_properties(item, result_properties(told[0].result))
         report.user_properties = list(item.user_properties)
 
 
-def _explain(report: pytest.TestReport, error: BaseException | None, bad: list[Told], masker: Masker) -> None:
+def _explain(report: pytest.TestReport, error: BaseException | None, bad: list[Told]) -> None:
     """Show the accounts of what is not good, the one aside that the test has failed with; and its headline."""
     said = str(error)
-    texts = [f"{shown(each.result.eval_id, masker)}\n\n{each.account}\n" for each in bad if each.account != said]
+    texts = [f"{visible(each.result.eval_id)}\n\n{each.account}\n" for each in bad if each.account != said]
     if texts:
         report.sections.append((_SECTION, "\n".join(texts)))
     crash = getattr(report.longrepr, "reprcrash", None)

@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.providers.python_import import user_traceback
-from pytest_agentv.session.user_hooks import FOREIGN_FOLDERS, RAISED
+from pytest_agentv.runtime.user_errors import user_traceback
+from pytest_agentv.session.user_hooks import FOREIGN_FOLDERS, is_interrupt
 
 _SUMMARY: Final = "pytest_agentv_summary"
 
@@ -17,6 +17,8 @@ def tell_summary(config: pytest.Config, results: Sequence[EvalResult]) -> list[s
     hook: Any = config.hook
     try:
         hook.pytest_agentv_summary(results=tuple(results))
-    except RAISED as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         return [f"{_SUMMARY} raised {user_traceback(error, *FOREIGN_FOLDERS)}"]
     return []

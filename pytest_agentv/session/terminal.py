@@ -1,5 +1,6 @@
 """What a run says at its end, and its exit code: in the one process that owns the terminal."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,11 +12,12 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.markdown import RunVerdict, Trouble
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.compat import TerminalReporter
-from pytest_agentv.session.crashes import CrashWatch, is_eval_node_id
+from pytest_agentv.session.crashes import CrashWatch, may_be_eval
 from pytest_agentv.session.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.limits import WorkerNumbers
 from pytest_agentv.session.run_results import RunResults, read_run
@@ -112,7 +114,7 @@ class RunReporter:
         files = {node_id.partition("::")[0] for node_id in node_ids}
         if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
             raise pytest.UsageError(fault)
-        if any(map(is_eval_node_id, node_ids)):
+        if any(map(may_be_eval, node_ids)):
             try:
                 self._sink.probe()
             except AgentvError as error:
@@ -156,15 +158,15 @@ class RunReporter:
         for line in lines:
             _print(terminalreporter, line)
         for remark in self._remarks:
-            terminalreporter.write_line(remark, yellow=True)
+            terminalreporter.write_line(visible(remark), yellow=True)
         lost = self._lost()
         if lost:
             terminalreporter.write_line(f"{_lost_text(lost)}:", red=True)
             for node_id in lost:
-                terminalreporter.write_line(f"  {node_id}", red=True)
+                terminalreporter.write_line(f"  {visible(node_id)}", red=True)
             terminalreporter.write_line("Run them with --agentv-resume.", red=True)
         for text in dict.fromkeys(self._write_errors):
-            terminalreporter.write_line(f"Results were lost: {text}", red=True, bold=True)
+            terminalreporter.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
 
     @property
     def _results(self) -> tuple[EvalResult, ...]:
@@ -200,8 +202,10 @@ class RunReporter:
         """Write an error for each case on which a worker died: the worker could not."""
         if self._crashes is not None and self._crashes.has_crashes:
             recorded = _node_ids(read_run(self._identity).results)
-            texts = map(self._sink.serialize, self._crashes.crash_results(recorded))
-            self._append(tuple(texts))
+            masker = Masker()
+            masker.add_environment(os.environ)
+            sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
+            self._append(tuple(map(sink.serialize, self._crashes.crash_results(recorded))))
 
     def _append(self, texts: Sequence[str]) -> None:
         if texts:

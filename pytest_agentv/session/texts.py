@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.reporting.escaping import escaped_size, shown
+from pytest_agentv.reporting.escaping import escaped_size, shown, visible
 from pytest_agentv.reporting.figures import format_duration, format_score
 from pytest_agentv.reporting.render import error_text, failure_text
 from pytest_agentv.reporting.sections import TEXT_LIMIT
@@ -53,18 +53,26 @@ def _limit(config: pytest.Config, result: EvalResult) -> int | None:
 
 
 def verbose_text(result: EvalResult, log: str) -> str:
-    """Return what is to be known of a case that was run: target, attempts, time, scores, and what was logged."""
+    """Return what is to be known of a case that was run: target, attempts, time, scores, and what was logged.
+
+    Secrets are masked in the log already.
+    """
     scores = ", ".join(
-        f"{evaluator.name} {format_score(evaluator.score)}" for evaluator in result.evaluator_results or ()
+        f"{_name(evaluator.name)} {format_score(evaluator.score)}" for evaluator in result.evaluator_results or ()
     )
     facts = [
-        f"target {result.target}",
+        f"target {_name(result.target)}",
         f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}",
         format_duration(result.duration_ms or 0),
         f"score {format_score(result.score)}" + (f" ({scores})" if scores else ""),
     ]
-    lines = [f"{result.node_id}: {result.status}; {', '.join(facts)}", *log.splitlines()]
+    lines = [f"{_name(result.node_id or '')}: {result.status}; {', '.join(facts)}"]
+    lines += visible(log).split("\n") if log else []
     return "\n  ".join(lines)
+
+
+def _name(text: str) -> str:
+    return " ".join(visible(text).split())
 
 
 def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:

@@ -54,8 +54,7 @@ class Turns:
         finally:
             if begun.log.lines:
                 item.add_report_section("setup", LOG_SECTION, begun.log.text)
-        case = begun.prepared.case
-        item.reference_answer = case.reference_answer if case is not None and result.status == "fail" else ""
+        item.reference_answer = begun.reference_answer if result.status == "fail" else ""
         self._session.show_warnings(begun)
         return result
 

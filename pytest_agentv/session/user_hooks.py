@@ -1,5 +1,6 @@
 """Calls the hooks of users around their cases, and makes of what they raise what pytest shows."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.python_import import user_traceback
+from pytest_agentv.runtime.user_errors import user_traceback
 
 _CASE: Final = "pytest_agentv_case"
 _RESPONSE: Final = "pytest_agentv_response"
@@ -21,8 +22,6 @@ _ASSERT: Final = "pytest_agentv_assert"
 _RESULT: Final = "pytest_agentv_result"
 
 FOREIGN_FOLDERS: Final = tuple(str(Path(module.__file__ or "").parent) for module in (pluggy, pytest))
-RAISED: Final = (Exception, SystemExit, pytest.fail.Exception, pytest.skip.Exception)
-"""What a hook may raise, and break its own case by; Ctrl-C goes on."""
 
 
 class UserHooks:
@@ -102,8 +101,15 @@ def _call(name: str, call: Callable[[], Any], passing: tuple[type[BaseException]
         return call()
     except passing:
         raise
-    except RAISED as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         raise HookError(f"{name} raised {user_traceback(error, *FOREIGN_FOLDERS)}") from error
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether an error may be a Ctrl-C, which reaches the main thread only. Another error of a hook ends no run."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def _odd_value(name: str, value: object, expected: str) -> HookError:

@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 # `pytester` forgets what a run in this process imported; pydantic cannot be imported twice, and its models are slow to
 # build again for each run.
 import filelock  # noqa: F401
 import pytest
+import warm
 
 import pytest_agentv.loading.evaluators
 import pytest_agentv.loading.target_resolution
@@ -93,13 +95,18 @@ class Project:
         """Run pytest; its results go to a new file each time."""
         self._runs += 1
         out = self.path / f"out-{self._runs}.jsonl"
-        run = self._pytester.runpytest_subprocess if subprocess else self._pytester.runpytest_inprocess
+        run = self._run_forked if subprocess else self._pytester.runpytest_inprocess
         chosen = self.mode if mode is None else mode
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # this checkout's own run makes them errors; a user's does not
             finished = run(*OTHER_PLUGINS, *chosen, f"--agentv-out={out}", *args)
         results = [json.loads(line) for line in out.read_text("utf-8").split("\n") if line] if out.exists() else []
         return Run(int(finished.ret), [*finished.outlines, *finished.errlines], results)
+
+    def _run_forked(self, *args: str) -> pytest.RunResult:
+        command = [sys.executable, "-m", "pytest", f"--basetemp={self.path}/base-{self._runs}", *args]
+        finished = warm.run(command, cwd=self.path, stdin=DEVNULL, capture_output=True, encoding="utf-8")
+        return pytest.RunResult(finished.returncode, finished.stdout.splitlines(), finished.stderr.splitlines(), 0)
 
 
 @pytest.fixture(params=[(), ("-n", "0"), ("-n", "2")], ids=["plain", "n0", "n2"])

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 AGENTV = (sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())")
 TARGETS = """\
@@ -26,10 +27,11 @@ def folder(tmp_path: Path) -> Path:
 def run(tmp_path):
     """Run a command line in the project, and return its exit code with what it printed."""
 
-    def call(*command: str, cwd: Path = tmp_path) -> subprocess.CompletedProcess[str]:
+    def call(*command: str, cwd: Path = tmp_path, fresh: bool = False) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
         environment["PYTEST_ADDOPTS"] = "-p no:hypothesispytest -p no:anyio"
-        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+        start = subprocess.run if fresh else warm.run
+        return start(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
     return call
 
@@ -78,14 +80,14 @@ def test_a_named_file_is_an_eval_whatever_it_is_called_and_looks_like(folder, ru
     (folder / "my odd name.yaml").write_text("evalcase: []\n")
     (folder / "good.yaml").write_text(suite(one="hello"))
     result = run(*AGENTV, "eval", "my odd name.yaml", "good.yaml", "--tb=short", *mode)
-    assert "no eval cases: expected a list under the key 'evalcases'" in result.stdout
+    assert "has no list of cases: evalcases is missing" in result.stdout
     assert "instead of 'evalcase', did you mean 'evalcases'?" in result.stdout
     assert "pytest_agentv/" not in result.stdout
 
 
 def test_nothing_is_warned_of_because_agentv_was_imported_before_pytest(folder, run, suite):
     write_evals(folder, suite)
-    result = run(*AGENTV, "eval", "b.eval.yaml", "-W", "error")
+    result = run(*AGENTV, "eval", "b.eval.yaml", "-W", "error", fresh=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "warning" not in result.stdout
 

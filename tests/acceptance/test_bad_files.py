@@ -120,21 +120,25 @@ ITEM_BROKEN = [
 """Cases in line 2 of a file, and what is wrong with them."""
 
 FILE_BROKEN = [
-    ("- 1\n", "a.eval.yaml:1: expected a mapping with the key 'evalcases', got a list"),
-    ("", "a.eval.yaml:1: expected a mapping with the key 'evalcases', got null"),
+    (
+        "- 1\n",
+        "a.eval.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got a list",
+    ),
+    ("", "a.eval.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null"),
     ("evalcases: 5\n", "a.eval.yaml:1: evalcases: expected a list of eval cases, got the number 5"),
     (
         "evlcases:\n  - id: a\n",
-        "a.eval.yaml:1: no eval cases: expected a list under the key 'evalcases' (instead of 'evlcases', did you mean "
-        "'evalcases'?)",
+        "a.eval.yaml:1: has no list of cases: evalcases is missing (instead of 'evlcases', did you mean 'evalcases'?)",
     ),
     (
         "evalcases:\n  - id: a\n   note: b\n",
-        "a.eval.yaml:3: invalid YAML: while parsing a block collection, did not find expected '-' indicator",
+        "a.eval.yaml:3: invalid YAML: while parsing a block collection that begins on line 2, "
+        "did not find expected '-' indicator",
     ),
     (
         "evalcases:\n\t- id: a\n",
-        "a.eval.yaml:2: invalid YAML: while scanning for the next token, found character that cannot start any token",
+        "a.eval.yaml:2: invalid YAML: while scanning for the next token, found character that cannot start any token "
+        "(a tab cannot indent YAML: use spaces)",
     ),
     ("evalcases:\n  - id: a\n    note: b\n    id: c\n", "a.eval.yaml:4: duplicate key 'id', first on line 2"),
     ("evalcases: []\nevalcases: []\n", "a.eval.yaml:2: duplicate key 'evalcases', first on line 1"),
@@ -259,9 +263,9 @@ CASE_KEYS = [
 ]
 
 
-def test_unknown_keys_are_warnings_with_what_was_meant(project):
+def test_unknown_keys_are_warnings_with_what_was_meant_where_the_project_wants_that(project):
     project.write("a.eval.yaml", UNKNOWN_KEYS)
-    run = project.run()
+    run = project.run("-o", "agentv_unknown_keys=warn")
     shown = [line.partition("AgentvWarning: ")[2] for line in run.lines if "AgentvWarning: " in line]
     assert shown == [FILE_KEY, *CASE_KEYS]
     assert (run.exit_code, run.outcomes, run.internals) == (0, {"passed": 1, "warnings": 3}, [])
@@ -326,7 +330,8 @@ def test_a_faulty_line_of_a_dataset_is_an_item_that_errors_with_its_line(project
         ("- broken\n", "a.eval.yaml:1: expected a mapping of file-level keys for a.eval.jsonl, got a list"),
         (
             "dataset: [1\n",
-            "a.eval.yaml:2: invalid YAML: while parsing a flow sequence, did not find expected ',' or ']'",
+            "a.eval.yaml:2: invalid YAML: while parsing a flow sequence that begins on line 1, "
+            "did not find expected ',' or ']'",
         ),
         ("threshold: high\n", "a.eval.yaml:1: threshold: expected a number from 0 to 1, got the text 'high'"),
     ],
@@ -480,7 +485,7 @@ def test_every_fault_is_told_once_in_every_mode(project_in_all_modes):
     project.write("a.eval.yaml", UNKNOWN_KEYS + "  - {id: bad, expected_outcome: o, input: 5}\n" + GOOD.lstrip("\n"))
     project.write("b.eval.yaml", "evalcases: 5\n")
     project.write(".agentv.yaml", "guideline_pattern: []\n")
-    run = project.run("--continue-on-collection-errors")
+    run = project.run("--continue-on-collection-errors", "--agentv-unknown-keys=warn")
     shown = [line.partition("AgentvWarning: ")[2] for line in run.lines if "AgentvWarning: " in line]
     assert sorted(shown) == sorted(
         [

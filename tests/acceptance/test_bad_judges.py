@@ -151,19 +151,18 @@ def test_a_judge_that_ends_well_but_prints_no_judgement_scores_0_and_is_told_how
     run = judged({name: f"{name}.py" for name in UNREADABLE})
     for name, (output, message) in UNREADABLE.items():
         result = run.by_id[name]
-        assert (result["status"], result["score"], result["misses"]) == ("fail", 0, [message])
-        assert "error" not in result
-        assert "error" not in result["evaluator_results"][0]
+        assert (result["status"], result["score"], result["misses"]) == ("error", 0, [message])
+        assert (result["error"], result["error_detail"]) == (message, {"stage": "evaluator", "kind": "process"})
         assert result["evaluator_results"][0]["raw_output"] == output
-    assert (run.exit_code, run.outcomes) == (1, {"passed": 1, "failed": len(UNREADABLE)})
-    assert sum(line == f"  - {UNREADABLE['garbage'][1]}" for line in run.lines) == 1
+    assert (run.exit_code, run.outcomes) == (1, {"passed": 1, "errors": len(UNREADABLE)})
+    assert run.lines.count(UNREADABLE["garbage"][1]) == 1
 
 
 def test_output_of_a_judge_that_is_no_utf8_is_recorded_and_shown(project, judged):
     project.write("bytes.py", "import sys\nsys.stdout.buffer.write(b'\\xff\\xfe\\x00\\x1b[31m')\n")
     run = judged({"bytes": "bytes.py"})
     assert run.by_id["bytes"]["evaluator_results"][0]["raw_output"] == "��\x00\x1b[31m"
-    assert run.outcomes == {"passed": 1, "failed": 1}
+    assert run.outcomes == {"passed": 1, "errors": 1}
     assert "\x1b[31m" not in run.text
 
 
@@ -305,9 +304,9 @@ def test_a_judging_model_that_replies_without_json_scores_0_and_its_reply_is_kep
     project.write("a.eval.yaml", f"evalcases:\n  - {{id: a, expected_outcome: o, input: q, evaluators: {judge}}}\n")
     run = project.run()
     (evaluation,) = run.by_id["a"]["evaluator_results"]
-    assert (run.by_id["a"]["status"], evaluation["score"], evaluation["raw_output"]) == ("fail", 0, "I like it")
+    assert (run.by_id["a"]["status"], evaluation["score"], evaluation["raw_output"]) == ("error", 0, "I like it")
     assert (evaluation["hits"], evaluation["misses"]) == ([], [])
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"failed": 1}, [])
+    assert (run.exit_code, run.outcomes, run.internals) == (1, {"errors": 1}, [])
 
 
 def test_a_judge_that_closes_its_input_unread_counts_by_what_it_prints(project, judged):

@@ -292,13 +292,13 @@ def test_a_blocking_hook_holds_up_its_own_case_only(project, suite):
         together = threading.Barrier(10)
 
         def pytest_agentv_response(case):
-            together.wait(timeout=20)
+            together.wait(timeout=60)
 
         def pytest_agentv_assert(case):
-            together.wait(timeout=20)
+            together.wait(timeout=60)
 
         def pytest_agentv_result(case):
-            together.wait(timeout=20)
+            together.wait(timeout=60)
         """,
     )
     run = project.run("--agentv-workers=10")

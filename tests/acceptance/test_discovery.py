@@ -8,6 +8,20 @@ LINE = json.dumps({"id": "line", "expected_outcome": "x", "input": "Say it", "ev
 RESULT_LINE = json.dumps({"timestamp": "2026-01-01", "eval_id": "a", "score": 1, "candidate_answer": "x"})
 OPENAPI = "openapi: 3.1.0\npaths: {}\n"
 COMPOSE = "services:\n  web: {image: nginx}\n"
+OTHER_COLLECTOR = """
+import pytest
+
+class File(pytest.File):
+    def collect(self):
+        yield Item.from_parent(self, name="foreign")
+
+class Item(pytest.Item):
+    def runtest(self): ...
+
+def pytest_collect_file(file_path, parent):
+    if file_path.name.endswith(".tavern.yaml"):
+        return File.from_parent(parent, path=file_path)
+"""
 TAVERN = "test_name: login\nstages:\n  - name: first\n    request: {url: x}\n"
 
 
@@ -61,19 +75,12 @@ def test_datasets_of_one_case_a_line_are_found_in_the_same_places(project, name)
         "other/qa.yaml",
         "my_evals/qa.yaml",
         "qa.evals.yaml",
-        "evals/targets.yaml",
-        "evals/targets.yml",
-        "evals/config.yaml",
-        "evals/.agentv.yaml",
+        "evals/targets.yaml.bak",
         "evals/.agentv/qa.yaml",
         "evals/.hidden/deep/qa.yaml",
         ".agentv/evals/qa.yaml",
-        "evals/login.tavern.yaml",
-        "evals/test_login.yaml",
-        "evals/docker-compose.yaml",
-        "evals/docker-compose.override.yml",
-        "evals/compose.yaml",
-        "evals/compose.dev.yml",
+        "test_login.yaml",
+        "compose.yaml",
         "evals/qa.yaml.bak",
         "evals/qa.json",
         "evals/qa.txt",
@@ -85,6 +92,91 @@ def test_files_of_others_are_let_be_even_when_they_look_like_eval_files(project,
     run = project.run("--collect-only", "-q")
     assert run.exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
     assert collected(run) == []
+    assert "Warning" not in run.text
+
+
+NAMES_OF_OTHERS = {
+    "targets.yaml": ("targets.yaml", "targets.eval.yaml"),
+    "targets.yml": ("targets.yml", "targets.eval.yml"),
+    "config.yaml": ("config.yaml", "config.eval.yaml"),
+    ".agentv.yaml": (".agentv.yaml", "agentv.eval.yaml"),
+    "login.tavern.yaml": ("*.tavern.yaml", "login.eval.yaml"),
+    "test_math.yaml": ("test_*.yaml", "math.eval.yaml"),
+    "test_.yml": ("test_*.yml", "cases.eval.yml"),
+    "docker-compose.override.yml": ("docker-compose*.yml", "docker-compose.override.eval.yml"),
+    "compose-email.yaml": ("compose*.yaml", "compose-email.eval.yaml"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES_OF_OTHERS)
+def test_a_file_with_cases_that_its_name_keeps_out_of_a_run_is_warned_of(project, case_list, name):
+    pattern, free = NAMES_OF_OTHERS[name]
+    project.write("evals/.agentv/targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("evals/qa.yaml", case_list)
+    project.write(f"evals/deep/{name}", f"description: x\n{case_list}")
+    warning = (
+        f"AgentvWarning: evals/deep/{name}:2: has a list of cases but is not collected: names like {pattern} belong to "
+        f"other files (rename it to {free}, or add its name to the ini key agentv_files)"
+    )
+    run = project.run()
+    assert run.statuses == {"a": "pass"}
+    assert run.text.count(warning) == 1
+    (project.path / f"evals/deep/{name}").rename(project.path / f"evals/deep/{free}")
+    renamed = project.run()
+    assert (len(renamed.results), "not collected" in renamed.text) == (2, False)
+
+
+def test_workers_warn_of_a_file_that_is_left_out(project, case_list):
+    project.write("evals/qa.yaml", case_list)
+    project.write("evals/test_math.yaml", case_list)
+    run = project.run("-n", "2")
+    assert run.text.count("evals/test_math.yaml:1: has a list of cases but is not collected") == 1
+    assert run.statuses == {"a": "pass"}
+
+
+def test_the_name_that_a_warning_proposes_is_one_that_is_collected_whatever_the_globs(project, case_list):
+    project.write("pytest.ini", "[pytest]\nagentv_files = *.cases.yaml\n")
+    project.write("evals/compose-email.yaml", case_list)
+    assert "rename it to eval-compose-email.eval.yaml" in project.run("--collect-only").text
+    project.write("evals/eval-compose-email.eval.yaml", case_list)
+    assert collected(project.run("--collect-only", "-q")) == ["evals/eval-compose-email.eval.yaml"]
+
+
+@pytest.mark.parametrize("flags", [["--agentv-strict"], ["-W", "error::pytest_agentv.session.outcomes.AgentvWarning"]])
+def test_a_file_that_is_left_out_is_an_error_of_a_strict_run(project, case_list, flags):
+    project.write("evals/qa.yaml", case_list)
+    project.write("evals/test_math.yaml", case_list)
+    run = project.run(*flags)
+    assert "evals/test_math.yaml:1: has a list of cases but is not collected" in run.text
+    assert (run.exit_code, run.outcomes, run.internals) == (pytest.ExitCode.INTERRUPTED, {"errors": 1}, [])
+
+
+def test_a_file_of_another_kind_that_another_plugin_collects_is_not_warned_of(project, case_list):
+    project.write("conftest.py", OTHER_COLLECTOR)
+    project.write("evals/login.tavern.yaml", case_list)
+    project.write("other.tavern.yaml", OPENAPI)
+    run = project.run("evals", "other.tavern.yaml")
+    assert (run.exit_code, run.outcomes) == (0, {"passed": 2})
+
+
+@pytest.mark.parametrize("text", [OPENAPI, COMPOSE, TAVERN, "targets: [{name: a, provider: mock}]\n"])
+@pytest.mark.parametrize("name", ["test_login.yaml", "compose.yaml", "targets.yaml"])
+def test_a_file_of_another_kind_that_holds_no_cases_is_let_be_without_a_word(project, case_list, name, text):
+    project.write("evals/qa.yaml", case_list)
+    project.write(f"evals/{name}", text)
+    run = project.run("--collect-only", "-q")
+    assert (run.exit_code, collected(run), "Warning" in run.text) == (0, ["evals/qa.yaml"], False)
+
+
+JSON_CASE = {"id": "json", "expected_outcome": "x", "input": "Say it", "evaluators": []}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_yaml_that_is_written_as_json_is_an_eval_file(project, indent):
+    suite = {"description": "a: {b", "evalcases": [JSON_CASE]}
+    project.write("evals/qa.yaml", json.dumps(suite, indent=indent))
+    assert collected(project.run("--collect-only", "-q")) == ["evals/qa.yaml"]
+    assert list(project.run("evals/qa.yaml", "--agentv-dry-run").by_id) == ["json"]
 
 
 @pytest.mark.parametrize(
@@ -134,24 +226,65 @@ def test_a_file_named_on_the_command_line_is_an_eval_file_by_its_shape(project, 
     assert project.run(f"{name}::a").statuses == {"a": "pass"}
 
 
-@pytest.mark.parametrize("text", [OPENAPI, "broken: [\n", ""])
-def test_a_named_file_that_is_no_eval_file_is_pytests_own_usage_error(project, text):
-    project.write("other.yaml", text)
-    run = project.run("other.yaml")
-    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: not found: " in run.text
-    assert "(no match in any of [<Dir" in run.text
+NO_EVAL_FILES = {
+    "other.yaml": {
+        OPENAPI: "other.yaml:1: has no list of cases: evalcases is missing",
+        "case: []\n": "other.yaml:1: has no list of cases: evalcases is missing "
+        "(instead of 'case', did you mean 'cases'?)",
+        "": "other.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null",
+        "a: [\n": "other.yaml:2: invalid YAML: while parsing a flow node, did not find expected node content",
+        "evalcases: none\n": "other.yaml:1: evalcases: expected a list of eval cases, got the text 'none'",
+    },
+    "other.jsonl": {
+        f"{RESULT_LINE}\n{RESULT_LINE}\n": "other.jsonl:1: has no eval cases: expected a JSON object with id and input "
+        "on each line, got the keys timestamp, eval_id, score, candidate_answer",
+        "": "other.jsonl:1: has no eval cases: expected a JSON object with id and input on each line, "
+        "got an empty file",
+        "{}": "other.jsonl:1: has no eval cases: expected a JSON object with id and input on each line, "
+        "got an empty object",
+        "\nno JSON\n": "other.jsonl:2: invalid JSON: Expecting value (column 1)",
+        "[1]\n": "other.jsonl:1: expected a JSON object, got [1]",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [(name, text, message) for name, faults in NO_EVAL_FILES.items() for text, message in faults.items()],
+)
+@pytest.mark.parametrize("case", ["", "::a"])
+def test_a_named_file_that_is_no_eval_file_is_an_error_that_says_why(project, case_list, name, text, message, case):
+    project.write("qa.eval.yaml", case_list)
+    (project.path / name).write_text(text, encoding="utf-8")
+    run = project.run(f"{name}{case}", "qa.eval.yaml")
+    assert message in run.lines
+    assert (run.exit_code in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR), run.results) == (True, [])
+    assert "no match in any of" not in run.text
+    assert "Traceback" not in run.text
+    assert run.internals == []
+
+
+def test_workers_say_why_a_named_file_is_no_eval_file(project):
+    project.write("other.yaml", OPENAPI)
+    run = project.run("other.yaml", "-n", "2")
+    assert run.lines.count("other.yaml:1: has no list of cases: evalcases is missing") == 1
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_named_file_whose_cases_begin_late_is_an_eval_file(project, case_list):
+    project.write("evals/far.yaml", "# filler\n" * 8_000 + case_list)
+    assert project.run("evals/far.yaml").statuses == {"a": "pass"}
 
 
 BROKEN_FILES = {
     'evalcases:\n  - id: a\n    input: "never closed\n': (
-        "bad.eval.yaml:4: invalid YAML: while scanning a quoted scalar, found unexpected end of stream"
+        "bad.eval.yaml:4: invalid YAML: while scanning a quoted scalar that begins on line 3, "
+        "found unexpected end of stream"
     ),
     "description: x\ncase: []\n": (
-        "bad.eval.yaml:1: no eval cases: expected a list under the key 'evalcases' "
-        "(instead of 'case', did you mean 'cases'?)"
+        "bad.eval.yaml:1: has no list of cases: evalcases is missing (instead of 'case', did you mean 'cases'?)"
     ),
-    OPENAPI: "bad.eval.yaml:1: no eval cases: expected a list under the key 'evalcases'",
+    OPENAPI: "bad.eval.yaml:1: has no list of cases: evalcases is missing",
     "evalcases: none\n": "bad.eval.yaml:1: evalcases: expected a list of eval cases, got the text 'none'",
 }
 
@@ -173,7 +306,7 @@ def test_workers_report_a_broken_file_once_and_run_the_others(project, case_list
     project.write("qa.eval.yaml", case_list)
     project.write("bad.eval.yaml", OPENAPI)
     run = project.run("-n", "2")
-    assert run.lines.count("bad.eval.yaml:1: no eval cases: expected a list under the key 'evalcases'") == 1
+    assert run.lines.count("bad.eval.yaml:1: has no list of cases: evalcases is missing") == 1
     assert (run.exit_code, run.outcomes) == (pytest.ExitCode.TESTS_FAILED, {"passed": 1, "errors": 1})
 
 
@@ -196,7 +329,7 @@ def test_the_ini_file_says_which_names_are_those_of_eval_files(project, case_lis
         "x.cases.yaml",
     ]
     project.write("x.cases.yaml", "nothing: here\n")
-    assert "x.cases.yaml:1: no eval cases" in project.run().text
+    assert "x.cases.yaml:1: has no list of cases" in project.run().text
 
 
 def test_a_sidecar_belongs_to_its_dataset_and_is_no_eval_file(project):
@@ -208,10 +341,11 @@ def test_a_sidecar_belongs_to_its_dataset_and_is_no_eval_file(project):
     assert [result["dataset"] for result in run.results] == ["named-here", "named-here"]
 
 
-def test_a_yaml_file_with_cases_beside_a_dataset_of_its_name_is_an_eval_file(project, case_list):
-    project.write("data.eval.jsonl", f"{LINE}\n")
-    project.write("data.eval.yaml", case_list)
-    assert collected(project.run("--collect-only", "-q")) == ["data.eval.jsonl", "data.eval.yaml"]
+@pytest.mark.parametrize("name", ["data.eval", "evals/data"])
+def test_a_yaml_file_with_cases_beside_a_dataset_of_its_name_is_an_eval_file(project, case_list, name):
+    project.write(f"{name}.jsonl", f"{LINE}\n")
+    project.write(f"{name}.yaml", case_list)
+    assert collected(project.run("--collect-only", "-q")) == [f"{name}.jsonl", f"{name}.yaml"]
 
 
 def test_a_case_list_is_seen_within_the_first_64_kilobytes(project, case_list):

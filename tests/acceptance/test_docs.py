@@ -6,6 +6,7 @@ The conventions stand in `docs_pages`.
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from docs_pages import PAGES, ROOT, Block, Page, added_kinds, is_set_up, read_page
 
 from pytest_agentv.cli.main import main
@@ -66,15 +68,23 @@ class Reader:
 
 
 def run_in(folder: Path, command: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        ["/bin/sh", "-c", command],
+    words, variables = [] if SHELL.search(command) else shlex.split(command), environment()
+    while words and "=" in words[0]:
+        name, _, variables[name] = words.pop(0).partition("=")
+    script = Path(sysconfig.get_path("scripts"), words[0]) if words else None
+    return warm.run(
+        [str(script), *words[1:]] if script and script.exists() else ["/bin/sh", "-c", command],
         cwd=folder,
-        env=environment(),
+        env=variables,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
         timeout=120,
-        check=False,
     )
+
+
+SHELL = re.compile(r"[<>|&;$*`]")
+"""What only a shell understands."""
 
 
 def environment() -> dict[str, str]:

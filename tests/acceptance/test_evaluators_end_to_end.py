@@ -270,7 +270,7 @@ def test_details_that_are_no_json_make_a_score_of_0_with_a_message_and_keep_the_
     result = judged("- {name: judge, type: code_judge, script: [cat, reply.json]}")
     (found,) = result["evaluator_results"]
     assert (found["score"], found["misses"], found["raw_output"]) == (0, [message], reply)
-    assert result["status"] == "fail"
+    assert (result["status"], result["error"]) == ("error", message)
 
 
 @pytest.mark.scenario("Code evaluator execution")

@@ -3,12 +3,12 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def run(tmp_path_factory):
 
     def run_pytest(*args: str) -> tuple[int, str, list[dict[str, Any]]]:
         out = tmp_path_factory.mktemp("examples") / "results.jsonl"
-        finished = subprocess.run(
+        finished = warm.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--agentv-out={out}", *args],
             cwd=ROOT,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""},

@@ -1,5 +1,6 @@
 """What a run loads: nearly nothing without eval files, no network and no model library to list cases."""
 
+import functools
 import subprocess
 import sys
 
@@ -31,44 +32,52 @@ def project(project):
     return project
 
 
+def modules_of_a_run(folder, *arguments):
+    """Run pytest in a process of its own (and its workers) and return the names of the modules that were loaded."""
+    (folder / "modules.txt").unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-p", "no:rerunfailures", *arguments]
+    finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return set((folder / "modules.txt").read_text().split())
+
+
 @pytest.fixture
 def loaded(project):
-    """Run pytest in a process of its own (and its workers) and return the names of the modules that were loaded."""
+    return functools.partial(modules_of_a_run, project.path)
 
-    def run(*arguments):
-        (project.path / "modules.txt").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", "-p", "no:rerunfailures", *arguments]
-        finished = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False)
-        assert finished.returncode == 0, finished.stdout + finished.stderr
-        return set((project.path / "modules.txt").read_text().split())
 
-    return run
+@pytest.fixture(scope="module")
+def loaded_without(tmp_path_factory):
+    """Return the modules of a run without the plugin, to which no eval file makes a difference."""
+    folder = tmp_path_factory.mktemp("without")
+    (folder / "conftest.py").write_text(LIST_MODULES)
+    (folder / "test_python.py").write_text("def test_one(): ...\n")
+    return functools.cache(functools.partial(modules_of_a_run, folder, "-p", "no:agentv"))
 
 
 def heavy(modules):
     return sorted({module.partition(".")[0] for module in modules} & HEAVY)
 
 
-def test_a_run_without_eval_files_loads_next_to_nothing_of_ours(loaded):
-    without, with_plugin = loaded("-p", "no:agentv"), loaded()
-    added = with_plugin - without
+def test_a_run_without_eval_files_loads_next_to_nothing_of_ours(loaded, loaded_without):
+    added = loaded() - loaded_without()
     assert "pytest_agentv.plugin" in added
     assert len(added) <= 15
     assert heavy(added) == []
     assert {module for module in added if not module.startswith("pytest_agentv")} == set()
 
 
-@pytest.mark.parametrize("name", ["other.yaml", "targets.yaml", "evals/targets.yaml", "evals/other.yml", "data.jsonl"])
-def test_a_file_of_others_loads_neither_yaml_nor_pydantic_nor_the_engine(project, loaded, name):
-    project.write(name, "targets:\n  - name: default\n    provider: mock\n")
+def test_files_of_others_load_neither_yaml_nor_pydantic_nor_the_engine(project, loaded, loaded_without):
+    for name in ("other.yaml", "targets.yaml", "evals/targets.yaml", "evals/other.yml", "data.jsonl"):
+        project.write(name, "targets:\n  - name: default\n    provider: mock\n")
     modules = loaded()
-    assert heavy(modules - loaded("-p", "no:agentv")) == []
+    assert heavy(modules - loaded_without()) == []
     assert "pytest_agentv.engine" not in modules
 
 
-def test_workers_and_their_controller_load_no_engine_without_eval_files(loaded):
+def test_workers_and_their_controller_load_no_engine_without_eval_files(loaded, loaded_without):
     modules = loaded("-n", "1")
-    assert heavy(modules - loaded("-p", "no:agentv", "-n", "1")) == []
+    assert heavy(modules - loaded_without("-n", "1")) == []
     assert "pytest_agentv.engine" not in modules
 
 

@@ -10,6 +10,8 @@ import threading
 import time
 
 import pytest
+import warm
+from busy import slowness
 from scripted_agent import TARGETS, figures, numbered, read_calls, write_agent, write_cases
 
 from pytest_agentv.runtime.locks import ProcessLock
@@ -364,10 +366,12 @@ def test_fifty_workers_account_for_cases_that_pass_fail_hang_break_and_crash(pro
     crashed = [{"name": "judge", "type": "code_judge", "script": [sys.executable, "-S", "judge.py"]}]
     kinds = ["say hello", "sleep 0.05; say hello", "say nothing", "fail no tokens", "sleep 60", "say a judge crashes"]
     prompts = {f"case-{number}": kinds[number % len(kinds)] for number in range(120)}
+    hanging = "  - {name: hangs, provider: python, callable: agent.py:answer, timeout_seconds: 0.4}\n"
+    project.write("targets.yaml", "targets:\n" + hanging + hanging.replace("hangs", "default").replace("0.4", "60"))
     broken = {key: {"evaluators": crashed} for key, text in prompts.items() if "judge" in text}
+    broken |= {key: {"target": "hangs"} for key, text in prompts.items() if text == "sleep 60"}
     write_cases(project, prompts, **broken)
-    flags = ("--agentv-timeout=0.4", "--agentv-max-retries=0")
-    run = project.run("-v", "--agentv-workers=50", *flags)
+    run = project.run("-v", "--agentv-workers=50", "--agentv-max-retries=0")
     assert run.outcomes == {"passed": 40, "failed": 20, "errors": 60}
     assert order_of_reports(run) == list(prompts)
     assert sorted(run.by_id) == sorted(prompts)
@@ -421,16 +425,16 @@ def test_ctrl_c_with_twenty_commands_in_flight_ends_within_three_seconds(project
         "--agentv-workers=20",
         "--agentv-out=own.jsonl",
     ]
-    process = subprocess.Popen(
+    process = warm.Popen(
         command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(started_commands(project)) < 23 and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
     started = time.monotonic()
-    text = process.communicate(timeout=20)[0]
-    assert time.monotonic() - started < 3
+    text = process.communicate(timeout=60)[0]
+    assert time.monotonic() - started < 3 * slowness()
     assert process.returncode == pytest.ExitCode.INTERRUPTED
     assert "Total eval cases: 3 (3 passed, 0 failed, 0 errors)" in text
     assert len((project.path / "own.jsonl").read_text().splitlines()) == 3

@@ -1,6 +1,7 @@
 """Models as judges, and the evaluators that count and compare, over real answers."""
 
 import json
+import re
 
 import pytest
 
@@ -57,6 +58,11 @@ def judged(project):
     return run
 
 
+def unmarked(text):
+    """Return a prompt without the markers around what the judge must not obey."""
+    return re.sub("</?quoted-[0-9a-f]{16}>", "", text)
+
+
 def asked(project):
     path = project.path / "asked.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -67,7 +73,7 @@ def asked(project):
 @pytest.mark.scenario("LLM grading with reasoning")
 def test_a_case_without_evaluators_is_judged_by_the_judge_target(judged, project):
     result = judged(
-        "", reply='Well: {"score": 1.5, "hits": [" a ", "b", "c", "d", "e"], "misses": [" "], "reasoning": "R"}'
+        "", reply='Well: {"score": 1, "hits": [" a ", "b", "c", "d", "e"], "misses": [" "], "reasoning": "R"}'
     )
     (question,) = asked(project)
     for name, text in {
@@ -76,7 +82,7 @@ def test_a_case_without_evaluators_is_judged_by_the_judge_target(judged, project
         "reference_answer": "good day",
         "candidate_answer": "hello world",
     }.items():
-        assert f"[[ ## {name} ## ]]\n{text}" in question["all"]
+        assert f"[[ ## {name} ## ]]\n{text}" in unmarked(question["all"])
     for word in ('"score"', '"hits"', '"misses"', '"reasoning"', "at most four"):
         assert word in question["all"]
     assert (result["score"], result["hits"], result["misses"]) == (1, ["a", "b", "c", "d"], [])
@@ -84,7 +90,7 @@ def test_a_case_without_evaluators_is_judged_by_the_judge_target(judged, project
     request = result["evaluator_provider_request"]
     assert list(request) == ["user_prompt", "system_prompt", "target"]
     assert request["target"] == "judge"
-    assert "[[ ## candidate_answer ## ]]\nhello world" in request["user_prompt"]
+    assert "[[ ## candidate_answer ## ]]\nhello world" in unmarked(request["user_prompt"])
     assert '"score"' in request["system_prompt"]
     assert "evaluator_results" not in result
 
@@ -97,8 +103,8 @@ def test_a_reply_that_is_no_judgement_is_a_score_of_0_that_keeps_the_reply_and_w
     (found,) = result["evaluator_results"]
     assert (found["score"], found["hits"], found["misses"]) == (0, [], [])
     assert found["raw_output"] == "I like it."
-    assert result["status"] == "fail"
-    assert len(asked(project)) == 1
+    assert result["status"] == "error"
+    assert len(asked(project)) == 3
     assert "warning" not in project.run().text.rpartition("=== ")[2]
 
 
@@ -110,7 +116,7 @@ def test_a_prompt_of_ones_own_is_a_file_or_a_text_and_replaces_the_default_one(j
     project.write("judges/mine.md", "Rate: {{ candidate_answer }}")
     judged(f"evaluators: [{{name: model, type: llm_judge, {keys}}}]")
     (question,) = asked(project)
-    assert question["all"].rstrip().endswith("Rate: hello world")
+    assert unmarked(question["all"]).rstrip().endswith("Rate: hello world")
     assert "[[ ## expected_outcome ## ]]" not in question["all"]
     assert '"score"' in question["all"]
 
@@ -224,7 +230,7 @@ def test_a_composite_weighs_its_members_and_keeps_their_results(judged, project)
         ("model", 1),
     ]
     assert found["hits"] == ["[words] hello"]
-    assert asked(project)[0]["all"].rstrip().endswith("Mine: hello world")
+    assert unmarked(asked(project)[0]["all"]).rstrip().endswith("Mine: hello world")
 
 
 def test_a_script_decides_over_the_members_of_a_composite(judged, project):
@@ -251,7 +257,7 @@ def test_the_prompt_file_of_a_composites_judge_is_read(judged, project):
     (found,) = result["evaluator_results"]
     assert (found["score"], found["hits"]) == (0.9, ["h"])
     last = asked(project)[-1]["all"]
-    assert "All in all: {" in last
+    assert "All in all: {" in unmarked(last)
     assert '"words"' in last
 
 

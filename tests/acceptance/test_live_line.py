@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 from scripted_agent import numbered, write_agent, write_cases
 
 pty = pytest.importorskip("pty", reason="needs a terminal")
@@ -18,7 +19,7 @@ def printed_on_a_terminal(folder: Path, *flags: str, **environment: str) -> str:
     """Return what pytest writes to a terminal of its own."""
     ours, theirs = pty.openpty()
     variables = {name: value for name, value in os.environ.items() if name not in ("CI", "TERM", "COLUMNS")}
-    process = subprocess.Popen(
+    process = warm.Popen(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-workers=2", *flags],
         cwd=folder,
         env={**variables, "TERM": "xterm", "COLUMNS": "120", **environment},

@@ -6,7 +6,6 @@ All cases run in one pytest of a user, through the real litellm, at a server on 
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from fake_llm import FakeLlm, Reply
 
 KEYS = {kind: f"sk-{kind}-5f0c1d2e3b4a" for kind in ("azure", "anthropic", "gemini", "openai", "litellm")}
@@ -150,7 +150,7 @@ def run_pytest(folder: Path, server: FakeLlm, *args: str) -> MatrixRun:
         "junit_logging=all",
         "--log-level=DEBUG",
     ]
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "pytest", *flags, *args],
         cwd=folder,
         env=kept | keys,

@@ -1,14 +1,27 @@
 """The flags and ini keys of a run."""
 
 import json
+import sys
 
 import pytest
+import warm
 
 from pytest_agentv.models.options import RUN_OPTIONS
 
 HELLO = "targets: [{name: default, provider: mock, response: hello}]\n"
 
-INI_TWINS = {"target", "targets", "output-format", "timeout", "max-retries", "threshold", "workers", "cache", "strict"}
+INI_TWINS = {
+    "target",
+    "targets",
+    "output-format",
+    "timeout",
+    "max-retries",
+    "threshold",
+    "workers",
+    "cache",
+    "strict",
+    "unknown-keys",
+}
 
 
 @pytest.fixture
@@ -21,11 +34,8 @@ def hello(project, suite):
 @pytest.fixture(scope="module")
 def help_text(tmp_path_factory):
     """The output of `pytest --help` as one line, so that it can be searched whatever its width."""
-    import subprocess  # noqa: PLC0415
-    import sys  # noqa: PLC0415
-
     command = [sys.executable, "-m", "pytest", "--help"]
-    printed = subprocess.run(command, cwd=tmp_path_factory.mktemp("help"), capture_output=True, text=True, check=True)
+    printed = warm.run(command, cwd=tmp_path_factory.mktemp("help"), capture_output=True, text=True, check=True)
     return " ".join(printed.stdout.split())
 
 
@@ -210,3 +220,80 @@ def test_a_flag_with_an_optional_value_may_stand_in_the_options_of_the_ini_file_
     ini(hello, "addopts = --agentv-dump-prompts")
     assert hello.run("a.eval.yaml").exit_code == 0
     assert len(list((hello.path / ".agentv/prompts").iterdir())) == 3
+
+
+needs_native_toml = pytest.mark.skipif(pytest.version_tuple < (9, 0), reason="native TOML came with pytest 9")
+TOML_TABLES = ["tool.pytest.ini_options", pytest.param("tool.pytest", marks=needs_native_toml)]
+
+
+def toml(project, table, text):
+    project.write("pyproject.toml", f"[{table}]\n{text}\n")
+
+
+@pytest.mark.parametrize("table", TOML_TABLES)
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_values_of_toml_have_the_types_they_are_written_with(hello, suite, table, mode):
+    hello.write("b.cases.yaml", suite(d="hello") + "    notes: none\n")
+    values = (
+        "agentv_strict = true\nagentv_cache = false\nagentv_workers = 2\nagentv_threshold = 0.5\n"
+        'agentv_timeout = 30\nagentv_max_retries = 0\nagentv_output_format = "jsonl"\nagentv_target = "default"\n'
+        'agentv_files = ["*.cases.yaml"]\nagentv_exploration_tools = ["look"]'
+    )
+    toml(hello, table, values)
+    run = hello.run(".", mode=mode)
+    assert run.statuses == {"d": "error"}
+    assert "unknown key" in run.text
+    assert hello.run(".", "-o", "agentv_strict=false", mode=mode).statuses == {"d": "pass"}
+
+
+@pytest.mark.parametrize("table", TOML_TABLES)
+def test_values_of_toml_may_be_texts(hello, suite, table):
+    hello.write("b.cases.yaml", suite(d="hello") + "    notes: none\n")
+    toml(hello, table, 'agentv_strict = "true"\nagentv_workers = "2"\nagentv_files = "*.cases.yaml *.x.yaml"')
+    assert hello.run(".").statuses == {"d": "error"}
+
+
+@needs_native_toml
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("agentv_threshold = 2", "agentv_threshold: threshold 2 is out of range: expected a number from 0 to 1"),
+        ("agentv_workers = true", "agentv_workers: expected a text or a number, got true"),
+        ("agentv_workers = 2.0", "agentv_workers: '2.0' is not a number of workers: expected 1 to 50"),
+        ("agentv_target = 5", "agentv_target: expected a text, got the number 5"),
+        ("agentv_targets = ['a']", "agentv_targets: expected a text, got ['a']"),
+        ("agentv_strict = {a = 1}", "agentv_strict: expected true or false, got {'a': 1}"),
+        ("agentv_strict = 2", "agentv_strict: '2' is neither true nor false"),
+        ("agentv_timeout = 2025-01-01", "agentv_timeout: expected a text or a number, got 2025-01-01"),
+        ("agentv_exploration_tools = [1]", "agentv_exploration_tools: expected a list of texts, got [1]"),
+    ],
+)
+def test_a_value_of_toml_of_another_type_is_one_error_of_the_eval_files(hello, text, message):
+    toml(hello, "tool.pytest", text)
+    run = hello.run()
+    assert f"{hello.path / 'pyproject.toml'}: {message}" in run.lines
+    assert (run.outcomes, run.internals) == ({"errors": 1}, [])
+
+
+@needs_native_toml
+@pytest.mark.parametrize("value", ["5", "[1]", "true"])
+def test_globs_that_are_none_end_the_run_before_anything_happens(hello, value):
+    toml(hello, "tool.pytest", f"agentv_files = {value}")
+    run = hello.run()
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert "pyproject.toml: agentv_files: expected a list of texts, got " in run.text
+    assert (run.results, run.internals) == ([], [])
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_target_that_is_given_twice_ends_the_run_before_anything_happens(hello, mode):
+    run = hello.run("--agentv-target=default", "--agentv-target", "other", mode=mode)
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --agentv-target is given 2 times: expected it once" in run.lines
+    assert run.results == []
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_the_target_of_the_command_line_beats_that_of_the_options_in_the_ini_file(hello, mode):
+    ini(hello, "addopts = --agentv-target=other")
+    assert hello.run("--agentv-target=default", mode=mode).statuses == {"a": "pass", "b": "pass", "c": "pass"}

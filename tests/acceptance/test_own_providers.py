@@ -166,7 +166,7 @@ def test_a_session_object_is_asked_by_many_cases_at_once(project, suite):
         def agentv_provider():
             together = threading.Barrier(5)
             def answer(prompt):
-                together.wait(timeout=20)
+                together.wait(timeout=60)
                 return "hello"
             return answer
         """,

@@ -221,7 +221,7 @@ from concurrent.futures import ThreadPoolExecutor
 def agentv_provider():
     together = threading.Barrier(5)
     def answer(prompt):
-        together.wait(timeout=20)
+        together.wait(timeout=60)
         return f"hello {prompt}"
     return answer
 

@@ -1,8 +1,10 @@
 """Secrets of a run appear nowhere: not in results, dumps, the terminal, reports or logs."""
 
+import base64
 import html
 import json
 import sys
+import urllib.parse
 
 import pytest
 
@@ -202,3 +204,203 @@ def test_judges_and_commands_are_given_the_real_values(project, monkeypatch):
     run = project.run()
     assert (run.statuses, run.by_id["a"]["candidate_answer"]) == ({"a": "pass"}, "***")
     assert leaks(everything(project, run)) == set()
+
+
+LOUD_AGENT = """
+import base64, html, json, logging, os, sys, urllib.parse
+
+def answer(prompt, key):
+    forms = [key, urllib.parse.quote(key, safe=""), html.escape(key), base64.b64encode(f"u:{key}".encode()).decode()]
+    for form in forms:
+        print("printed", form)
+        print("to stderr", form, file=sys.stderr)
+        logging.getLogger("agent").warning("logged %s", form)
+    print("::error::taken over")
+    print("  ::stop-commands::x\\x1b[2J")
+    logging.getLogger("agent").warning("several\\n::add-mask::o")
+    return "hello"
+"""
+AMPERSAND = "k&y/<0123456789>+"
+
+
+@pytest.fixture
+def loud(project_in_all_modes, monkeypatch):
+    project = project_in_all_modes
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("AGENTV_TEST_API_KEY", AMPERSAND)
+    project.write("agent.py", LOUD_AGENT)
+    arguments = {"key": "${{ AGENTV_TEST_API_KEY }}"}
+    write(project, {"provider": "python", "callable": "agent.py:answer", "arguments": arguments})
+    return project
+
+
+def spelled(text):
+    """Return which spellings of the key a text shows."""
+    forms = (AMPERSAND, urllib.parse.quote(AMPERSAND, safe=""), html.escape(AMPERSAND))
+    encoded = base64.b64encode(f"u:{AMPERSAND}".encode()).decode()[4:-4]
+    return [form for form in (*forms, html.escape(html.escape(AMPERSAND)), encoded) if form in text]
+
+
+def commands(lines):
+    return [line for line in lines if line.strip().startswith("::") or "##[" in line or "\x1b[2J" in line]
+
+
+def test_what_a_python_target_prints_and_logs_is_masked_and_commands_nothing(loud):
+    path = loud.path
+    run = loud.run(
+        *("-rA", "-vv", "--agentv-verbose", f"--junit-xml={path}/junit.xml", "-o", "junit_logging=all"),
+        *(f"--log-file={path}/run.log", "--log-file-level=DEBUG", "--log-cli-level=DEBUG"),
+    )
+    assert run.statuses == {"a": "pass"}
+    assert "printed ***" in run.text
+    assert "logged ***" in run.text
+    assert spelled(run.text) == []
+    assert commands(run.lines) == []
+    for name in ("junit.xml", "run.log"):
+        text = (path / name).read_text("utf-8")
+        assert "***" in text or name == "run.log" and loud.mode == ("-n", "2")  # noqa: RUF021 - workers have none
+        assert spelled(text) == []
+
+
+def test_prints_are_masked_where_nothing_is_captured(loud):
+    run = loud.run("-s")
+    assert run.statuses == {"a": "pass"}
+    assert loud.mode == ("-n", "2") or "printed ***" in run.text  # workers' prints go nowhere
+    assert spelled(run.text) == []
+    assert [line for line in run.lines if line.strip().startswith("::")] == []
+
+
+def test_the_streams_are_put_back(loud):
+    streams = sys.stdout, sys.stderr
+    loud.run("-s", mode=())
+    assert (sys.stdout, sys.stderr) == streams
+
+
+def test_answers_judges_and_errors_command_nothing(project_in_all_modes, monkeypatch):
+    project = project_in_all_modes
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    words = (
+        "::error::x\n  ::add-mask::y\n##[group]z ##vso[task.complete]w and more words until a line breaks ::debug::v"
+    )
+    project.write(
+        "judge.py", f"import json; print(json.dumps({{'score': 0, 'misses': [{words!r}], 'reasoning': {words!r}}}))"
+    )
+    project.write("bad.py", f"import sys; print({words!r}, file=sys.stderr); sys.exit(1)")
+    targets = [
+        {"name": "answers", "provider": "mock", "response": words},
+        {"name": "breaks", "provider": "cli", "command_template": f"{sys.executable} bad.py"},
+    ]
+    judge = {"name": "j", "type": "code_judge", "script": [sys.executable, "judge.py"]}
+    broken = {"name": "b", "type": "code_judge", "script": [sys.executable, "bad.py"]}
+    cases = [
+        {"id": f"{target['name']}-{each['name']}", "input": "q", "expected_outcome": "o", "target": target["name"]}
+        | {"evaluators": [each]}
+        for target in targets
+        for each in (judge, broken)
+    ]
+    project.write("targets.yaml", json.dumps({"targets": targets}))
+    project.write("a.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(case)}\n" for case in cases))
+    run = project.run("-rA", "-vv", "--agentv-verbose", "--agentv-max-retries=0")
+    assert len(run.results) == 4
+    assert "\\x3a:error::x" in run.text
+    assert commands(run.lines) == []
+    assert [line for line in run.lines if "##vso[" in line] == []
+    assert any(
+        words in json.dumps(result, ensure_ascii=False).encode().decode("unicode_escape") for result in run.results
+    )
+
+
+def test_tracebacks_of_tests_and_fixtures_show_no_secret(project_in_all_modes, monkeypatch):
+    project = project_in_all_modes
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
+    project.write(
+        "conftest.py",
+        """
+        import os, pytest
+
+        @pytest.fixture
+        def broken():
+            value = os.environ["AGENTV_TEST_TOKEN"]
+            assert value == "something else"
+        """,
+    )
+    target = {"provider": "mock", "response": "hello ${{ AGENTV_TEST_TOKEN }}"}
+    project.write("targets.yaml", json.dumps({"targets": [{"name": "default", **target}]}))
+    cases = [{"id": name, "expected_outcome": "o", "input": "q", "evaluators": WORDS} for name in ("a", "b")]
+    cases[1]["fixtures"] = ["broken"]
+    project.write("a.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(case)}\n" for case in cases))
+    project.write(
+        "test_a.py",
+        f"""
+        def test_a(agentv):
+            answer = agentv.run("q", evaluators={WORDS}).candidate_answer
+            assert answer == "something else"
+        """,
+    )
+    run = project.run("--showlocals", "-vv")
+    assert run.outcomes == {"passed": 1, "failed": 1, "errors": 1}
+    assert "something else" in run.text
+    assert leaks(run.text) == set()
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")])
+def test_a_cached_run_judges_the_same_answers(project, monkeypatch, mode):
+    monkeypatch.setenv("MAX_OUTPUT_TOKENS", "128000")
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
+    project.write(
+        "targets.yaml",
+        f"""
+        targets:
+          - {{name: number, provider: cli, command_template: "echo x >> calls; echo limit 128000"}}
+          - {{name: leak, provider: cli, command_template: "echo y >> calls; echo limit 128000 {SHELL}"}}
+          - {{name: local, provider: openai, endpoint: http://127.0.0.1:9, api_key: ollama, model: m}}
+        """,
+    )
+    words = json.dumps([{"name": "w", "type": "heuristic", "hits": ["128000"]}])
+    cases = "".join(
+        f"  - {{id: ollama-{target}, input: q, expected_outcome: o, target: {target}, evaluators: {words}}}\n"
+        for target in ("number", "leak")
+    )
+    project.write("ollama.eval.yaml", f"evalcases:\n{cases}")
+    first, second = (project.run("--agentv-cache", mode=mode) for _ in range(2))
+    assert first.statuses == second.statuses == {"ollama-number": "pass", "ollama-leak": "pass"}
+    answers = [
+        run.by_id[f"ollama-{target}"]["candidate_answer"] for run in (first, second) for target in ("number", "leak")
+    ]
+    assert answers == ["limit 128000", "limit 128000 ***"] * 2
+    assert sorted((project.path / "calls").read_text().split()) == ["x", "y", "y"]  # what holds a secret is asked again
+
+
+def test_a_placeholder_for_a_key_masks_nothing_and_resume_pays_once(project):
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: ollama, provider: cli, command_template: "echo x >> calls; echo ollama says hello",
+             env: {API_KEY: ollama}}
+        """,
+    )
+    case = {"id": "ollama", "input": "q", "expected_outcome": "o", "target": "ollama", "evaluators": WORDS}
+    project.write("ollama.eval.yaml", f"evalcases:\n  - {json.dumps(case)}\n")
+    first = project.run()
+    record = first.by_id["ollama"]
+    assert (record["target"], record["candidate_answer"]) == ("ollama", "ollama says hello")
+    assert "***" not in json.dumps(record)
+    again = project.run(f"--agentv-resume={project.path}/out-1.jsonl")
+    assert again.exit_code == 0
+    assert (project.path / "calls").read_text() == "x\n"
+
+
+def test_resume_finds_cases_that_are_called_like_a_secret(project, monkeypatch):
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
+    project.write(
+        "targets.yaml",
+        f"targets:\n  - {{name: {SHELL}, provider: cli, command_template: 'echo x >> calls; echo hello'}}\n",
+    )
+    case = {"id": SHELL, "input": "q", "expected_outcome": "o", "target": SHELL, "evaluators": WORDS}
+    project.write(f"{SHELL}.eval.yaml", f"evalcases:\n  - {json.dumps(case)}\n")
+    first = project.run()
+    record = first.by_id[SHELL]
+    assert (record["target"], record["eval_file"]) == (SHELL, f"{SHELL}.eval.yaml")
+    project.run(f"--agentv-resume={project.path}/out-1.jsonl")
+    assert (project.path / "calls").read_text() == "x\n"

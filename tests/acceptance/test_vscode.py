@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import warm
 from code_stand_in import CodeStandIn, until
 
 from pytest_agentv.providers.vscode import dispatch, window
@@ -260,7 +261,7 @@ class Started:
         without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio")
         self.temp = project.path / f"temp-{number}"
         self.temp.mkdir(exist_ok=True)
-        self.process = subprocess.Popen(
+        self.process = warm.Popen(
             [sys.executable, "-m", "pytest", "-q", *without, f"--agentv-out={self.out}", *args],
             cwd=project.path,
             env={**os.environ, "TMPDIR": str(self.temp)},

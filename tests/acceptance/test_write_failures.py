@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 import yaml
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 
@@ -150,7 +151,7 @@ def test_two_runs_that_write_to_one_file_at_once_mix_no_lines_and_each_sums_up_i
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--agentv-out=own.{suffix}"]
     command.append(f"--agentv-output-format={suffix}")
     runs = [
-        subprocess.Popen(
+        warm.Popen(
             [*command, "--agentv-workers=5", f"{word}.eval.yaml"], cwd=project.path, stdout=subprocess.PIPE, text=True
         )
         for word in ("one", "two")

@@ -13,7 +13,7 @@ from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
-RESPONSE = ProviderResponse((Message("assistant", "the key is sk-secret-1"),), token_usage=TokenUsage(1, 2))
+RESPONSE = ProviderResponse((Message("assistant", "an answer"),), token_usage=TokenUsage(1, 2))
 
 
 class CountingProvider:
@@ -55,10 +55,25 @@ def test_the_same_question_is_asked_once_and_the_hit_is_marked(tmp_path: Path) -
     assert second.token_usage == TokenUsage(1, 2)
 
 
-def test_no_secret_is_on_disk(tmp_path: Path) -> None:
-    ask(cached(CountingProvider(), tmp_path))
+def test_an_answer_that_holds_a_secret_is_not_kept(tmp_path: Path) -> None:
+    leaky = RESPONSE.replace(output_messages=(Message("assistant", "the key is sk-secret-1"),))
+    provider = CountingProvider(leaky)
+    assert [ask(cached(provider, tmp_path)) for _ in range(2)] == [leaky, leaky]
+    assert (provider.calls, list(tmp_path.rglob("*.json"))) == (2, [])
+
+
+def test_what_is_kept_for_debugging_is_masked_and_nothing_else_changes(tmp_path: Path) -> None:
+    provider = CountingProvider(RESPONSE.replace(raw={"stderr": "used sk-secret-1"}))
+    first, second = ask(cached(provider, tmp_path)), ask(cached(provider, tmp_path))
+    assert second == first.replace(cached=True, raw={"stderr": "used ***"})
     (entry,) = tmp_path.rglob("*.json")
     assert "sk-secret-1" not in entry.read_text()
+
+
+def test_an_answer_that_json_would_change_is_not_kept(tmp_path: Path) -> None:
+    provider = CountingProvider(RESPONSE.replace(output_messages=(Message("assistant", {1: "a key of another type"}),)))
+    assert [ask(cached(provider, tmp_path)).cached for _ in range(2)] == [False, False]
+    assert (provider.calls, list(tmp_path.rglob("*.json"))) == (2, [])
 
 
 def test_another_key_of_the_same_account_still_hits(tmp_path: Path) -> None:

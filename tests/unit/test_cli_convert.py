@@ -1,6 +1,7 @@
 """`agentv convert`: results files from JSONL to YAML and back."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,22 @@ def test_a_file_that_cannot_be_written_is_told(agentv):
     run = agentv("convert", "r.jsonl", "--out", "r.jsonl/x.yaml")
     assert run.exit_code == 2
     assert run.err == "agentv convert: r.jsonl/x.yaml: cannot be written: r.jsonl is a file, not a folder\n"
+
+
+def test_a_file_that_is_overwritten_keeps_its_permissions_and_its_link(agentv):
+    Path("r.jsonl").write_text(json.dumps(RECORD) + "\n")
+    Path("real.yaml").write_text("old")
+    Path("real.yaml").chmod(0o600)
+    Path("r.yaml").symlink_to("real.yaml")
+    assert agentv("convert", "r.jsonl", "--force").exit_code == 0
+    assert (Path("r.yaml").is_symlink(), Path("real.yaml").stat().st_mode & 0o777) == (True, 0o600)
+    assert Path("real.yaml").read_text().startswith("---\neval_id: a\n")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_waited_for(agentv, make):
+    make("r.jsonl")
+    run = agentv("convert", "r.jsonl")
+    assert run.exit_code == 2
+    message = "r.jsonl: cannot be converted: expected a file, and not a folder, a pipe or a device"
+    assert run.err == f"agentv convert: {message}\n"

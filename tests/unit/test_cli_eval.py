@@ -175,3 +175,37 @@ def test_the_table_of_flags_with_a_value_is_that_of_pytest_and_xdist(pytestconfi
 def test_an_unmatched_pattern_is_an_error_for_who_builds_the_call_too():
     with pytest.raises(UsageError, match=r"nope\.yaml: there is no such file or folder"):
         call("nope.yaml")
+
+
+LEFT_OUT = (
+    "evals/test_math.yaml:1: has a list of cases but is not collected: names like test_*.yaml belong to other files "
+    "(rename it to math.eval.yaml, or add its name to the ini key agentv_files)"
+)
+
+
+def test_files_of_a_folder_that_their_names_leave_out_are_told(folder):
+    (folder / "evals/test_math.yaml").write_text(SUITE)
+    (folder / "evals/test_other.yaml").write_text("stages: []\n")
+    made = build_pytest_call(["evals", "evals/deep.yml"])
+    assert made.arguments == ("evals/chat.yaml", "evals/deep.yml")
+    assert list(map(str, made.left_out)) == [LEFT_OUT]
+    assert not build_pytest_call(["evals/test_math.yaml"]).left_out
+    with pytest.raises(UsageError, match=r"evals/test_math\.yaml:1: has a list of cases"):
+        build_pytest_call(["evals", "--strict"])
+
+
+def test_a_folder_of_which_all_files_are_left_out_is_an_error_that_says_why(folder, agentv):
+    for name in ("chat.yaml", "deep.yml"):
+        (folder / "evals" / name).unlink()
+    (folder / "evals/test_math.yaml").write_text(SUITE)
+    run = agentv("eval", "evals")
+    assert run.exit_code == 4
+    assert f"  evals: no eval files in this folder\n    {LEFT_OUT}\n" in run.err
+
+
+def test_a_target_that_is_given_twice_is_an_error(agentv):
+    run = agentv("eval", "qa.eval.yaml", "--target=a", "--target", "b")
+    assert (run.exit_code, run.err) == (
+        4,
+        "agentv eval: --target is given twice: expected it once\nTry: agentv eval --help\n",
+    )

@@ -1,6 +1,7 @@
 """`agentv validate`: what is wrong with files, all at once, without a run."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -181,7 +182,7 @@ def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
             "x",
             ".agentv/targets.yaml:1: error: expected a mapping with the key targets, got the text 'x'",
         ),
-        ("any.yaml", "x: 1\n", "any.yaml:1: error: no eval cases: expected a list under the key 'evalcases'"),
+        ("any.yaml", "x: 1\n", "any.yaml:1: error: has no list of cases: evalcases is missing"),
         ("any.txt", "x", "any.txt: error: is no eval file: expected one that ends in .yaml, .yml or .jsonl"),
         ("empty", None, "empty: error: no eval, targets or config files in this folder"),
     ],
@@ -244,3 +245,58 @@ def test_without_a_path_the_usage_is_told(agentv):
     run = agentv("validate")
     assert run.exit_code == 2
     assert run.err == ("agentv validate: the following arguments are required: PATH\nTry: agentv validate --help\n")
+
+
+@pytest.mark.parametrize("start", ["", "$schema: agentv-eval-v2\n"])
+def test_files_of_a_folder_that_their_names_leave_out_are_told(agentv, start):
+    write("evals/qa.yaml", GOOD)
+    write("evals/targets.yaml", TARGETS)
+    write("evals/test_math.yaml", start + GOOD)
+    write("evals/test_other.yaml", "stages: []\n")
+    run, strict = agentv("validate", "evals"), agentv("validate", "evals", "--strict")
+    assert (run.exit_code, strict.exit_code) == (0, 1)
+    assert (
+        f"evals/test_math.yaml:{len(start.splitlines()) + 1}: warning: has a list of cases but is not collected: "
+        "names like test_*.yaml belong to other files (rename it to math.eval.yaml, or add its name to the ini key "
+        "agentv_files)\n"
+    ) in run.out
+    assert "test_other" not in run.out
+
+
+def test_cases_beside_a_dataset_of_their_name_are_checked(agentv):
+    write("evals/targets.yaml", TARGETS)
+    write("evals/qa.jsonl", '{"id": "a", "expected_outcome": "o", "input": "q", "evaluators": []}\n')
+    write("evals/qa.yaml", GOOD.replace("expected_outcome", "expected_outcom"))
+    assert "evals/qa.yaml:2: error: evalcases[0].expected_outcome: is missing" in agentv("validate", "evals").out
+
+
+@pytest.mark.parametrize("name", ["evals/qa.yaml", "evals/qa.jsonl", "evals/targets.yaml"])
+def test_a_pipe_is_not_waited_for(agentv, name):
+    write("evals/other.yaml", GOOD)
+    os.mkfifo(name)
+    assert agentv("validate", name).out.startswith(
+        f"{name}: error: cannot be read: expected a file, and not a folder, a pipe or a device\n"
+    )
+    agentv("validate", "evals")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"description: x\nexecution: {{target: nope}}\n{GOOD}", 2),
+        (f"{GOOD}target: nope\n", 6),
+        (f"{GOOD}    execution:\n      target: nope\n", 7),
+    ],
+)
+def test_an_unknown_target_is_told_where_it_is_named(agentv, text, line):
+    write("targets.yaml", TARGETS)
+    write("qa.eval.yaml", text)
+    run = agentv("validate", "qa.eval.yaml")
+    assert run.out.startswith(f"qa.eval.yaml:{line}: error: targets.yaml: no target 'nope'; available: default\n")
+
+
+def test_an_unknown_target_of_a_sidecar_is_told_at_the_sidecar(agentv):
+    write("targets.yaml", TARGETS)
+    write("qa.eval.jsonl", '{"id": "a", "expected_outcome": "o", "input": "q", "evaluators": []}\n')
+    write("qa.eval.yaml", "description: x\ntarget: nope\n")
+    assert agentv("validate", "qa.eval.jsonl").out.startswith("qa.eval.yaml:2: error: targets.yaml: no target 'nope'")

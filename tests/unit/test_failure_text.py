@@ -238,16 +238,29 @@ def test_secrets_are_masked_before_texts_are_cut() -> None:
         candidate_answer="a" * 2_950 + secret,
         misses=(secret,),
         reasoning=secret,
-        target=secret,
-        eval_file=secret,
         log_file=secret,
         assertion=secret,
-        eval_id=secret,
     )
     assert "s3cret" not in one_line(leaky, Masker([secret]))
-    text = failure_text(leaky, threshold_source=None, rerun_command=f"pytest {secret}", masker=Masker([secret]))
-    assert "s3cret" not in text
-    assert "Rerun:  pytest ***" in text
+    assert "s3cret" not in failure_text(leaky, threshold_source=None, rerun_command=None, masker=Masker([secret]))
+
+
+def test_names_are_never_masked() -> None:
+    name = "s3cret-name-1"
+    evaluators = (
+        EvaluatorResult(name, "heuristic", 0.2, misses=("a", "b")),
+        EvaluatorResult("other", "heuristic", 0.1),
+    )
+    named = result(target=name, eval_file=name, eval_id=name, evaluator_results=evaluators)
+    text = failure_text(named, threshold_source=None, rerun_command=f"pytest {name}", masker=Masker([name]))
+    assert f"Target: {name}" in text
+    assert f"Case:   {name}" in text
+    assert f"Rerun:  pytest {name}" in text
+    assert f"- {name}: a" in text
+    assert "***" not in text
+    line = one_line(named, Masker([name]))
+    assert line.startswith(f"{name}: score")
+    assert f"; {name} 0.200: a, b" in line
 
 
 ANY_TEXT = st.one_of(

@@ -186,6 +186,26 @@ def test_a_file_written_atomically_has_the_usual_permissions(tmp_path: Path) -> 
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
+def test_a_file_that_is_replaced_keeps_its_permissions_and_its_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    real, link = tmp_path / "there" / "real", tmp_path / "link"
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    write_atomically(link, "new")
+    assert (link.is_symlink(), real.read_text(), real.stat().st_mode & 0o777) == (True, "new", 0o600)
+    assert sorted(os.listdir(tmp_path)) + os.listdir(real.parent) == ["link", "there", "real"]  # noqa: PTH208
+
+
+def test_a_link_to_no_file_gets_one_and_a_loop_of_links_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "made")
+    write_atomically(tmp_path / "link", "new")
+    assert (tmp_path / "made").read_text() == "new"
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(FileError, match="loop: cannot be written: "):
+        write_atomically(tmp_path / "loop", "new")
+
+
 def test_a_failed_atomic_write_keeps_the_old_file_and_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     path.write_text("old")

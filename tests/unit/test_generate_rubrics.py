@@ -349,6 +349,35 @@ def test_rubrics_that_find_no_place_are_printed(folder, capsys):
     assert 'b, criteria: o, rubrics: [{"id"' in (folder / "a.eval.yaml").read_text()
 
 
+NEW_CASE = "  - {id: new, criteria: o, input: Hello}\n"
+
+
+@pytest.mark.parametrize("call", [1, 2])
+@pytest.mark.parametrize("edited", [SUITE.replace("evalcases:\n", f"evalcases:\n{NEW_CASE}"), None])
+def test_a_file_that_is_changed_meanwhile_is_not_written_to_and_what_was_paid_for_is_printed(
+    folder, capsys, monkeypatch, call, edited
+):
+    asked: list[str] = []
+    path = folder / "a.eval.yaml"
+
+    async def edit(_provider: Any, request: RubricRequest) -> tuple[Rubric, ...]:
+        asked.append(request.eval_id)
+        if len(asked) == call:
+            path.write_text(edited) if edited else path.unlink()
+        return (GREETS,)
+
+    monkeypatch.setattr("pytest_agentv.cli.generate.write_rubrics", edit)
+    assert generate("a.eval.yaml") == 1
+    assert asked == ["greets", "flow"][:call]
+    assert (path.read_text() if path.exists() else None) == edited
+    out, err = capsys.readouterr()
+    assert out == ("greets: 1 rubric\n" if call == 2 else "")
+    assert err == (
+        "agentv generate: a.eval.yaml was changed by somebody else meanwhile: nothing more is written into it. "
+        f"The rubrics of case '{asked[-1]}', to write by hand:\n" + BLOCK.replace("\n    ", "\n")[4:] + "\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -379,6 +408,26 @@ def test_variables_come_from_the_env_file_and_their_values_are_not_shown(folder)
     assert finished.returncode == 1
     message = "agentv generate: case 'greets': no rubrics in 3 replies of the model; the last one: ***\n"
     assert finished.stderr == message
+
+
+def test_a_secret_that_a_model_repeats_comes_neither_into_the_file_nor_on_the_screen(folder, monkeypatch, capsys):
+    monkeypatch.setenv("MOCK_API_KEY", "hunter2hunter2")
+    reply = json.dumps({"rubrics": [{"id": "r", "description": "names hunter2hunter2\x1b[2J"}]})
+    targets = {"targets": [{"name": "default", "provider": "mock", "response": reply}]}
+    (folder / "targets.yaml").write_text(json.dumps(targets))
+    assert generate("a.eval.yaml", "-v") == 0
+    printed = capsys.readouterr().out
+    assert "  [r] names ***\\x1b[2J\n" in printed
+    assert "hunter2" not in printed + (folder / "a.eval.yaml").read_text()
+
+
+@pytest.mark.parametrize("length", range(186, 200))
+def test_a_reply_is_cut_after_its_secrets_are_masked(folder, monkeypatch, capsys, length):
+    monkeypatch.setenv("MOCK_API_KEY", "hunter2hunter2")
+    targets = {"targets": [{"name": "default", "provider": "mock", "response": "x" * length + "hunter2hunter2" * 3}]}
+    (folder / "targets.yaml").write_text(json.dumps(targets))
+    assert generate("a.eval.yaml") == 1
+    assert "hun" not in capsys.readouterr().err
 
 
 def test_the_question_is_that_of_the_case_or_its_first_user_message(folder, monkeypatch):

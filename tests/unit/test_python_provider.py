@@ -1,4 +1,5 @@
 import asyncio
+import re
 import sys
 import threading
 import time
@@ -222,7 +223,7 @@ def test_a_sync_function_is_abandoned_when_its_time_is_over() -> None:
 
 
 def _gate_of_agent() -> threading.Event:
-    (module,) = [module for name, module in sys.modules.items() if name.startswith("agentv_callable_agent_")]
+    (module,) = [module for name, module in sys.modules.items() if re.fullmatch("agentv_[0-9a-f]{12}_agent", name)]
     gate: threading.Event = module.gate
     return gate
 

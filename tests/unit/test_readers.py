@@ -84,7 +84,8 @@ def test_a_broken_yaml_document_does_not_hide_the_others(tmp_path: Path) -> None
     assert read(path) == (
         [{"eval_id": "a"}, {"eval_id": "c"}],
         [
-            "run.yaml:6: invalid YAML: while scanning a quoted scalar, found unexpected end of stream; it was skipped",
+            "run.yaml:6: invalid YAML: while scanning a quoted scalar that begins on line 5, "
+            "found unexpected end of stream; it was skipped",
             "run.yaml:7: expected a result, a mapping, but got a list; it was skipped",
             "run.yaml:9: the line is not UTF-8: byte 0xff; it was skipped",
             "run.yaml:13: the last document breaks off, as after a crash; it was skipped",

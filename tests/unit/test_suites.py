@@ -81,13 +81,15 @@ def test_the_threshold_of_a_file(header: str, threshold: float) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- a\n", "qa.yaml:1: expected a mapping with the key 'evalcases', got a list"),
-        ("", "qa.yaml:1: expected a mapping with the key 'evalcases', got null"),
-        ("name: x\n", "qa.yaml:1: no eval cases: expected a list under the key 'evalcases'"),
+        (
+            "- a\n",
+            "qa.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got a list",
+        ),
+        ("", "qa.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null"),
+        ("name: x\n", "qa.yaml:1: has no list of cases: evalcases is missing"),
         (
             "name: x\nevalcase: []\n",
-            "qa.yaml:1: no eval cases: expected a list under the key 'evalcases' "
-            "(instead of 'evalcase', did you mean 'evalcases'?)",
+            "qa.yaml:1: has no list of cases: evalcases is missing (instead of 'evalcase', did you mean 'evalcases'?)",
         ),
         ("name: x\nevalcases: 5\n", "qa.yaml:2: evalcases: expected a list of eval cases, got the number 5"),
         (

@@ -1,13 +1,14 @@
 """Which files look like eval files by what they hold."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.loading.shapes import looks_like_suite
+from pytest_agentv.loading.shapes import case_list_line, looks_like_suite
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,13 @@ def write(name: str, text: str) -> Path:
         '{"evalcases": [{"id": "a"}]}\n',
         "\ufeffeval_cases:\r\n  - expected_outcome: x\r\n",
         "evalcases:\n  - broken: [\n    id: x\n",
+        '{\n  "description": "x",\n  "evalcases": [\n    {\n      "id": "a"\n    }\n  ]\n}\n',
+        '{"description": "not {a: [list", "meta": {"x": [1]}, "evalcases": [{"id": "a"}]}',
+        "# comment\n\n---\n{description: it's so, 'evalcases': [{id: a}]}\n",
+        "%YAML 1.2\n--- {evalcases: [{id: a}]}\n",
+        "{ # comment: {\n  tests: [{input: x}]}",
+        "  description: x\n  evalcases:\n    - id: a\n",
+        "---\r\nevalcases:\r\n  - id: a\r\n",
     ],
 )
 def test_a_yaml_file_with_a_case_list_looks_like_a_suite(text: str) -> None:
@@ -47,6 +55,13 @@ def test_a_yaml_file_with_a_case_list_looks_like_a_suite(text: str) -> None:
         "id: a\ntests:\n  - name: x\n",
         "tests:\n  - identity: x\n",
         "x: " + "y" * 70_000 + "\nevalcases:\n  - id: a\n",
+        '{"suite": {"evalcases": [{"id": "a"}]}}',
+        '{"suite": "evalcases: [{id: a}]"}',
+        '{"a": 1}\nevalcases:\n  - id: a\n',
+        '["evalcases", {"id": "a"}]',
+        '{"evalcases": []}',
+        '{"' + r"\"" * 30_000 + "evalcases",
+        "suite: |\n  evalcases:\n    - id: a\n",
     ],
 )
 def test_other_yaml_files_do_not_look_like_suites(text: str) -> None:
@@ -71,6 +86,24 @@ def test_other_yaml_files_do_not_look_like_suites(text: str) -> None:
 )
 def test_a_jsonl_file_is_judged_by_its_first_line(text: str, expected: bool) -> None:
     assert looks_like_suite(write("qa.jsonl", text)) is expected
+
+
+def test_the_line_of_the_case_list_is_known() -> None:
+    assert case_list_line(write("qa.yaml", "# comment\n\nname: x\nevalcases:\n  - id: a\n")) == 4
+    assert case_list_line(write("qa.yaml", '{\n  "evalcases": [{"id": "a"}]}')) == 2
+
+
+def test_a_fifo_is_not_waited_for(folder: Path) -> None:
+    os.mkfifo(folder / "qa.yaml")
+    assert not looks_like_suite(folder / "qa.yaml")
+
+
+@given(st.binary())
+def test_whatever_the_bytes_sniffing_says_yes_or_no(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    for name, start in (("bytes.yaml", b"{evalcases: "), ("bytes.yaml", b""), ("bytes.jsonl", b"{")):
+        path = tmp_path_factory.getbasetemp() / name
+        path.write_bytes(start + data)
+        assert looks_like_suite(path) in (True, False)
 
 
 def test_sniffing_never_raises(folder: Path) -> None:

@@ -105,9 +105,9 @@ class TestModels:
         assert llm(resolve(body)).api_version == "2024-06-01"
 
     def test_literal_values_are_fine(self, resolve: Resolver) -> None:
-        settings = llm(resolve("azure\n    endpoint: e\n    api_key: literal-key\n    model: m"))
-        assert settings.api_key == Secret("literal-key")
-        assert resolve.secrets.mask("literal-key") == "***"
+        settings = llm(resolve("azure\n    endpoint: e\n    api_key: literal-key-3f9c\n    model: m"))
+        assert settings.api_key == Secret("literal-key-3f9c")
+        assert resolve.secrets.mask("literal-key-3f9c") == "***"
 
     @pytest.mark.scenario("Anthropic provider")
     def test_anthropic(self, resolve: Resolver) -> None:
@@ -225,7 +225,7 @@ class TestMissingVariables:
 class TestFilledInValues:
     def test_are_checked_again_and_secrets_in_them_are_masked(self, resolve: Resolver) -> None:
         body = "mock\n    workers: ${{ W }}\n    delay_ms: ${{ MY_TOKEN }}"
-        assert resolve.error(body, W="many", MY_TOKEN="secret-value") == (
+        assert resolve.error(body, W="many", MY_TOKEN="secret-value-41") == (
             "target 't' (conf/targets.yaml:2): workers: expected a whole number of workers, 1 or more, without quotes, "
             "got the text 'many' (from W); delay_ms: expected a number of milliseconds, 0 or more, got the text '***' "
             "(from MY_TOKEN)"
@@ -271,18 +271,18 @@ class TestProviders:
     def test_a_kind_of_a_plugin_gets_its_keys_with_variables_filled_in(self, resolve: Resolver) -> None:
         resolve.extra_kinds = ("MyAgent",)
         body = (
-            "myAgent\n    workers: 2\n    judge_target: j\n    url: http://${{ HOST }}\n    token: plain-token\n"
+            "myAgent\n    workers: 2\n    judge_target: j\n    url: http://${{ HOST }}\n    token: plain-token-77\n"
             "    left_out: ${{ NONE }}\n    nothing:\n    deep: {list: [1, '${{ HOST }}']}"
         )
         target = resolve(body, HOST="h")
         assert (target.kind, target.workers, target.judge_target) == ("myagent", 2, "j")
         assert target.settings == {
             "url": "http://h",
-            "token": "plain-token",
+            "token": "plain-token-77",
             "nothing": None,
             "deep": {"list": [1, "h"]},
         }
-        assert resolve.secrets.mask("a plain-token") == "a ***"
+        assert resolve.secrets.mask("a plain-token-77") == "a ***"
 
 
 class TestCli:
@@ -296,7 +296,7 @@ class TestCli:
     cliVerbose: true
     keep_output_files: true
     provider_batching: true
-    env: {PLAIN: x, EMPTY: '', FILLED: 'a ${{ AGENT_TOKEN }}', MY_PASSWORD: literal}
+    env: {PLAIN: x, EMPTY: '', FILLED: 'a ${{ AGENT_TOKEN }}', MY_PASSWORD: literal-7}
     healthcheck: {type: http, url: 'http://localhost:${{ PORT }}/', timeoutSeconds: 2}"""
         target = resolve(body, FLAG="-v", AGENT_TOKEN=KEY, PORT="80")
         assert target.settings == CliSettings(
@@ -310,13 +310,13 @@ class TestCli:
                 "PLAIN": "x",
                 "EMPTY": "",
                 "FILLED": Secret(f"a {KEY}"),
-                "MY_PASSWORD": Secret("literal"),
+                "MY_PASSWORD": Secret("literal-7"),
             },
             healthcheck=HttpHealthcheck("http://localhost:80/", 2),
         )
         assert math.floor((cli(target).timeout_seconds or 0) * 1000) == 1234
         assert target.provider_batching
-        assert resolve.secrets.mask(f"{KEY} literal") == "*** ***"
+        assert resolve.secrets.mask(f"{KEY} literal-7") == "*** ***"
 
     @pytest.mark.parametrize(
         ("cwd", "expected"),

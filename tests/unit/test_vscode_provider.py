@@ -15,7 +15,7 @@ from code_stand_in import CodeStandIn, until
 from pytest_agentv.engine import attempts
 from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.secrets import Masker, masking
 from pytest_agentv.models.targets import Target, VscodeSettings
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse, candidate_answer
@@ -319,6 +319,13 @@ def test_an_answer_that_stays_no_text_is_an_error(code: CodeStandIn, root: Path)
     assert error.kind == "process"
     assert str(error).startswith(f"VS Code's answer is no UTF-8 text: {root}/subagent-1/messages/")
     assert locks(root) == []
+
+
+def test_what_a_failed_command_said_is_masked(code: CodeStandIn, root: Path) -> None:
+    code.behave(exit_code=3)
+    with masking(Masker(["window is gone"])):
+        error = failure(provider(code, root))
+    assert str(error).endswith(": the ***")
 
 
 def test_a_command_that_fails_is_an_error_with_what_it_said(code: CodeStandIn, root: Path) -> None:

@@ -16,7 +16,7 @@ from pytest_agentv.models.options import OutputFormat
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceSummary
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
 from pytest_agentv.reporting.serialization import json_safe
 from pytest_agentv.reporting.writers import ResultSink, default_results_path
 from pytest_agentv.reporting.yaml_documents import yaml_document
@@ -285,3 +285,41 @@ def test_the_default_path_is_named_after_the_start_in_utc(output_format: OutputF
     expected = Path(f"/project/.agentv/results/eval_2026-11-20T13-12-38-332Z.{output_format}")
     assert default_results_path(Path("/project"), started, output_format) == expected
     assert default_results_path(Path("/project"), started.astimezone(UTC), output_format) == expected
+
+
+def test_names_of_cases_targets_evaluators_and_tools_are_never_masked(tmp_path: Path) -> None:
+    name = "sk-name-1"
+    identity = dict.fromkeys(
+        ("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file"), name
+    )
+    inner = EvaluatorResult(name, "heuristic", 1, 1, "pass", hits=(name,))
+    named = result(
+        **identity,
+        evaluator_results=(EvaluatorResult(name, "composite", 1, 1, "pass", evaluator_results=(inner,)),),
+        trace=(TraceEvent("tool_call", name=name, input={"key": name}),),
+        trace_summary=TraceSummary(1, (name,), {name: 1}, 0),
+        execution_metrics=ExecutionMetrics(tool_durations={name: (1.0,)}),
+        candidate_answer=name,
+    )
+    record = json.loads(written(tmp_path, named, secret=name))
+    assert {key: record[key] for key in identity} == identity
+    outer = record["evaluator_results"][0]
+    assert (outer["name"], outer["evaluator_results"][0]["name"]) == (name, name)
+    assert (record["trace"][0]["name"], record["trace_summary"]["tool_names"]) == (name, [name])
+    assert (record["trace_summary"]["tool_calls_by_name"], record["execution_metrics"]) == (
+        {name: 1},
+        {"tool_durations": {name: [1]}},
+    )
+    masked = (record["candidate_answer"], outer["evaluator_results"][0]["hits"], record["trace"][0]["input"])
+    assert masked == ("***", ["***"], {"key": "***"})
+
+
+def test_what_cannot_be_the_name_of_a_tool_is_masked_like_any_text(tmp_path: Path) -> None:
+    leaky = result(trace_summary=TraceSummary(1, ("the key: sk-name-1",), {"the key: sk-name-1": 1}, 0))
+    assert "sk-name-1" not in written(tmp_path, leaky, secret="sk-name-1")
+
+
+@pytest.mark.parametrize("text", ["\t\n", "\tindented\nlines\n", "\t", "\n\tx\n", " \n\tx\n"])
+def test_a_text_that_starts_with_a_tab_can_be_read_again(text):
+    document = yaml_document({"text": text, "deep": {"texts": [text]}})
+    assert build_yaml(Path("x"), document, 0)[0] == {"text": text, "deep": {"texts": [text]}}

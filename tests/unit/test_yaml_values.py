@@ -202,3 +202,26 @@ def test_characters_that_json_writes_as_two_escapes_are_read(tmp_path: Path) -> 
         read_yaml(path)
     path.write_text('a: "\\ud83d\\ude42"\nb: "\\\\ud83d\\\\ude42"', "utf-8")
     assert read_yaml(path).value == {"a": "\U0001f642", "b": "\\ud83d\\ude42"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'a: 1\nb: "never closed\nc: 2\n',
+            "x.yaml:4: invalid YAML: while scanning a quoted scalar that begins on line 2, "
+            "found unexpected end of stream",
+        ),
+        (
+            "a:\n\t- b\n",
+            "x.yaml:2: invalid YAML: while scanning for the next token, found character that cannot start any token "
+            "(a tab cannot indent YAML: use spaces)",
+        ),
+        ("ü: é\nb: x\0y\n", "x.yaml:2: invalid YAML: the character U+0000 is not allowed"),
+        ("a: 1\nb:\n  - " + "[" * 5_000, "x.yaml:3: the values are nested too deeply"),
+    ],
+)
+def test_a_fault_is_told_with_the_line_that_helps_to_find_it(text: str, message: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        build_yaml(Path("x.yaml"), text, 2)
+    assert str(caught.value) == message

@@ -71,8 +71,8 @@ class HttpClient:
             size += len(part)
             if size > READ_LIMIT:
                 reply.close()
-                size = f"it has more than {READ_LIMIT // 2**20} MiB"
-                raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {size}", "crash"))
+                too_large = f"it has more than {READ_LIMIT // 2**20} MiB"
+                raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {too_large}", "crash"))
         return b"".join(parts)
 
     async def _parse(self, content: bytes) -> JsonObject:

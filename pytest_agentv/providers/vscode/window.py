@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.secrets import masked
 from pytest_agentv.providers.vscode.subagents import Claim
 from pytest_agentv.runtime.launcher import Launched, LaunchError, launch
 
@@ -87,7 +88,7 @@ class Window:
         done = await self._launch(arguments, _LAUNCH_SECONDS)
         if done.exit_code == 0:
             return
-        said = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        said = masked(done.stderr.strip() or done.stdout.strip())[-2000:]
         command = shlex.join((*self._program, *arguments[:4]))
         if done.exit_code is None:
             reason = f"VS Code's command did not return within {_LAUNCH_SECONDS:g}s: {command}"

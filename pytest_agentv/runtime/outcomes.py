@@ -1,0 +1,55 @@
+"""Runs code of users so that nothing it raises can end the run, or pass for a cancellation of the run's own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """What a call returned or raised. An error is a value here: raised in a task, some of them end the event loop."""
+
+    value: T | None = None
+    error: BaseException | None = None
+
+    def get(self) -> T:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return cast(T, self.value)
+
+
+def attempt(function: Callable[[], T]) -> Outcome[T]:
+    """Call a function."""
+    try:
+        return Outcome(function())
+    except BaseException as error:  # noqa: BLE001 - it is handed on as a value
+        return Outcome(error=error)
+
+
+async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
+    """Await what a function returns, in a task of its own, whose cancellation is told from that of the caller.
+
+    Raises `CancelledError` when the caller is cancelled, and nothing else.
+    """
+    task = asyncio.ensure_future(capture(start))
+    caller = asyncio.current_task()
+    before = caller.cancelling() if caller else 0
+    try:
+        outcome = await task
+    except asyncio.CancelledError as error:  # a task that cancels itself may end as cancelled all the same
+        outcome = Outcome(error=error)
+    if caller is not None and caller.cancelling() > before:
+        raise asyncio.CancelledError
+    return outcome
+
+
+async def capture(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
+    """Await what a function returns, in the caller's task."""
+    try:
+        return Outcome(await start())
+    except BaseException as error:  # noqa: BLE001 - it is handed on as a value
+        return Outcome(error=error)

@@ -1,0 +1,201 @@
+"""The event loop of users' async functions: one of them may block it, and the run goes on."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
+
+from pytest_agentv.runtime.outcomes import Outcome, capture
+
+T = TypeVar("T")
+
+_BEGIN_SECONDS: Final = 5.0
+"""How long a call waits for a blocked loop before it begins on a new one."""
+_LOOK_SECONDS: Final = 0.25
+_ANSWER_SECONDS: Final = 1.0
+"""How long a loop may take to notice a cancellation; one that takes longer is blocked."""
+_CLEANUP_SECONDS: Final = 5.0
+"""How long a cancelled function may take to clean up."""
+_STOP_SECONDS: Final = 2.0
+
+
+class CallTimeoutError(TimeoutError):
+    """A call took longer than its limit."""
+
+    def __init__(self, *, is_blocked: bool) -> None:
+        super().__init__()
+        self.is_blocked = is_blocked
+        """Whether its loop was blocked and did not notice the cancellation."""
+
+
+class UserLoop:
+    """A loop in a thread of its own, started by the first call; calls share it, so that they can share clients.
+
+    It is made by the event loop policy of the process, which may be uvloop's. A loop that is blocked is left alone:
+    calls that have not begun, and later ones, get a new loop. Used from the run's event loop.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()  # guards the two above
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs on this loop, which must not wait for anything."""
+        return self._thread is threading.current_thread()
+
+    async def call(self, start: Callable[[], Awaitable[T]], limit: float | None) -> Outcome[T]:
+        """Await what a function returns; both happen on the loop of users, within the caller's context variables.
+
+        Raises `CallTimeoutError` when the limit is over, which counts from the moment when the call begins. When the
+        caller is cancelled the call is, too; its end is waited for as long as the loop is not blocked.
+        """
+        call = await self._begin(start)
+        try:
+            async with asyncio.timeout(limit):
+                return await call.outcome()
+        except TimeoutError:
+            raise CallTimeoutError(is_blocked=call.is_blocked) from None
+        finally:
+            if call.is_blocked:
+                self._leave(call.loop)
+
+    def close(self) -> None:
+        """Cancel what still runs, and end the thread. A later call starts a new one."""
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            self._leave(loop)
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(loop.stop)
+            thread.join(_STOP_SECONDS)
+
+    async def _begin(self, start: Callable[[], Awaitable[T]]) -> "_Call[T]":
+        while True:
+            call = _Call(start, self._running_loop())
+            if await call.begin(lambda loop=call.loop: loop is not self._loop):  # type: ignore[misc]
+                return call
+            self._leave(call.loop)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name="agentv-async", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            if loop is self._loop:
+                self._loop = self._thread = None
+
+
+USER_LOOP: Final = UserLoop()
+"""The loop of this process."""
+
+
+class _Call(Generic[T]):
+    """A call on the loop of users, awaited on another loop."""
+
+    def __init__(self, start: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.is_blocked = False
+        self._start = start
+        self._waiter = asyncio.get_running_loop()
+        self._begun: asyncio.Future[None] = self._waiter.create_future()
+        self._noticed: asyncio.Future[None] = self._waiter.create_future()
+        self._ended: asyncio.Future[Outcome[T]] = self._waiter.create_future()
+        self._task: asyncio.Task[Outcome[T]] | None = None
+        self._claim = threading.Lock()
+        """Taken by the loop that begins the call, or by the caller who gives up."""
+
+    async def begin(self, is_left: Callable[[], bool]) -> bool:
+        """Begin the call, unless the loop is blocked or left meanwhile. Return whether it has begun."""
+        try:
+            self.loop.call_soon_threadsafe(self._create_task, context=contextvars.copy_context())
+            patience = _BEGIN_SECONDS
+            while patience > 0 and not is_left():
+                if await _within(_LOOK_SECONDS, self._begun):
+                    return True
+                patience -= _LOOK_SECONDS
+        except RuntimeError:  # the loop was closed at the same moment
+            return False
+        except asyncio.CancelledError:
+            if self._claim.acquire(blocking=False):
+                raise
+            await self._cancel()
+            raise
+        return not self._claim.acquire(blocking=False)
+
+    async def outcome(self) -> Outcome[T]:
+        try:
+            return await asyncio.shield(self._ended)
+        except asyncio.CancelledError:
+            await self._cancel()
+            raise
+
+    async def _cancel(self) -> None:
+        """Cancel the call, and let it clean up."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._notice)
+        self.is_blocked = not await _within(_ANSWER_SECONDS, self._ended, self._noticed)
+        if not self.is_blocked:
+            await _within(_CLEANUP_SECONDS, self._ended)
+
+    def _create_task(self) -> None:
+        """Runs on the loop of users, like all that follows."""
+        self._task = asyncio.ensure_future(self._work())
+        self._task.add_done_callback(self._deliver)
+
+    async def _work(self) -> Outcome[T]:
+        if not self._claim.acquire(blocking=False):
+            return Outcome()  # the caller has given up
+        self._tell(self._begun, None)
+        return await capture(self._start)
+
+    def _notice(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._tell(self._noticed, None)
+
+    def _deliver(self, task: "asyncio.Task[Outcome[T]]") -> None:
+        self._tell(self._ended, Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result())
+
+    def _tell(self, future: "asyncio.Future[Any]", value: object) -> None:
+        with suppress(RuntimeError):  # the waiting loop was closed: nobody waits
+            self._waiter.call_soon_threadsafe(lambda: None if future.done() else future.set_result(value))
+
+
+async def _within(seconds: float, *futures: "asyncio.Future[Any]") -> bool:
+    """Wait until one of the futures is done. Return whether one is."""
+    done, _ = await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
+
+
+def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop. A task of a user's that raises `KeyboardInterrupt` or `SystemExit` does not end it."""
+    while True:
+        try:
+            loop.run_forever()
+        except (KeyboardInterrupt, SystemExit):  # no thread but the main one is interrupted by Ctrl-C
+            continue
+        return
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        run_until_stopped(loop)
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        with suppress(BaseException):  # of tasks that users have started
+            if tasks:
+                loop.run_until_complete(asyncio.wait(tasks, timeout=_STOP_SECONDS / 2))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

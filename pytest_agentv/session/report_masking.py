@@ -1,0 +1,36 @@
+"""What pytest shows of items by itself: captured prints and logs, tracebacks. Here they lose their secrets."""
+
+from typing import Any
+
+import pytest
+
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import harmless_in_ci, visible
+
+_REPRESENTATIONS = "_pytest._code.code"
+
+
+def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -> None:
+    """Mask what was captured while an item ran.
+
+    A case that runs ahead prints into the report of whatever item has its turn, so no report is left out. The escape
+    sequences of a test that is not ours are its own affair.
+    """
+    clean = visible if is_ours else harmless_in_ci
+    report.sections = [(title, clean(masker.mask(content))) for title, content in report.sections]
+
+
+def mask_traceback(report: pytest.TestReport, masker: Masker) -> None:
+    """Mask a failure that is not one of our own accounts: source lines, values of variables, messages."""
+    report.longrepr = _masked(report.longrepr, masker)
+
+
+def _masked(value: Any, masker: Masker) -> Any:
+    """Return a part of pytest's representation of an exception without secrets; its objects are changed in place."""
+    if isinstance(value, str):
+        return masker.mask(value)
+    if isinstance(value, list | tuple):
+        return type(value)(_masked(item, masker) for item in value)
+    if type(value).__module__ == _REPRESENTATIONS:
+        vars(value).update({name: _masked(item, masker) for name, item in vars(value).items()})
+    return value

@@ -1,0 +1,83 @@
+"""What a case owes to others: the probe that they share, the batch that waits for it."""
+
+import asyncio
+from typing import Any, cast
+
+from pytest_agentv.engine.batching import Batch, BatchMember
+from pytest_agentv.engine.case import CaseJob, run_case
+from pytest_agentv.engine.checks import HealthChecks
+from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.engine.targets import TargetPool
+from pytest_agentv.errors import TargetError
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.targets import Target
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+
+IDENTITY = CaseIdentity(
+    eval_id="a", dataset="d", target="default", eval_file="x.eval.yaml", line=1, node_id="x.eval.yaml::a", run_id="r"
+)
+CASE = EvalCase("a", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
+
+
+class SlowProvider:
+    mode = "lm"
+
+    def __init__(self) -> None:
+        self.probes = 0
+        self.gate = asyncio.Event()
+
+    async def check(self) -> None:
+        self.probes += 1
+        await self.gate.wait()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        return ProviderResponse((Message("assistant", request.eval_id),))
+
+    async def close(self) -> None: ...
+
+
+class BrokenPool:
+    """A pool that can get no target ready."""
+
+    masker = Masker()
+
+    async def prepare(self, *_: object) -> None:
+        raise TargetError("no such target")
+
+
+def test_a_cancelled_case_does_not_cancel_the_probe_that_others_wait_for() -> None:
+    async def scenario() -> int:
+        provider: Any = SlowProvider()
+        checks = HealthChecks(None)
+        target = Target("default", "cli", {})
+        first, second = (asyncio.create_task(checks.check(target, provider)) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+        provider.gate.set()
+        await second
+        await checks.check(target, provider)
+        return cast(int, provider.probes)
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 10)) == 1
+
+
+def test_a_batch_does_not_wait_for_a_case_that_breaks_before_its_call() -> None:
+    async def scenario() -> tuple[str, object]:
+        batch = Batch(2, 2)
+        good, broken = BatchMember(batch, 0), BatchMember(batch, 1)
+        provider: Any = SlowProvider()
+        answer = asyncio.create_task(good.wrap(provider).invoke(ProviderRequest(Prompt("x"), "good")))
+        await asyncio.sleep(0)
+        pool = cast(TargetPool, BrokenPool())
+        result = await run_case(CaseJob(IDENTITY, CASE, RunOptions()), pool, {}, broken)
+        response = await asyncio.wait_for(answer, 5)
+        assert response.output_messages is not None
+        return result.status, response.output_messages[0].content
+
+    assert asyncio.run(scenario()) == ("error", "good")

@@ -1,0 +1,97 @@
+"""A secret is found however it is spelled."""
+
+import base64
+import html
+import json
+import shlex
+import urllib.parse
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pytest_agentv.models.secrets import MASK, Masker
+
+
+def _json_in_json(text: str) -> str:
+    return json.dumps(json.dumps(text))[3:-3]
+
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "JSON": lambda text: json.dumps(text)[1:-1],
+    "JSON, not ASCII": lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    "JSON in JSON": _json_in_json,
+    "repr": lambda text: repr(text)[1:-1],
+    "ascii": lambda text: ascii(text)[1:-1],
+    "bytes": lambda text: repr(text.encode())[2:-1],
+    "URL path": urllib.parse.quote,
+    "URL": lambda text: urllib.parse.quote(text, safe=""),
+    "form": urllib.parse.quote_plus,
+    "small hex": lambda text: urllib.parse.quote(text, safe="").lower(),
+    "URL twice": lambda text: urllib.parse.quote(urllib.parse.quote(text, safe=""), safe=""),
+    "HTML": html.escape,
+    "HTML by numbers": lambda text: html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+    "XML": lambda text: text.encode("ascii", "xmlcharrefreplace").decode(),
+    "shell": shlex.quote,
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), min_size=6, max_size=30))
+@example("p\"ss 'w' \\ ü 日本 $x/&<+>\U0001f600")
+@example("sk-shell-0123456789abcdef")
+def test_escaped(spelling: str, secret: str) -> None:
+    if spelling == "small hex":
+        secret = secret.lower()
+    spelled = SPELLINGS[spelling](secret)
+    if len(spelled.strip()) < 6 or secret != secret.strip() or secret.startswith("-----"):
+        return
+    masked = Masker([secret]).mask(f"<{spelled}>")
+    assert masked == (f"<'{MASK}'>" if spelled.startswith("'") and spelling == "shell" else f"<{MASK}>")
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@settings(deadline=None)
+@given(
+    st.text(min_size=6, max_size=30).filter(lambda text: text == text.strip() and "\n" not in text),
+    st.binary(max_size=9),
+)
+@example("pa?ss>wo~rd+/", b"user:")
+def test_base64_alone_and_at_every_place_of_a_longer_text(
+    encode: Callable[[bytes], bytes], secret: str, before: bytes
+) -> None:
+    content = secret.encode("utf-8", "surrogatepass")
+    if len(secret.splitlines()) > 1 or len(secret) < 6 or secret.startswith("-----"):
+        return
+    masker = Masker([secret])
+    assert masker.mask(f"x {encode(content).decode()} y") == "x *** y"
+    longer = encode(before + content + b":after").decode()
+    masked = masker.mask(longer)
+    assert MASK in masked
+    assert len(masked) <= len(longer) - len(content) + len(MASK)
+
+
+def test_a_secret_of_several_lines_is_found_whole_and_in_lines() -> None:
+    masker = Masker(["first-line-1\nsecond-line-2"])
+    assert masker.mask(json.dumps("first-line-1\nsecond-line-2")) == '"***"'
+    assert masker.mask("> second-line-2\n> first-line-1") == "> ***\n> ***"
+
+
+def test_the_longest_secret_wins() -> None:
+    assert Masker(["abcdef", "abcdefgh"]).mask("abcdefgh abcdef") == "*** ***"
+
+
+def test_secrets_learned_later_are_masked_too() -> None:
+    masker = Masker(["first-1"])
+    assert masker.mask("first-1 second-2") == "*** second-2"
+    masker.add(["second-2"])
+    assert masker.mask("first-1 second-2") == "*** ***"
+
+
+def test_other_texts_stay_the_very_same() -> None:
+    masker = Masker(["sk-0123456789", 'p"ss&word'])
+    text = 'sk-012345678 p"ss&wor {"a": "p\\\\"ss"} c2stMDEyMzQ1Njc='
+    assert masker.mask(text) == text

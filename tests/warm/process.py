@@ -1,0 +1,102 @@
+"""The side of the tests: ask the server for a process, and treat it as any other child."""
+
+import inspect
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from execnet import gateway_base, gateway_io
+
+from warm.connection import the_server
+
+_AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
+"""Prefixes of variables that an interpreter, or its libraries, read only when they start."""
+_APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING")
+"""Those of them that a forked process can apply."""
+_ORDINARY: Final = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "process_group": -1}
+"""The values of arguments that a forked process cannot honour otherwise."""
+_MODULE: Final = "import runpy; runpy.run_module('pytest', run_name='__main__')"
+_SCRIPT: Final = "import runpy, sys; runpy.run_path(sys.argv[0], run_name='__main__')"
+_SCRIPTS: Final = ("pytest", "agentv")
+_PLACE: Final = Path(sysconfig.get_path("scripts"))
+_PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+_start_cold: Final[Callable[..., None]] = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+_NAMES: Final = tuple(inspect.signature(_start_cold).parameters)[1:]
+
+
+class Popen(subprocess.Popen[Any]):
+    """A process as `subprocess` starts it, but forked from the server where that makes no difference."""
+
+    def _execute_child(self, *values: Any) -> None:
+        start = dict(zip(_NAMES, values, strict=True))
+        cwd = str(Path.cwd() / (start["cwd"] or ""))
+        job = job_of(start["args"], cwd) if _is_ordinary(start) else None
+        environment = dict(os.environ if start["env"] is None else start["env"])
+        if job is None or _read_at_start(environment) != _read_at_start(the_server().environment):
+            _start_cold(self, *values)
+            return
+        shown = [os.fspath(word) for word in start["args"]]
+        leads = bool(start["start_new_session"])
+        request = {**job, "command": shown, "cwd": cwd, "environment": environment, "new_session": leads}
+        streams = [start[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        inherited = [number if own == -1 else own for number, own in enumerate(streams)]
+        self.pid = the_server().fork(request, inherited)
+        self._child_created = True
+        self._close_pipe_fds(*(start[name] for name in _PIPES))  # type: ignore[attr-defined]
+
+
+def job_of(args: Any, cwd: str) -> dict[str, Any] | None:
+    """Return what a command line of pytest, or of Python code, executes; None for any other command."""
+    words = [] if isinstance(args, str | bytes | os.PathLike) else [os.fspath(word) for word in args]
+    if words[:1] == [sys.executable]:
+        match words[1:]:
+            case ["-m", "pytest", *rest] | ["-mpytest", *rest]:
+                main = str(Path(pytest.__file__).with_name("__main__.py"))
+                return {"code": _MODULE, "argv": [main, *rest], "place": cwd}
+            case ["-u", "-c", code, *rest] | ["-c", code, *rest]:
+                return {"code": code, "argv": ["-c", *rest], "place": ""}
+    elif words and Path(words[0]).parent == _PLACE and Path(words[0]).name in _SCRIPTS:
+        return {"code": _SCRIPT, "argv": words, "place": str(_PLACE)}
+    return None
+
+
+def _is_ordinary(start: Mapping[str, Any]) -> bool:
+    return sys.platform == "linux" and all(start.get(name, usual) == usual for name, usual in _ORDINARY.items())
+
+
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    named = (name for name in environment if name.startswith(_AT_START) and name not in _APPLIED_LATER)
+    return {name: environment[name] for name in named}
+
+
+def run(
+    args: list[str], *, capture_output: bool = False, timeout: float | None = None, check: bool = False, **options: Any
+) -> "subprocess.CompletedProcess[Any]":
+    """Run a process to its end, as `subprocess.run` does."""
+    if capture_output:
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Popen(args, **options) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    finished = subprocess.CompletedProcess(args, process.returncode, output, errors)
+    if check:
+        finished.check_returncode()
+    return finished
+
+
+def start_workers_warm() -> None:
+    """Let xdist, in this process, fork its workers from the server."""
+
+    def start(self: Any, args: list[str], execmodel: Any) -> None:
+        self.popen = process = Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        gateway_base.Popen2IO.__init__(self, process.stdin, process.stdout, execmodel=execmodel)
+
+    gateway_io.Popen2IOMaster.__init__ = start  # type: ignore[method-assign]

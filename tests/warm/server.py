@@ -1,0 +1,88 @@
+"""The server: loads pytest and the plugin once, and forks a process for each request.
+
+A forked process becomes a child of the process that asked: the server forks twice, the process in between ends, and the
+asking process adopts what it leaves. xdist and the plugin look at their parent, so a worker needs the true one.
+"""
+
+import gc
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+sys.path[0] = str(HERE.parent)
+
+import warm.child  # noqa: E402
+import warm.connection  # noqa: E402
+import warm.preload  # noqa: E402
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "WARM_ROOM"}
+LONGEST_ADOPTION = 60.0
+
+
+class Fork(NamedTuple):
+    """What a forked process has to do."""
+
+    request: dict[str, Any]
+    descriptors: list[int]
+
+
+def serve(connection: socket.socket) -> Fork | None:
+    """Fork a process for each request; return the request in the new process, and None when no more can come."""
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(connection, 2**18, 3)
+        if not data:
+            return None
+        fork = Fork(json.loads(data), descriptors)
+        between = os.fork()
+        if not between:
+            if os.fork():
+                os._exit(0)
+            _wait_for_adoption(fork.request["parent"])
+            connection.send(str(os.getpid()).encode())
+            connection.close()
+            return fork
+        os.waitpid(between, 0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _wait_for_adoption(parent: int) -> None:
+    deadline = time.monotonic() + LONGEST_ADOPTION
+    while os.getppid() != parent:
+        if time.monotonic() > deadline:
+            os._exit(1)  # the asking process has ended
+        time.sleep(0.0005)
+
+
+def give_own_server(fork: Fork) -> Fork | None:
+    """Start a server that is a child of this process; return what this process, or one forked from it, has to do."""
+    ours, theirs = warm.connection.connected()
+    if os.fork():
+        theirs.close()
+        warm.connection.use_server(warm.connection.Server(ours, ENVIRONMENT))
+        return fork
+    ours.close()
+    for descriptor in fork.descriptors:
+        os.close(descriptor)
+    return serve(theirs)
+
+
+def main() -> None:
+    with warm.read_once():
+        warm.preload.preload()
+        gc.collect()
+        gc.freeze()  # forked processes share the memory of all that is loaded
+        fork = serve(socket.socket(fileno=int(sys.argv[1])))
+        if fork and warm.child.has_workers(fork.request["argv"]):
+            fork = give_own_server(fork)
+        if fork:
+            warm.child.work(fork.request, fork.descriptors)
+
+
+if __name__ == "__main__":
+    main()
