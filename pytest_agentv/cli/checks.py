@@ -65,6 +65,7 @@ class Checker:
         self._settings = settings
         self._repo_root = find_repo_root(settings.cwd)
         self._contexts: dict[Path, LoadContext] = {}
+        self._kinds = KINDS.with_own(dict.fromkeys(settings.plugin_kinds, _never_called))
         self._targets_files: dict[Path, TargetsFile | None] = {}
         self._found: dict[Problem, None] = {}
 
@@ -139,7 +140,7 @@ class Checker:
         if path not in self._targets_files:
             self._targets_files[path] = None
             try:
-                file = self._targets_files[path] = load_targets_file(path, self._settings.plugin_kinds)
+                file = self._targets_files[path] = load_targets_file(path, self._kinds)
                 self._note(file.warnings)
             except FileError as error:
                 self._note(_problems_of(error, path))
@@ -197,3 +198,7 @@ def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tup
     if isinstance(error, FileError):
         path, line = error.path, error.line
     return (Problem(path, line, "", str(error).removeprefix(f"{locate(path, line)}: ")),)
+
+
+def _never_called(*_: object) -> None:
+    """Stands for the factory of a plugin's kind, which is known by its name only."""

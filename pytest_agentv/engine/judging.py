@@ -13,7 +13,7 @@ from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Provider, ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
 
 HONOURS_SYSTEM_PROMPT: Final = frozenset(
     {"azure", "anthropic", "gemini", "openai", "litellm", "mock", "vscode", "vscode-insiders"}
@@ -27,7 +27,7 @@ JUDGING_KINDS: Final = frozenset({"azure", "anthropic", "gemini", "openai", "lit
 class ProviderJudge:
     """A judge that is a target."""
 
-    def __init__(self, target: Target, provider: Provider, options: RunOptions) -> None:
+    def __init__(self, target: Target, provider: Adapter, options: RunOptions) -> None:
         self.name = target.name
         self._takes_system_prompt = target.kind in HONOURS_SYSTEM_PROMPT
         self._provider = provider

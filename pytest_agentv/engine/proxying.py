@@ -11,9 +11,9 @@ from pytest_agentv.evaluators.base import ProxiedQuestion
 from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, CompositeConfig, EvaluatorSpec
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 
-OpenTarget: TypeAlias = Callable[[str], tuple[Target, Provider]]
+OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
 """Resolves a target by its name; raises `TargetError`."""
 
 
@@ -50,7 +50,7 @@ def _needs_targets(spec: EvaluatorSpec) -> bool:
     return isinstance(spec.config, CodeJudgeConfig) and spec.config.target is not None
 
 
-async def _ask(target: Target, provider: Provider, asked: ProxiedQuestion) -> ProviderResponse:
+async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
     """Call a target once: the script has the time limit of one call for all that it does.
 
     Raises `ProviderError`, also when the target answers that something went wrong.

@@ -44,6 +44,10 @@ class Python(Provider):
         return PythonProvider(environment.name, self, Path.cwd() if path is None else Path(path).parent)
 
     @property
+    def reads_environ(self) -> bool:
+        return True
+
+    @property
     def sources(self) -> Sources:
         return Sources(callable=self.callable)
 

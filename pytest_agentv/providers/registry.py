@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from pytest_agentv.models.targets import Target
-from pytest_agentv.providers.adapters import complete
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
+from pytest_agentv.providers.function import complete
 
 
 def create_provider(target: Target, variables: Mapping[str, str]) -> Adapter:

@@ -1,9 +1,17 @@
 """The kinds of targets by their words. A class is imported when a targets file first has its word."""
 
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.loading.target_kinds import TargetKinds
-from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.kind_table import Factory, KindTable
+
+
+
+def _class_of_factory(word: str, factory: Factory) -> type[Any]:
+    from pytest_agentv.providers.factory_kind import class_of_factory  # noqa: PLC0415 - costs pydantic
+
+    return class_of_factory(word, factory)
+
 
 KINDS: Final = TargetKinds(
     KindTable(
@@ -21,7 +29,8 @@ KINDS: Final = TargetKinds(
             "pi-coding-agent": "pytest_agentv.providers.pi:Pi",
             "vscode": "pytest_agentv.providers.vscode.provider:Vscode",
             "vscode-insiders": "pytest_agentv.providers.vscode.provider:VscodeInsiders",
-        }
+        },
+        from_factory=_class_of_factory,
     ),
     other_spellings={
         "azure-openai": "azure",
