@@ -24,6 +24,7 @@ from pytest_agentv.loading.target_definitions import TargetsFile
 from pytest_agentv.loading.targets import TARGETS_FILES, find_targets_file, load_targets_file
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.providers.table import KINDS
 
 FileKind: TypeAlias = Literal["eval", "targets", "config"]
 

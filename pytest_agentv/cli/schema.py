@@ -6,6 +6,7 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import say
+from pytest_agentv.providers.table import KINDS
 
 _KINDS: Final = ("eval", "targets", "config")
 _EPILOG: Final = """\
@@ -22,9 +23,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def schema_text(kind: str) -> str:
     """Return the schema of a kind of file as indented JSON."""
-    from pytest_agentv.loading.json_schemas import SCHEMAS  # noqa: PLC0415 - pydantic
+    from pytest_agentv.loading.json_schemas import schemas  # noqa: PLC0415 - pydantic
 
-    return json.dumps(SCHEMAS[kind](), indent=2) + "\n"
+    return json.dumps(schemas(KINDS)[kind](), indent=2) + "\n"
 
 
 def schema_files() -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from typing import Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.secrets import masked
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import BatchProvider, Adapter, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 
 _LOGGER: Final = logging.getLogger(__name__)

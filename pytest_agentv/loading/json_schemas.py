@@ -26,10 +26,10 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     OUTCOME_KEYS,
 )
-from pytest_agentv.loading.target_definitions import KINDS
-from pytest_agentv.loading.target_models import HEALTHCHECKS, TargetModel, spellings
-from pytest_agentv.loading.target_models import MODELS as TARGETS
+from pytest_agentv.loading.target_kinds import TargetKinds
+from pytest_agentv.loading.target_validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.kind import parts_of, spellings
 from pytest_agentv.models.messages import ROLES
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
@@ -119,7 +119,6 @@ _OVERRIDES: Final[Mapping[str, JsonObject]] = {
     "RubricJudgeModel.rubrics": {**_list_of(_RUBRIC), "minItems": 1},
     "CompositeModel.evaluators": {**_list_of(_ref("evaluator")), "minItems": 1},
     "CompositeModel.aggregator": _ref("aggregator"),
-    "CliModel.healthcheck": _any_of(*(_ref(model.__name__) for model in HEALTHCHECKS.values())),
 }
 """Fields that take more shapes than their models say, because a validator unifies them first."""
 
@@ -144,14 +143,23 @@ def eval_schema() -> JsonObject:
     return _document("AgentV eval file", {**root, "oneOf": [*_one_key(CASE_LIST_KEYS)["anyOf"], no_list]}, definitions)
 
 
-def targets_schema() -> JsonObject:
+def targets_schema(kinds: TargetKinds) -> JsonObject:
     """Return the schema of targets files. Any value may be a text: a variable may fill it in."""
-    kinds = {"provider": _any_of({"enum": list(KINDS)}, _FILLED_TEXT), "name": _FILLED_TEXT}
-    definitions: dict[str, Json] = {"target": _by_kind(TARGETS, "provider", kinds)}
-    models: tuple[type[BaseModel], ...] = (*TARGETS.values(), *HEALTHCHECKS.values())
-    definitions |= {model.__name__: _model_schema(model, texts=True) for model in models}
+    classes = {word: kinds.table[word] for word in kinds.table}
+    known = {"provider": _any_of({"enum": [*classes, *kinds.unsupported]}, _FILLED_TEXT), "name": _FILLED_TEXT}
+    definitions: dict[str, Json] = {"target": _by_kind(classes, "provider", known)}
+    for kind in classes.values():
+        definitions[kind.__name__] = _target_schema(kind)
+        definitions |= {part.__name__: _model_schema(part, texts=True) for part in parts_of(kind)}
     root = _closed({"targets": _list_of(_ref("target"))}, ("$schema", "targets"))
     return _document("AgentV targets file", {**root, "required": ["targets"]}, definitions)
+
+
+def _target_schema(kind: type[BaseModel]) -> JsonObject:
+    """Return the schema of a kind with the keys that all targets have."""
+    common, own = _model_schema(common_keys(kind), texts=True), _model_schema(kind, texts=True)
+    required = [*common.get("allOf", ()), *own.get("allOf", ())]
+    return {**own, "properties": {**common["properties"], **own["properties"]}, "allOf": required}
 
 
 def config_schema() -> JsonObject:
@@ -160,11 +168,9 @@ def config_schema() -> JsonObject:
     return _document("AgentV config file", _closed(properties, properties), {})
 
 
-SCHEMAS: Final[Mapping[str, Callable[[], JsonObject]]] = {
-    "eval": eval_schema,
-    "targets": targets_schema,
-    "config": config_schema,
-}
+def schemas(kinds: TargetKinds) -> Mapping[str, Callable[[], JsonObject]]:
+    """Return what writes the schema of each sort of file; targets may be of the kinds."""
+    return {"eval": eval_schema, "targets": lambda: targets_schema(kinds), "config": config_schema}
 
 
 class _Generator(GenerateJsonSchema):
@@ -195,7 +201,7 @@ def _model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
         properties |= dict.fromkeys(keys, _any_of(*alternatives))
         if field in plain.get("required", ()):
             required.append(_one_key(keys))
-    is_open = model is TargetModel or (issubclass(model, EdgeModel) and model.is_open)
+    is_open = issubclass(model, EdgeModel) and model.is_open
     shape = {**_MAPPING, "properties": properties, "additionalProperties": is_open}
     return {**shape, "allOf": required} if required else shape
 

@@ -33,7 +33,7 @@ class Resolution:
     """Wraps a text that holds a secret."""
 
 
-class FinalFault(ValueError):  # noqa: N818 - a fault of a value, as all of these are
+class FinalFault(ValueError):
     """A fault that no variable of the text can mend."""
 
 
@@ -55,11 +55,13 @@ def filled_text(value: object) -> str:
 
 def optional_text(value: object) -> str:
     """Return a value that is a text; a blank one counts as absent."""
-    if isinstance(value, Secret):
-        return value  # type: ignore[return-value]
     if isinstance(value, str) and not value.strip():
         raise PydanticUseDefault
     return text_of(value)
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else optional_text(value)
 
 
 def _url(value: object) -> str:
@@ -89,7 +91,7 @@ def _secret(value: object) -> Secret:
 
 def _shielded(value: str | Secret, info: ValidationInfo) -> str | Secret:
     is_text = isinstance(value, str) and isinstance(info.context, Resolution)
-    return info.context.shield(value) if is_text else value  # type: ignore[union-attr,arg-type]
+    return info.context.shield(value) if is_text else value  # type: ignore[union-attr]
 
 
 def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bool = False) -> Any:
@@ -98,7 +100,8 @@ def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bo
     def resolve(value: str | None, info: ValidationInfo) -> str | None:
         if not isinstance(info.context, Resolution) or (value is None and not is_default):
             return value
-        return os.path.normpath(getattr(info.context.folders, folder) / (value or ""))
+        base: Path = getattr(info.context.folders, folder)
+        return os.path.normpath(base / (value or ""))
 
     return AfterValidator(resolve)
 
@@ -149,7 +152,7 @@ def _number(
 
 Text: TypeAlias = Annotated[str, BeforeValidator(filled_text)]
 AnyText: TypeAlias = Annotated[str, BeforeValidator(text_of)]
-OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(optional_text)]
+OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(_text_or_none)]
 """Blank counts as absent."""
 DefaultText: TypeAlias = Annotated[str, BeforeValidator(optional_text)]
 """The same of a field that has a default."""

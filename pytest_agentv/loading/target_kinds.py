@@ -29,7 +29,7 @@ class TargetKinds:
 
     def find(self, kind: str) -> type[Any] | None:
         """Return the class of a kind; None for one that is not known. The class may have to be imported."""
-        return self.table[kind] if kind in self.table else None
+        return self.table.get(kind)
 
     def fault(self, provider: str) -> str | None:
         """Return why a provider cannot be used, if so."""

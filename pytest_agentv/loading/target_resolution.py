@@ -72,7 +72,7 @@ class _Filler:
         self.secrets: set[str] = set()
         self._names: dict[KeyPath, tuple[str, ...]] = {}
 
-    def fill_target(self, kind: type[Any], values: JsonObject) -> dict[str, Json]:
+    def fill_target(self, kind: Any, values: JsonObject) -> dict[str, Json]:
         """Return the values by written key, those that stand in for absent ones included."""
         needed, stand_ins = kind.needs, kind.stand_ins
         filled: dict[str, Json] = {}

@@ -1,7 +1,6 @@
 """The `cli` provider: a command line, rendered and run once per case, or once for a whole batch."""
 
 import logging
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -136,7 +135,7 @@ class CliProvider:
     def __init__(self, name: str, settings: Cli, environment: Mapping[str, str]) -> None:
         self._name = name
         self._settings = settings
-        self._folder = settings.cwd or str(Path.cwd())
+        self._cwd = settings.cwd or str(Path.cwd())
         self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
         self._placeholders = [name for name in PLACEHOLDERS if f"{{{name}}}" in settings.command_template]
         self._uses_output_file = "{OUTPUT_FILE}" in settings.command_template
@@ -187,7 +186,7 @@ class CliProvider:
         try:
             result = await run_process(
                 shell_argv(command, call.output_file.parent),
-                cwd=self._folder,
+                cwd=self._cwd,
                 env=with_prompt(self._environment, call.prompt),
                 stdin=self._input(call),
                 timeout_seconds=limit,
@@ -214,7 +213,7 @@ class CliProvider:
         return render_command(self._settings.stdin, call.as_texts()).encode("utf-8", "surrogateescape")
 
     def _complete(self, response: ProviderResponse, run: _Run, duration_ms: float) -> ProviderResponse:
-        trace_ref = None if response.trace_ref is None else str(Path(self._folder, response.trace_ref))
+        trace_ref = None if response.trace_ref is None else str(Path(self._cwd, response.trace_ref))
         if response.duration_ms is not None:
             duration_ms = response.duration_ms
         return response.replace(trace_ref=trace_ref, duration_ms=duration_ms, raw=run.raw)

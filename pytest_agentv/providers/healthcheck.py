@@ -2,7 +2,6 @@
 
 import http.client
 import ipaddress
-import os
 import tempfile
 import urllib.error
 import urllib.request

@@ -6,7 +6,6 @@ from pytest_agentv.loading.target_kinds import TargetKinds
 from pytest_agentv.models.kind_table import Factory, KindTable
 
 
-
 def _class_of_factory(word: str, factory: Factory) -> type[Any]:
     from pytest_agentv.providers.factory_kind import class_of_factory  # noqa: PLC0415 - costs pydantic
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Factory = TypeVar("Factory")
 
@@ -10,14 +10,14 @@ Factory = TypeVar("Factory")
 class HookedKinds(Mapping[str, Factory]):
     """Kinds by name; the hooks are asked when a first case runs, for only then all conftest files are loaded."""
 
-    def __init__(self, ask: Callable[[], Sequence[Mapping[str, Factory]]]) -> None:
+    def __init__(self, ask: Callable[[], Sequence[Any]]) -> None:
         self._ask = ask
 
     @cached_property
     def _kinds(self) -> dict[str, Factory]:
         merged: dict[str, Factory] = {}
         for kinds in reversed(self._ask()):  # the nearest conftest answers first, and wins
-            merged |= kinds
+            merged |= kinds if isinstance(kinds, Mapping) else {kind.kind: kind for kind in kinds}
         return merged
 
     def __getitem__(self, name: str) -> Factory:
