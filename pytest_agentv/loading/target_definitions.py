@@ -38,7 +38,7 @@ class TargetsFile(Record):
     path: Path
     definitions: tuple[TargetDefinition, ...]
     warnings: tuple[Problem, ...] = ()
-    kinds: TargetKinds = field(default=NO_KINDS, repr=False)
+    kinds: TargetKinds = field(default=NO_KINDS, repr=False, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:

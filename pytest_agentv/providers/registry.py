@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
-from pytest_agentv.providers.function import complete
 
 
 def create_provider(target: Target, variables: Mapping[str, str]) -> Adapter:
@@ -14,5 +13,7 @@ def create_provider(target: Target, variables: Mapping[str, str]) -> Adapter:
         target: The target, its variables resolved.
         variables: Variables of the processes it starts: this process's and those of `.env`.
     """
+    from pytest_agentv.providers.function import complete  # noqa: PLC0415 - pydantic and asyncio, when one is opened
+
     environment = TargetEnvironment(target, variables)
     return complete(target.settings.open(environment), environment.where)

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from pytest_agentv.cli.project import EVAL_FILE, TARGETS_FILE
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.cases import LoadContext, load_case
-from pytest_agentv.loading.json_schemas import SCHEMAS
+from pytest_agentv.loading.json_schemas import schemas
 from pytest_agentv.loading.source import read_jsonl, read_yaml
 from pytest_agentv.loading.suites import read_suite
 from pytest_agentv.loading.targets import load_targets_file
+from pytest_agentv.providers.table import KINDS
 
+SCHEMAS = schemas(KINDS)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 VALIDATORS = {kind: jsonschema.Draft7Validator(create()) for kind, create in SCHEMAS.items()}
 CASE_VALIDATOR = jsonschema.Draft7Validator(
@@ -109,7 +111,7 @@ def loads(path):
 
 def targets_load(path):
     try:
-        return not load_targets_file(path, ()).warnings
+        return not load_targets_file(path, KINDS).warnings
     except AgentvError:
         return False
 
