@@ -85,8 +85,8 @@ def _real_flag(value: object, info: ValidationInfo) -> bool:
     return _flag(value)
 
 
-def _secret(value: object) -> Secret:
-    return value if isinstance(value, Secret) else Secret(optional_text(value))
+def _secret(value: object) -> Secret | None:
+    return value if value is None or isinstance(value, Secret) else Secret(optional_text(value))
 
 
 def _shielded(value: str | Secret, info: ValidationInfo) -> str | Secret:

@@ -25,7 +25,7 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
 from pytest_agentv.providers import llm_import
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.llm import LlmProvider
 from pytest_agentv.providers.llm_request import DEFAULT_SYSTEM_PROMPT
 from pytest_agentv.providers.registry import create_provider
@@ -418,7 +418,7 @@ class TestRetries:
             slept.append(seconds)
 
         async def run(given: Target) -> None:
-            provider = LlmProvider(given, {}, sleep)
+            provider = LlmProvider(given.settings, TargetEnvironment(given), sleep)
             await provider.invoke(ProviderRequest(Prompt("q"), "c1", timeout_seconds=100))
             await provider.close()
 
@@ -540,7 +540,7 @@ class TestTimeLimit:
 class TestLitellm:
     @pytest.mark.parametrize("kind", KINDS)
     def test_connections_are_reused(self, llm: FakeLlm, name: str, kind: str) -> None:
-        async def run(provider: Provider) -> None:
+        async def run(provider: Adapter) -> None:
             for _ in range(5):
                 await provider.invoke(ProviderRequest(Prompt("q"), "c1", timeout_seconds=60))
             await provider.close()
@@ -552,7 +552,7 @@ class TestLitellm:
         assert llm.connections == before + 1
 
     def test_closing_one_target_leaves_the_others_open(self, llm: FakeLlm, name: str) -> None:
-        async def run(target_: Provider, judge: Provider) -> None:
+        async def run(target_: Adapter, judge: Adapter) -> None:
             request = ProviderRequest(Prompt("q"), "c1")
             await judge.invoke(request)
             await target_.close()
@@ -566,7 +566,7 @@ class TestLitellm:
         assert llm.connections == before + 1
 
     def test_many_requests_are_in_flight_at_once(self, llm: FakeLlm, name: str) -> None:
-        async def run(provider: Provider) -> None:
+        async def run(provider: Adapter) -> None:
             await asyncio.gather(*(provider.invoke(ProviderRequest(Prompt("q"), "c1")) for _ in range(40)))
             await provider.close()
 
@@ -636,7 +636,6 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
         from pytest_agentv.providers.apis.anthropic import Anthropic
         from pytest_agentv.providers.base import ProviderRequest
         from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS as TABLE
 
         async def main():
             print("litellm" in sys.modules)
@@ -680,7 +679,6 @@ def test_a_litellm_that_cannot_be_imported_is_said_and_does_not_hang(tmp_path: P
         from pytest_agentv.providers.base import ProviderRequest
         from pytest_agentv.providers.llm_litellm import Litellm
         from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS as TABLE
 
         async def main():
             provider = create_provider(Target("t", "litellm", Litellm(model="m")), {})
