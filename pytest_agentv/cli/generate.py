@@ -112,9 +112,10 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
     environment = load_environment(eval_dir, repo_root, cwd, os.environ)
     masker.add_environment(environment.variables)
     target = resolve_target(file, definition, environment, eval_dir, masker)
-    if target.settings.reads_environ:
+    provider = create_provider(target, environment.variables)
+    if getattr(provider, "reads_environ", False):
         os.environ.update({name: environment.variables[name] for name in environment.dotenv})
-    return _Model(target.name, create_provider(target, environment.variables))
+    return _Model(target.name, provider)
 
 
 def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:

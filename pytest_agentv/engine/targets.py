@@ -205,7 +205,7 @@ class TargetPool:
                 variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
             provider = create_provider(target, variables)
             warm_up = getattr(provider, "warm_up", None)
-            if target.settings.reads_environ:
+            if getattr(provider, "reads_environ", False):
                 provider = self._in_process(eval_dir, provider)
             if self._options.cache and not target.provider_batching:
                 provider = CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self.masker)

@@ -87,6 +87,8 @@ class Adapter(Protocol):
     It is cancelled by `asyncio` cancellation and must then leave neither processes nor temporary files.
     One that has an attribute `keeps_limits`, true, is not watched for calls that take too long: they may have to wait
     for their turn, and their limit begins after that.
+    One that has an attribute `reads_environ`, true, calls code that reads `os.environ`: it finds the variables of its
+    folder's `.env` there.
     A method `warm_up`, if it has one, starts in the background what its first call would wait for; it is called before
     the target's first case, unless answers may come from a cache.
     """

@@ -171,6 +171,7 @@ class ForeignAdapter:
         """Take an object; one that is not owned is neither checked nor closed: who made it sees to that."""
         self.mode: PromptMode = getattr(value, "mode", "lm")
         self.keeps_limits: bool = getattr(value, "keeps_limits", False)
+        self.reads_environ: bool = getattr(value, "reads_environ", False)
         self._value = value
         self._label = label
         self._is_owned = is_owned

@@ -60,11 +60,6 @@ class Provider(Settings, Kind):
         raise NotImplementedError
 
     @property
-    def reads_environ(self) -> bool:
-        """Whether a call reads `os.environ` in this process: it gets to see the variables of `.env` there."""
-        return False
-
-    @property
     def is_probed(self) -> bool:
         """Whether the processes of a run share one health check."""
         return False

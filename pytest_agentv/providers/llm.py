@@ -45,6 +45,7 @@ class LlmProvider:
         self._model = f"model {settings.model!r} ({settings.kind})"
         self._masker = Masker(secrets_of("api_key", settings.api_key.reveal()) if settings.api_key else ())
         self._client = _create_client(settings, environment, self._model)
+        self.reads_environ = settings.uses_litellm
         self._sleep = sleep
 
     def warm_up(self) -> None:

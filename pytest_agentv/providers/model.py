@@ -78,10 +78,6 @@ class Model(Provider):
         return False
 
     @property
-    def reads_environ(self) -> bool:
-        return self.uses_litellm  # it looks for the keys of its many providers there
-
-    @property
     def api_settings(self) -> ModelSettings:
         """What the API is told, keys of single kinds included."""
         names = ("base_url", "api_version", "temperature", "max_output_tokens", "thinking_budget")

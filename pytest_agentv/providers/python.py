@@ -44,10 +44,6 @@ class Python(Provider):
         return PythonProvider(environment.name, self, Path.cwd() if path is None else Path(path).parent)
 
     @property
-    def reads_environ(self) -> bool:
-        return True
-
-    @property
     def sources(self) -> Sources:
         return Sources(callable=self.callable)
 
@@ -56,6 +52,7 @@ class PythonProvider:
     """Imports the function of a target, and calls it as `FunctionProvider` says."""
 
     mode: PromptMode = "lm"
+    reads_environ = True
 
     def __init__(self, name: str, settings: Python, folder: Path) -> None:
         self._label = f"target '{name}': {settings.callable}"

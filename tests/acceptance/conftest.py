@@ -1,4 +1,4 @@
-"""A project of a user, and pytest run over it: plain, with `-n 0` and with two workers."""
+"""A project of a user, and pytest run over it: in one process and with two workers."""
 
 import json
 import sys
@@ -22,9 +22,9 @@ import pytest_agentv.loading.target_validation
 import pytest_agentv.providers.cli
 import pytest_agentv.providers.mock
 import pytest_agentv.providers.python
-import pytest_agentv.session.collection
-import pytest_agentv.session.controller
-import pytest_agentv.session.files  # noqa: F401
+import pytest_agentv.session.collecting.collection
+import pytest_agentv.session.collecting.files
+import pytest_agentv.session.showing.controller  # noqa: F401
 
 MOCK_TARGETS = """
 targets:
@@ -109,15 +109,16 @@ class Project:
         return pytest.RunResult(finished.returncode, finished.stdout.splitlines(), finished.stderr.splitlines(), 0)
 
 
-@pytest.fixture(params=[(), ("-n", "0"), ("-n", "2")], ids=["plain", "n0", "n2"])
+@pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])
 def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The flags of a run. `-n 0` is no mode: the plugin looks at workers and at their controller only."""
     chosen: tuple[str, ...] = request.param
     return chosen
 
 
 @pytest.fixture
 def project_in_all_modes(pytester: pytest.Pytester, mode: tuple[str, ...]) -> Project:
-    """Run each test three times: as it is, with `-n 0`, with two workers."""
+    """Run each test twice: in one process, and with two workers."""
     return Project(pytester, mode)
 
 

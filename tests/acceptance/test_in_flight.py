@@ -267,6 +267,19 @@ def test_an_answer_that_a_python_test_finds_bad_on_purpose_makes_no_case_wait(pr
     assert calls(project).most == 5
 
 
+def test_after_a_failure_ahead_of_its_turn_the_free_place_is_left_empty(project):
+    prompts = {
+        "slow": "end_of bad; sleep 0.2; say hello",
+        "bad": "say nothing",
+        "busy": "end_of slow",
+        "next": "say hi",
+    }
+    write_cases(project, prompts)
+    run = project.run("-x", "--agentv-workers=3")
+    assert run.outcomes == {"passed": 1, "failed": 1}
+    assert sorted(calls(project).started) == ["bad", "busy", "slow"]
+
+
 def test_a_failure_of_a_python_test_stops_the_cases_as_well(project):
     project.write("0/test_first.py", "def test_bad():\n    assert False\n")
     write_cases(project, numbered(10), "1/a.eval.yaml")
@@ -436,8 +449,10 @@ def test_ctrl_c_with_twenty_commands_in_flight_ends_within_three_seconds(project
     text = process.communicate(timeout=60)[0]
     assert time.monotonic() - started < 3 * slowness()
     assert process.returncode == pytest.ExitCode.INTERRUPTED
-    assert "Total eval cases: 3 (3 passed, 0 failed, 0 errors)" in text
-    assert len((project.path / "own.jsonl").read_text().splitlines()) == 3
+    assert "Total eval cases: 4 (3 passed, 0 failed, 1 error)" in text
+    *done, ended = map(json.loads, (project.path / "own.jsonl").read_text().splitlines())
+    assert [result["status"] for result in done] == ["pass"] * 3
+    assert (ended["eval_id"], ended["error_detail"]["kind"]) == ("case-0", "cancelled")
     assert len(started_commands(project)) == 23
     assert [pid for pid in started_commands(project) if is_alive(pid)] == []
 

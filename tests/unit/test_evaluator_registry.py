@@ -208,6 +208,24 @@ def test_an_evaluator_that_returns_something_else_is_told():
     assert (result.error, result.error_kind) == ("evaluate() returned float, expected a Score", "crash")
 
 
-def test_cancelling_passes_through():
-    with pytest.raises(asyncio.CancelledError):
-        run(asyncio.CancelledError())
+def test_cancelling_a_case_passes_through_its_evaluator():
+    class Waiting:
+        async def evaluate(self, _context):
+            await asyncio.sleep(60)
+
+    async def scenario():
+        task = asyncio.create_task(
+            run_evaluator(spec_of("code_judge", CodeJudgeConfig(("x",), "/")), Waiting(), CONTEXT)
+        )
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+
+
+def test_an_evaluator_that_raises_a_cancellation_has_failed():
+    result = run(asyncio.CancelledError("mine"))
+
+    assert (result.error, result.error_kind) == ("CancelledError: mine", "crash")
