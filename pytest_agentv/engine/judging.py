@@ -48,7 +48,8 @@ class ProviderJudge:
             error = attempts.error or ProviderError("the provider gave no response")
             raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
         if response.error:
-            raise EvaluatorError(f"the judge {self.name!r} gave no answer: {response.error}", response.error_kind)
+            text = f"the judge {self.name!r} could not be asked: {response.error}"
+            raise EvaluatorError(text, response.error_kind)
         reason = incomplete_reason(response.finish_reason)
         if reason is not None:
             text = f"the reply of the judge {self.name!r} is not whole: {reason}"
