@@ -17,13 +17,13 @@ from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.variables import InProcessProvider, ProcessVariables
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
-from pytest_agentv.evaluators.base import Judge, ProxiedTargets
+from pytest_agentv.evaluators.context import Judge, ProxiedTargets
 from pytest_agentv.loading.environment import Environment, load_environment
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.target_definitions import TargetsFile
 from pytest_agentv.loading.target_kinds import TargetKinds
 from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import Target
@@ -109,7 +109,7 @@ class TargetPool:
         self._told_of_answers: set[tuple[Path, str]] = set()
 
     async def prepare(
-        self, eval_dir: Path, name: str, specs: Sequence[EvaluatorSpec], own: OwnParts = NO_OWN_PARTS
+        self, eval_dir: Path, name: str, evaluators: Sequence[AnyEvaluator], own: OwnParts = NO_OWN_PARTS
     ) -> ReadyTarget:
         """Get a target and a judge ready for the cases of a folder, before anything is paid for.
 
@@ -120,8 +120,8 @@ class TargetPool:
         if self._options.dry_run:
             return self._mocked(file, name, environment)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._open(eval_dir, name)
-        judge = self._judge(eval_dir, target, own) if needs_judge(specs) else None
-        callable_targets = self._callable(eval_dir, target, provider, own) if needs_targets(specs) else None
+        judge = self._judge(eval_dir, target, own) if needs_judge(evaluators) else None
+        callable_targets = self._callable(eval_dir, target, provider, own) if needs_targets(evaluators) else None
         if file is not None:
             await self._check(target, provider)
         return ReadyTarget(target.name, target.kind, provider, judge, environment.variables, callable_targets)

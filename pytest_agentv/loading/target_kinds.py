@@ -1,6 +1,6 @@
 """The kinds of targets that files may name; the table of them is handed in."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,8 +43,25 @@ class TargetKinds:
 
     def with_own(self, own: Mapping[str, Any]) -> "TargetKinds":
         """Return these kinds with those of plugins and conftest files: classes, or factories."""
-        lowered = {word.lower(): kind for word, kind in own.items()}
-        return TargetKinds(self.table.with_own(lowered), self.other_spellings, self.unsupported)
+        return TargetKinds(self.table.with_own(_Lowered(own)), self.other_spellings, self.unsupported)
+
+
+class _Lowered(Mapping[str, Any]):
+    """Kinds by their words in lower case; they are asked for when a word is looked up."""
+
+    def __init__(self, kinds: Mapping[str, Any]) -> None:
+        self._kinds = kinds
+
+    def __getitem__(self, word: str) -> Any:
+        if word in self._kinds:
+            return self._kinds[word]
+        return self._kinds[next((each for each in self._kinds if each.lower() == word), word)]
+
+    def __iter__(self) -> Iterator[str]:
+        return (word.lower() for word in self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
 
 
 NO_KINDS: Final = TargetKinds(KindTable({}))

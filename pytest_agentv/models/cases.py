@@ -1,10 +1,45 @@
 """Eval cases, as the engine runs them."""
 
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from pytest_agentv.models.base import JsonObject, Record
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.messages import InputMessage
+from pytest_agentv.models.scores import Score
+
+
+class AnyEvaluator(Protocol):
+    """What judges an answer: an `evaluators.base.Evaluator`, of which records need to know no more than this."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+    @property
+    def asks_judge(self) -> bool: ...
+
+    @property
+    def calls_targets(self) -> bool: ...
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]: ...
+
+    @property
+    def own_code(self) -> object: ...
+
+    def walk(self) -> "Iterator[AnyEvaluator]": ...
+
+    def to_plain(self) -> dict[str, Any]: ...
+
+    def prepare(self, services: Any) -> "AnyEvaluator": ...
+
+    def evaluate(self, context: Any) -> Awaitable[Score]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +69,7 @@ class EvalCase(Record):
     file_paths: tuple[str, ...] = ()
     """Guidelines first, then the other input files; absolute, in order, duplicates kept."""
     guideline_patterns: tuple[str, ...] = ()
-    evaluators: tuple[EvaluatorSpec, ...] | None = None
+    evaluators: tuple[AnyEvaluator, ...] | None = None
     """None: the case has no list, and the default judge decides."""
     conversation_id: str | None = None
     target: str | None = None

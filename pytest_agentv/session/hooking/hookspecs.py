@@ -1,8 +1,9 @@
 """The hooks that conftest files and other plugins may implement.
 
-Factories: `providers.base.ProviderFactory` and `evaluators.base.EvaluatorFactory`; `case` is a `models.cases.EvalCase`,
-`result` a `models.results.EvalResult`, `response` a `providers.base.ProviderResponse`. This file is loaded by every
-pytest run and does not import them. A conftest's hooks about cases hold for the cases below its folder.
+Kinds are classes: `evaluators.base.Evaluator`. Factories are the older form: `providers.base.ProviderFactory`,
+`evaluators.own.EvaluatorFactory`. `case` is a `models.cases.EvalCase`, `result` a `models.results.EvalResult`,
+`response` a `providers.base.ProviderResponse`. This file is loaded by every pytest run and does not import them. A
+conftest's hooks about cases hold for the cases below its folder.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +18,8 @@ def pytest_agentv_providers() -> Mapping[str, Callable[..., object]]:  # type: i
 
 
 @pytest.hookspec
-def pytest_agentv_evaluators() -> Mapping[str, Callable[..., object]]:  # type: ignore[empty-body]
-    """Return evaluator kinds to add: the word after `type:` in an eval file, and the factory of its evaluators."""
+def pytest_agentv_evaluators() -> Sequence[type] | Mapping[str, Callable[..., object]]:  # type: ignore[empty-body]
+    """Return evaluator kinds to add: classes, or a mapping from the word after `type:` to the factory of a kind."""
 
 
 @pytest.hookspec(firstresult=True)

@@ -11,7 +11,7 @@ from pytest_agentv.loading.places import first_key
 from pytest_agentv.loading.source import Source
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.loading.yaml_values import KeyPath
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, Plain
 
 Prompt: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
@@ -28,7 +28,7 @@ class CaseWords:
     expected_outcome: str | None = None
     reference_answer: str | None = None
     expected_messages: Sequence[Mapping[str, Any]] | None = None
-    evaluators: Sequence[Mapping[str, Any]] | None = None
+    evaluators: Sequence[Mapping[str, Any] | Plain] | None = None
     rubrics: Sequence[Any] | None = None
     threshold: float | None = None
     files: Sequence[str | PathLike[str]] = ()
@@ -128,10 +128,12 @@ def _asks_for_an_outcome(case: JsonObject) -> bool:
 
 
 def _wants_outcome(evaluator: Json) -> bool:
+    if isinstance(evaluator, Plain):
+        evaluator = {"type": getattr(evaluator, "kind", None), **evaluator.to_plain()}
     if not isinstance(evaluator, dict):
         return False
     members = evaluator.get(first_key(evaluator, EVALUATOR_LIST_KEYS) or "")
-    if isinstance(members, list) and any(map(_wants_outcome, members)):
+    if isinstance(members, list | tuple) and any(map(_wants_outcome, members)):
         return True
     has_own_words = any(evaluator.get(key) is not None for key in ("rubrics", "prompt", "prompt_path", "promptPath"))
     return evaluator.get("type") == "llm_judge" and not has_own_words

@@ -35,7 +35,9 @@ def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
     cwd = config.invocation_params.dir
     try:
         path = find_targets_file(options_of(config).targets, cwd, find_repo_root(cwd), cwd)
-        file = load_targets_file(path, KINDS.with_own(HookedKinds(config.hook.pytest_agentv_providers)))
+        file = load_targets_file(
+            path, KINDS.with_own(HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
+        )
     except AgentvError as error:
         _fail(error)
     shown = (definition.replace(values=_without_secrets(definition.values)) for definition in file.definitions)

@@ -17,14 +17,14 @@ from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.targets import Places, TargetPool
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.base import EvaluatorFactory
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.environment import find_repo_root
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.option_values import MAX_WORKERS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import STOP_SECONDS, LoopThread, wait_for
@@ -71,8 +71,8 @@ class EvalSession:
         places = Places(
             find_repo_root(cwd), cwd, shared_folder(self.identity.run_id) if self._share.count > 1 else None
         )
-        providers: HookedKinds[ProviderFactory] = HookedKinds(config.hook.pytest_agentv_providers)
-        evaluators: HookedKinds[EvaluatorFactory] = HookedKinds(config.hook.pytest_agentv_evaluators)
+        providers = HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers)
+        evaluators = EVALUATORS.with_own(HookedKinds("pytest_agentv_evaluators", config.hook.pytest_agentv_evaluators))
         self.preparer = CasePreparer(config, self.options, places, self.identity.run_id, evaluators)
         self.user_hooks = UserHooks(config)
         self.failures = FailureLimit(config)
@@ -92,7 +92,6 @@ class EvalSession:
         self.progress = Progress(config)
         self._runs = CaseRuns(
             pool=self._pool,
-            evaluators=evaluators,
             recorder=self._recorder,
             progress=self.progress,
             failures=self.failures,
