@@ -36,7 +36,8 @@ _NAMES = {
     "models.targets": ("Target",),
     "models.traces": ("ExecutionMetrics", "TokenUsage", "TraceEvent", "TraceEventType", "TraceSummary"),
     "prompts.prompt": ("ChatMessage", "Prompt", "PromptMode"),
-    "providers.base": ("Provider", "ProviderFactory", "ProviderRequest", "ProviderResponse"),
+    "providers.base": ("Adapter", "ProviderFactory", "ProviderRequest", "ProviderResponse", "TargetEnvironment"),
+    "providers.kind": ("Provider",),
     "session.outcomes": ("AgentvWarning", "EvalErrored", "EvalFailed"),
     "session.python.cases": ("EvalInput",),
     "session.python.evals": ("Agentv",),
@@ -109,11 +110,13 @@ if TYPE_CHECKING:
     )
     from pytest_agentv.prompts.prompt import ChatMessage as ChatMessage, Prompt as Prompt, PromptMode as PromptMode
     from pytest_agentv.providers.base import (
-        Provider as Provider,
+        Adapter as Adapter,
         ProviderFactory as ProviderFactory,
         ProviderRequest as ProviderRequest,
         ProviderResponse as ProviderResponse,
+        TargetEnvironment as TargetEnvironment,
     )
+    from pytest_agentv.providers.kind import Provider as Provider
     from pytest_agentv.session.outcomes import (
         AgentvWarning as AgentvWarning,
         EvalErrored as EvalErrored,
