@@ -4,29 +4,32 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Self, TypeAlias, get_args
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorServices
-from pytest_agentv.evaluators.code_judge import parse_judgement
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
+from pytest_agentv.evaluators.code_judge import Folder, parse_judgement
 from pytest_agentv.evaluators.grading import REPLY_CONTRACT, require_judge, section
 from pytest_agentv.evaluators.json_text import json_object
 from pytest_agentv.evaluators.judge_reply import JudgeQuestion, Quotes, ask_judge, off_loop, read_judgement
 from pytest_agentv.evaluators.judge_script import run_judge_script
 from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.loading.evaluators import load_evaluators
+from pytest_agentv.loading.judge_templates import NO_MODEL, check_aggregator_template, load_template
+from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
+from pytest_agentv.loading.kind_reader import find_kind, read_part
+from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.evaluator_configs import (
-    CodeJudgeAggregator,
-    CompositeConfig,
-    EvaluatorSpec,
-    LlmJudgeAggregator,
-    WeightedAverageAggregator,
-)
+from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Kind, Text, definition, expected, spelled
 from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score, unmet_required
 from pytest_agentv.models.text import pretty_json
 from pytest_agentv.prompts.templates import render_template
+
+MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
 
 Results: TypeAlias = Sequence[EvaluatorResult]
 
@@ -42,35 +45,164 @@ DEFAULT_AGGREGATOR_TEMPLATE: Final = "\n\n".join(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CompositeEvaluator:
-    """Runs its members in parallel and combines their results.
+class Aggregator(Kind):
+    """What makes one score of the members' results."""
+
+    @property
+    def asks_judge(self) -> bool:
+        return False
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ()
+
+    async def combine(self, results: Results, context: Context) -> Score:
+        """Raises `EvaluatorError` when it cannot judge."""
+        raise NotImplementedError
+
+
+class WeightedAverage(Aggregator):
+    """The weighted mean of the members."""
+
+    kind = "weighted_average"
+
+    weights: dict[str, Amount] = Field(default={}, description="by member; a member that is not named weighs 1")
+
+    async def combine(self, results: Results, context: Context) -> Score:  # noqa: ARG002 - it asks nobody
+        return weighted_average(self.weights, results)
+
+
+class CodeAggregator(Aggregator):
+    """A shell command that is given the members' results as JSON and prints a judgement."""
+
+    kind = "code_judge"
+
+    path: Text = Field(description="the shell command")
+    cwd: Folder = Field(
+        default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
+    )
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ((self.cwd, ("sh", "-c", self.path)),)
+
+    async def combine(self, results: Results, context: Context) -> Score:
+        return await _ask_script(self, results, context)
+
+
+class LlmAggregator(Aggregator):
+    """A model that is shown the members' results and judges."""
+
+    kind = "llm_judge"
+    hints: ClassVar[Mapping[str, str]] = NO_MODEL
+
+    prompt: Text | None = Field(default=None, description="a file, or a text with `{{ EVALUATOR_RESULTS_JSON }}`")
+    prompt_path: Text | None = spelled("prompt_path", "promptPath", default=None, description="the prompt's file")
+
+    @model_validator(mode="after")
+    def _read_prompt(self, info: ValidationInfo) -> Self:
+        scope = scope_of(info)
+        if scope is None or (self.prompt is None and self.prompt_path is None):
+            return self
+        template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)
+        if template is not None:
+            check_aggregator_template(template, scope.place)
+        return self.model_copy(update={"prompt": template and template.text, "prompt_path": None})
+
+    @property
+    def asks_judge(self) -> bool:
+        return True
+
+    async def combine(self, results: Results, context: Context) -> Score:
+        return await _ask_model(self, results, context)
+
+
+AGGREGATORS: Final[Mapping[str, type[Aggregator]]] = {
+    each.kind: each for each in (CodeAggregator, LlmAggregator, WeightedAverage)
+}
+
+
+def _read_members(value: Json, info: ValidationInfo) -> Json:
+    if not isinstance(value, list | tuple):
+        raise expected("a list")
+    scope = scope_of(info)
+    return value if scope is None else load_evaluators(scope.at(list(value), "evaluators"))
+
+
+def _read_aggregator(value: Json, info: ValidationInfo) -> Json:
+    """Read an aggregator; where that fails, which is noted, a mean stands in for it."""
+    scope = scope_of(info)
+    if scope is None or isinstance(value, Aggregator):
+        return value
+    if not isinstance(value, dict):
+        raise expected("a mapping")
+    inner = scope.at(value, "aggregator")
+    kind = find_kind(AGGREGATORS, value, "type", inner.place)
+    return (kind and read_part(kind, value, inner.place, context=inner, elsewhere=("type",))) or WeightedAverage()
+
+
+Members: TypeAlias = Annotated[
+    Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
+]
+
+
+class Composite(Evaluator):
+    """Several evaluators with one score. They run side by side, and an aggregator combines their results.
 
     A member that could not judge makes the composite one that could not judge: a score from the rest would lie.
     """
 
-    config: CompositeConfig
-    children: Sequence[tuple[EvaluatorSpec, Evaluator]]
-    services: EvaluatorServices
+    kind = "composite"
 
-    def __post_init__(self) -> None:
-        """Raises `EvaluatorError` (kind `config`) when the aggregator could never work."""
-        if isinstance(self.config.aggregator, WeightedAverageAggregator):
-            return
-        _require_unique_names(spec.name for spec, _ in self.children)
-        if isinstance(self.config.aggregator, LlmJudgeAggregator):
-            require_judge(self.services, "a composite's `llm_judge` aggregator")
+    evaluators: Annotated[
+        Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
+    ] = spelled(*EVALUATOR_LIST_KEYS, description="the members")
+    aggregator: Annotated[Aggregator, BeforeValidator(_read_aggregator), WithJsonSchema(definition("aggregator"))] = (
+        Field(description="what makes one score of theirs")
+    )
 
-    async def evaluate(self, context: EvaluationContext) -> Score:
+    @model_validator(mode="after")
+    def _note_unknown_members(self, info: ValidationInfo) -> Self:
+        scope = scope_of(info)
+        if scope is None or not isinstance(self.aggregator, WeightedAverage):
+            return self
+        names = [member.label for member in self.evaluators]
+        for name in self.aggregator.weights:
+            if name not in names:
+                hint = did_you_mean(name, names) or f"members: {', '.join(names)}"
+                place = scope.place.at("aggregator", "weights", name)
+                place.unread("a weight for a member that there is none of", hint)
+        return self
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return self.aggregator.scripts
+
+    def walk(self) -> Iterator[Evaluator]:
+        yield self
+        for member in self.evaluators:
+            yield from member.walk()
+
+    @property
+    def asks_judge(self) -> bool:
+        return self.aggregator.asks_judge or any(member.asks_judge for member in self.evaluators)
+
+    @property
+    def calls_targets(self) -> bool:
+        return any(member.calls_targets for member in self.evaluators)
+
+    def prepare(self, services: Services) -> Evaluator:
+        if not isinstance(self.aggregator, WeightedAverage):
+            _require_unique_names(member.label for member in self.evaluators)
+        if self.aggregator.asks_judge:
+            require_judge(services, "a composite's `llm_judge` aggregator")
+        return self.model_copy(update={"evaluators": tuple(member.prepare(services) for member in self.evaluators)})
+
+    async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when a member or the aggregator could not judge."""
-        results = await asyncio.gather(*(run_evaluator(spec, member, context) for spec, member in self.children))
+        results = await asyncio.gather(*(run_evaluator(member, context) for member in self.evaluators))
         _require_judgements(results)
-        aggregator = self.config.aggregator
-        if isinstance(aggregator, WeightedAverageAggregator):
-            return weighted_average(aggregator, results)
-        if isinstance(aggregator, CodeJudgeAggregator):
-            return await _ask_script(aggregator, results, self.services.environment, context)
-        return await _ask_model(aggregator, results, self.services, context)
+        return await self.aggregator.combine(results, context)
 
 
 def _require_unique_names(names: Iterable[str]) -> None:
@@ -87,12 +219,12 @@ def _require_judgements(results: Results) -> None:
         raise EvaluatorError(message, kind=broken[0].error_kind or "crash", output=broken[0].raw_output)
 
 
-def weighted_average(aggregator: WeightedAverageAggregator, results: Results) -> Score:
+def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> Score:
     """Combine by the aggregator's weights; those of the members themselves do not count.
 
     A required rubric that a member found unmet stays unmet. Source: agentv-formats 6.6; a sum of weights of 0 gives 0.
     """
-    weighed = tuple(result.replace(weight=aggregator.weights.get(result.name, 1.0)) for result in results)
+    weighed = tuple(result.replace(weight=weights_by_name.get(result.name, 1.0)) for result in results)
     weights = [result.weight or 0.0 for result in weighed]
     total = math.fsum(weights)
     products = (weight * result.score for weight, result in zip(weights, weighed, strict=True))
@@ -101,23 +233,21 @@ def weighted_average(aggregator: WeightedAverageAggregator, results: Results) ->
         hits=tuple(f"[{result.name}] {hit}" for result in results for hit in result.hits),
         misses=tuple(f"[{result.name}] {miss}" for result in results for miss in result.misses),
         reasoning="; ".join(f"{result.name}: {result.reasoning}" for result in results if result.reasoning) or None,
-        request={"aggregator": aggregator.type, "weights": dict(aggregator.weights)},
+        request={"aggregator": WeightedAverage.kind, "weights": dict(weights_by_name)},
         results=weighed,
         unmet_required=unmet_required(weighed) or None,
     )
 
 
-async def _ask_model(
-    aggregator: LlmJudgeAggregator, results: Results, services: EvaluatorServices, context: EvaluationContext
-) -> Score:
-    judge = require_judge(services, "a composite's `llm_judge` aggregator")
+async def _ask_model(aggregator: LlmAggregator, results: Results, context: Context) -> Score:
+    judge = require_judge(context.services, "a composite's `llm_judge` aggregator")
     question = build_aggregator_question(aggregator, pretty_json(results_by_name(results)), context)
     score = await ask_judge(judge, question, context, read_judgement)
-    request = {"aggregator": aggregator.type, **(score.request or {})}
+    request = {"aggregator": aggregator.kind, **(score.request or {})}
     return score.replace(request=request, results=tuple(result.replace(weight=None) for result in results))
 
 
-def build_aggregator_question(aggregator: LlmJudgeAggregator, found: str, context: EvaluationContext) -> JudgeQuestion:
+def build_aggregator_question(aggregator: LlmAggregator, found: str, context: Context) -> JudgeQuestion:
     """Show the members' results, as JSON, to the judge that combines them."""
     quotes = Quotes([found])
     template = aggregator.prompt or DEFAULT_AGGREGATOR_TEMPLATE
@@ -129,22 +259,20 @@ def build_aggregator_question(aggregator: LlmJudgeAggregator, found: str, contex
     )
 
 
-async def _ask_script(
-    aggregator: CodeJudgeAggregator, results: Results, environment: Mapping[str, str], context: EvaluationContext
-) -> Score:
+async def _ask_script(aggregator: CodeAggregator, results: Results, context: Context) -> Score:
     try:
         stdout = await run_judge_script(
             ("sh", "-c", aggregator.path),
             {"results": results_by_name(results)},
-            cwd=aggregator.cwd,
-            environment=environment,
+            cwd=aggregator.cwd or str(Path(context.case.path).parent),
+            environment=context.services.environment,
             timeout_seconds=context.timeout_seconds,
         )
     except EvaluatorError as error:
         raise EvaluatorError(f"the aggregator could not judge: {error}", error.kind, error.output) from error
     score = await off_loop(len(stdout), read_aggregate, stdout)
     return score.replace(
-        request={"aggregator": aggregator.type, "script": aggregator.path},
+        request={"aggregator": aggregator.kind, "script": aggregator.path},
         results=tuple(result.replace(weight=1.0) for result in results),
     )
 

@@ -7,14 +7,15 @@ report cannot be judged: that is an error, and says nothing about the answer.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.equality import json_equal
 from pytest_agentv.models.base import ABSENT, Json
-from pytest_agentv.models.evaluator_configs import ExpectedCall, ToolTrajectoryConfig
+from pytest_agentv.models.kind import Amount, Items, Part, Text, expected, spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import format_number
@@ -25,17 +26,65 @@ DOCS: Final = "docs/evaluators.md#tool_trajectory"
 UNNAMED: Final = "(unnamed tool)"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolTrajectoryEvaluator:
-    """Holds the tool calls of an answer against those that were expected (agentv-formats 6.7)."""
-
-    config: ToolTrajectoryConfig
-
-    async def evaluate(self, context: EvaluationContext) -> Score:
-        return score_trajectory(self.config, context)
+def _arguments(value: Json) -> Json:
+    if value is None:
+        return ABSENT
+    if value is not ABSENT and value != "any" and not isinstance(value, Mapping):
+        raise expected("a mapping of arguments or the word any")
+    return value
 
 
-def score_trajectory(config: ToolTrajectoryConfig, context: EvaluationContext) -> Score:
+_ANY_OR_MAPPING: Final = {"anyOf": [{"const": "any"}, {"type": "object"}]}
+
+
+class ExpectedCall(Part):
+    """One expected tool call."""
+
+    tool: Text = Field(description="name of the tool")
+    args: Annotated[Any, BeforeValidator(_arguments), WithJsonSchema(_ANY_OR_MAPPING)] = Field(
+        default=ABSENT, description="arguments that the call must have; it may have more. `any`: all calls fit"
+    )
+    input: Annotated[Any, BeforeValidator(_arguments), WithJsonSchema(_ANY_OR_MAPPING)] = Field(
+        default=ABSENT, description="another word for `args`"
+    )
+    output: Any = Field(
+        default=ABSENT,
+        description="what the call's `output` holds at every depth: listed keys of mappings, listed elements of lists "
+        "from the start",
+    )
+    max_duration_ms: Amount | None = spelled(
+        "max_duration_ms", "maxDurationMs", default=None, description="the most milliseconds the call may take"
+    )
+
+
+class ToolTrajectory(Evaluator):
+    """Which tools were called, how often and in what order (agentv-formats 6.7)."""
+
+    kind = "tool_trajectory"
+
+    mode: Literal["any_order", "in_order", "exact"] = Field(description="what is held against the calls")
+    minimums: dict[str, Amount] | None = Field(default=None, description="with `any_order`: least calls by tool")
+    expected: Items[ExpectedCall] | None = Field(
+        default=None, description="with `in_order` (others may be between) and `exact` (no others): the calls"
+    )
+
+    @model_validator(mode="after")
+    def _needs_what_its_mode_reads(self) -> Self:
+        needed = "minimums" if self.mode == "any_order" else "expected"
+        if getattr(self, needed) is None:
+            raise ValueError(f"mode {self.mode} needs the key '{needed}'")
+        return self
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
+        if getattr(self, other) is not None:
+            yield other, f"mode {self.mode} reads '{needed}' only"
+
+    async def evaluate(self, context: Context) -> Score:
+        return score_trajectory(self, context)
+
+
+def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
     """Score the tool calls of an answer.
 
     A target that tells nothing of its calls gives a score of 0 with `error`. Raises `EvaluatorError` when a call does
@@ -51,7 +100,7 @@ def score_trajectory(config: ToolTrajectoryConfig, context: EvaluationContext) -
     return compare(config.expected or (), calls, context.target)
 
 
-def _no_trace(context: EvaluationContext) -> Score:
+def _no_trace(context: Context) -> Score:
     """Return the score of an answer whose tool calls are not known; the mock of a dry run never tells of any."""
     error = (
         f"{NO_TRACE}: target {context.target!r} reported neither messages nor a trace. "
@@ -60,7 +109,7 @@ def _no_trace(context: EvaluationContext) -> Score:
     return Score(0.0, misses=(NO_TRACE,), error=None if context.dry_run else error, error_kind="config")
 
 
-def reported_calls(context: EvaluationContext) -> tuple[ToolCall, ...] | None:
+def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
     """Return the calls in order: those of the output messages, else the trace's; None when there is neither."""
     told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
     if told:
@@ -91,7 +140,7 @@ def _duration(event: TraceEvent) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def call_counts(context: EvaluationContext) -> Mapping[str, int] | None:
+def call_counts(context: Context) -> Mapping[str, int] | None:
     """Return the number of calls by tool; where no call is listed, the trace summary's numbers.
 
     A summary without events holds metrics only, and says nothing of calls.

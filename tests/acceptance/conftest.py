@@ -16,6 +16,14 @@ import filelock  # noqa: F401
 import pytest
 import warm
 
+import pytest_agentv.evaluators.code_judge
+import pytest_agentv.evaluators.composite
+import pytest_agentv.evaluators.field_accuracy
+import pytest_agentv.evaluators.heuristic
+import pytest_agentv.evaluators.latency
+import pytest_agentv.evaluators.llm_judge
+import pytest_agentv.evaluators.own
+import pytest_agentv.evaluators.tool_trajectory
 import pytest_agentv.loading.evaluators
 import pytest_agentv.loading.target_resolution
 import pytest_agentv.loading.target_validation

@@ -89,8 +89,8 @@ ITEM_BROKEN = [
     (
         "- {id: bad, expected_outcome: o, input: q, evaluators: [{name: w, type: cots}]}",
         "evalcases[0].evaluators[0].type: expected one of code, code_judge, composite, cost, field_accuracy, "
-        "heuristic, latency, llm_judge, rubric, token_usage, tool_trajectory, got the text 'cots' (did you mean "
-        "'cost'?)",
+        "heuristic, latency, levenshtein, llm_judge, rubric, token_usage, tool_trajectory, got the text "
+        "'cots' (did you mean 'cost'?)",
     ),
     (
         "- {id: bad, expected_outcome: o, input: q, evaluators: [{name: w, type: heuristic, weight: heavy}]}",

@@ -76,12 +76,10 @@ def test_a_changed_case_is_what_is_run_and_what_its_hash_covers(project):
     project.write(
         "conftest.py",
         """
-        from pytest_agentv.models.evaluator_configs import HeuristicConfig
-
         def pytest_agentv_case(case):
             if case.eval_id == "b":
                 (words,) = case.evaluators
-                return case.replace(evaluators=(words.replace(config=HeuristicConfig(hits=("world",))),))
+                return case.replace(evaluators=(words.replace(hits=("world",)),))
         """,
     )
     run = project.run()

@@ -1,6 +1,5 @@
 """What happens to a case on the event loop: it is run, carried over or given up, and its result is written."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 from pytest_agentv.engine.asking_hooks import tell
@@ -9,7 +8,6 @@ from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets import TargetPool
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.base import EvaluatorFactory
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import Carried
@@ -17,6 +15,7 @@ from pytest_agentv.session.recording.recorder import Recorder
 from pytest_agentv.session.running.begun import Ending
 from pytest_agentv.session.running.limits import FailureLimit
 from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.stopping import Stopping
 from pytest_agentv.session.showing.logs import CaseLog, current_log
 from pytest_agentv.session.showing.progress import Progress
 
@@ -28,19 +27,17 @@ class CaseRuns:
         self,
         *,
         pool: TargetPool,
-        evaluators: Mapping[str, EvaluatorFactory],
         recorder: Recorder,
         progress: Progress,
         failures: FailureLimit,
+        stopping: Stopping,
         identity: RunIdentity,
     ) -> None:
-        self.is_ending = False
-        """Set when the run ends: cases that are cancelled from now on get no result, unless their item was ended."""
         self._pool = pool
-        self._evaluators = evaluators
         self._recorder = recorder
         self._progress = progress
         self._failures = failures
+        self._stopping = stopping
         self._identity = identity
 
     async def run(
@@ -50,14 +47,12 @@ class CaseRuns:
         current_log.set(log)
         try:
             with ending.watched():
-                result = await run_case(
-                    job, self._pool, self._evaluators, member, hooks=prepared.hooks, own=prepared.own
-                )
+                result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
                 return await self._record(result, prepared)
         except GeneratorExit:
             raise  # the coroutine is closed: it must not await anything
         except BaseException as error:
-            if ending.reason is None and (ending.is_asked or self.is_ending):
+            if ending.reason is None and (ending.is_asked or self._stopping.is_ending):
                 raise
             broken = _broken(job, ending.reason, error)
         finally:

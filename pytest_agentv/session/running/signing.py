@@ -4,8 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_agentv.engine.fingerprints import Fingerprints, asks_a_target, specs_of
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec
+from pytest_agentv.engine.fingerprints import Fingerprints, asks_a_target
+from pytest_agentv.engine.judging import evaluators_of
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.running.preparing import PreparedCase
@@ -19,7 +20,7 @@ class CaseSigner:
         self._loop = loop
         self._targets: dict[tuple[str, str], str | None] = {}
         self._judges: dict[tuple[str, str], str | None] = {}
-        self._last: tuple[Sequence[EvaluatorSpec], str, str] | None = None
+        self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:
         """Return a case with its hashes; what cannot be resolved has none, and the case itself will say why."""
@@ -27,19 +28,19 @@ class CaseSigner:
         if isinstance(job, EvalResult):
             return prepared
         key = (os.path.dirname(job.case.path), job.identity.target)  # noqa: PTH120 - for each case
-        specs = specs_of(job.case.evaluators)
-        judge = self._judge_hash(key, prepared) if asks_a_target(specs) else ""
-        grading = None if judge is None else self._grading_hash(specs, judge)
+        evaluators = evaluators_of(job.case)
+        judge = self._judge_hash(key, prepared) if asks_a_target(evaluators) else ""
+        grading = None if judge is None else self._grading_hash(evaluators, judge)
         identity = job.identity.replace(target_hash=self._target_hash(key, prepared), grading_hash=grading)
         return prepared.replace(job=job.replace(identity=identity))
 
-    def _grading_hash(self, specs: Sequence[EvaluatorSpec], judge: str) -> str:
+    def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str:
         """Return the hash of evaluators; cases behind one another often have those of their file."""
         last = self._last  # tests may evaluate in several threads
-        if last is not None and last[0] is specs and last[1] == judge:
+        if last is not None and last[0] is evaluators and last[1] == judge:
             return last[2]
-        grading = self._fingerprints.grading_hash(specs, judge or None)
-        self._last = (specs, judge, grading)
+        grading = self._fingerprints.grading_hash(evaluators, judge or None)
+        self._last = (evaluators, judge, grading)
         return grading
 
     def _target_hash(self, key: tuple[str, str], prepared: PreparedCase) -> str | None:
