@@ -18,7 +18,7 @@ from pytest_agentv.evaluators.json_text import json_object
 from pytest_agentv.evaluators.judge_reply import JudgeQuestion, Quotes, ask_judge, off_loop, read_judgement
 from pytest_agentv.evaluators.judge_script import run_judge_script
 from pytest_agentv.evaluators.run import run_evaluator
-from pytest_agentv.loading.evaluators import load_evaluators
+from pytest_agentv.loading.evaluators import adopt, load_evaluators
 from pytest_agentv.loading.judge_templates import NO_MODEL, check_aggregator_template, load_template
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
 from pytest_agentv.loading.kind_reader import find_kind, read_part
@@ -132,11 +132,13 @@ def _read_members(value: Json, info: ValidationInfo) -> Json:
 def _read_aggregator(value: Json, info: ValidationInfo) -> Json:
     """Read an aggregator; where that fails, which is noted, a mean stands in for it."""
     scope = scope_of(info)
-    if scope is None or isinstance(value, Aggregator):
+    if scope is None:
         return value
+    inner = scope.at(value, "aggregator")
+    if isinstance(value, Aggregator):
+        return adopt(inner) or WeightedAverage()
     if not isinstance(value, dict):
         raise expected("a mapping")
-    inner = scope.at(value, "aggregator")
     kind = find_kind(AGGREGATORS, value, "type", inner.place)
     return (kind and read_part(kind, value, inner.place, context=inner, elsewhere=("type",))) or WeightedAverage()
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.own_parts import OwnParts
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, Plain
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
@@ -28,6 +28,8 @@ from pytest_agentv.session.showing.python_reports import forget_results, note_re
 from pytest_agentv.session.showing.texts import errored, failed
 
 _Mappings: TypeAlias = Sequence[Mapping[str, Any]]
+Evaluators: TypeAlias = Sequence[Mapping[str, Any] | Plain]
+"""As in an eval file, or objects: `Heuristic(hits=["30 days"])`."""
 
 _BEGUN = pytest.StashKey[set[tuple[str, str]]]()
 """Node ids and eval ids of what was evaluated in this run: a rerun of a test asks anew."""
@@ -59,7 +61,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: _Mappings | None = None,
-        evaluators: _Mappings | None = None,
+        evaluators: Evaluators | None = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -72,7 +74,7 @@ class Agentv:
             expected_outcome: What a good answer achieves; for judges that are models.
             reference_answer: An example of a good answer.
             expected_messages: The same as messages, with tool calls.
-            evaluators: As in an eval file.
+            evaluators: As in an eval file, or objects.
             rubrics: As in an eval file.
             threshold: Score from which the case passes.
             files: Paths of files that go with a prompt that is a text; relative ones as in eval files.
@@ -95,7 +97,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: _Mappings | None = None,
-        evaluators: _Mappings | None = None,
+        evaluators: Evaluators | None = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -110,7 +112,7 @@ class Agentv:
             expected_outcome: What a good answer achieves.
             reference_answer: An example of a good answer.
             expected_messages: The same as messages.
-            evaluators: As in an eval file.
+            evaluators: As in an eval file, or objects.
             rubrics: As in an eval file.
             threshold: Score from which the case passes.
             files: Paths of files that go with the prompt.
