@@ -166,7 +166,8 @@ def test_evaluators_may_be_objects_in_python(own):
         """
         from conftest import Alike
 
-        from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+        from pytest_agentv.evaluators.aggregators import WeightedAverage
+        from pytest_agentv.evaluators.composite import Composite
         from pytest_agentv.evaluators.heuristic import Heuristic
         from pytest_agentv.evaluators.llm_judge import LlmJudge
 
