@@ -16,7 +16,7 @@ from pytest_agentv.loading.project_files import ProjectFiles, command_words
 from pytest_agentv.models.base import Json, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import AgentSettings, CliSettings, PythonSettings, Target, VscodeSettings
+from pytest_agentv.models.targets import Target
 
 _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
@@ -81,7 +81,7 @@ class Fingerprints:
             except (AgentvError, OSError):
                 return None
             files = self._files_of(None if target.path is None else Path(target.path).parent)
-            settings = self._plain(target.settings)
+            settings = self._plain(target.settings.to_plain())
             self._targets[key] = _digest({
                 "kind": target.kind,
                 "settings": {key: value for key, value in settings.items() if key not in _WITHOUT_EFFECT},
@@ -123,16 +123,11 @@ def asks_a_target(evaluators: Sequence[AnyEvaluator]) -> bool:
 
 
 def _target_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
-    settings = target.settings
-    if isinstance(settings, PythonSettings):
-        yield from files.of_callable(settings.callable, Path(settings.cwd))
-    elif isinstance(settings, CliSettings):
-        yield from files.of_words(command_words(settings.command_template), Path(settings.cwd))
-    elif isinstance(settings, AgentSettings) and target.path is not None:
-        words = [settings.executable, *(word for word in settings.args if isinstance(word, str))]
-        yield from files.of_words(words, Path(settings.cwd or Path(target.path).parent))
-    elif isinstance(settings, VscodeSettings) and settings.workspace_template is not None and target.path is not None:
-        yield from files.of_words([settings.workspace_template], Path(target.path).parent)
+    sources = target.settings.sources
+    folder = Path(sources.folder or Path(target.path or "").parent)
+    if sources.callable is not None:
+        yield from files.of_callable(sources.callable, folder)
+    yield from files.of_words(sources.words, folder)
 
 
 def _judge_scripts(evaluator: AnyEvaluator) -> Iterator[tuple[Path, Sequence[str]]]:

@@ -17,6 +17,7 @@ from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.source import read_jsonl, read_yaml
 from pytest_agentv.loading.suites import read_suite
 from pytest_agentv.loading.targets import load_targets_file
+from pytest_agentv.providers.table import KINDS as TARGET_KINDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 VALIDATORS = {kind: jsonschema.Draft7Validator(schema_of(kind)) for kind in KINDS}
@@ -110,7 +111,7 @@ def loads(path):
 
 def targets_load(path):
     try:
-        return not load_targets_file(path, ()).warnings
+        return not load_targets_file(path, TARGET_KINDS).warnings
     except AgentvError:
         return False
 

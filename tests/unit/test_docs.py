@@ -30,6 +30,7 @@ from pytest_agentv.loading.targets import load_targets_file, resolve_target
 from pytest_agentv.models.options import RUN_OPTIONS, RunOption
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
+from pytest_agentv.providers.table import KINDS
 
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
 INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {
@@ -211,7 +212,7 @@ def check_targets(block: Block, folder: Path) -> None:
     """Load the targets without a warning, and fill in every variable that they name."""
     path = folder / "targets.yaml"
     path.write_text(block.text, "utf-8")
-    file = load_targets_file(path, added_kinds(block.page.read_text("utf-8")))
+    file = load_targets_file(path, KINDS.with_own(dict.fromkeys(added_kinds(block.page.read_text("utf-8")), print)))
     assert file.warnings == ()
     variables = {name: f"https://{name.lower()}.invalid" for name in REFERENCE.findall(block.text)}
     for definition in file.definitions:
