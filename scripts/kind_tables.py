@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_agentv.evaluators.aggregators import AGGREGATORS
 from pytest_agentv.evaluators.code_judge import Proxy
-from pytest_agentv.evaluators.composite import AGGREGATORS
+from pytest_agentv.evaluators.expected_calls import ExpectedCall
 from pytest_agentv.evaluators.field_accuracy import FieldCheck
 from pytest_agentv.evaluators.rubrics import Rubric
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.evaluators.tool_trajectory import ExpectedCall
 from pytest_agentv.models.kind import REFERENCE, Kind, Part, spellings
 
 PAGE = Path(__file__).parents[1] / "docs/evaluators.md"
