@@ -90,7 +90,9 @@ class Cli(Provider):
         description="how each path of `{FILES}` is written, with `{path}` and `{basename}`",
     )
     cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
-        default=None, validate_default=True, description="where it runs, relative to the eval file's folder"
+        default=None,
+        validate_default=True,
+        description="where it runs, relative to the eval file's folder (default: that folder)",
     )
     timeout_seconds: RealSeconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),

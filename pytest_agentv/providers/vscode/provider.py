@@ -34,7 +34,9 @@ class Vscode(Provider):
     kind = "vscode"
 
     vscode_cmd: DefaultText = spelled(
-        *("vscode_cmd", "command"), default="code", description="the command line program"
+        *("vscode_cmd", "command"),
+        default="code",
+        description="the command line program (default: `code`; `code-insiders` for `vscode-insiders`)",
     )
     workspace_template: Annotated[OptionalText, path_in("targets_dir")] = spelled(
         *("workspace_template", "workspaceTemplate"),
@@ -63,7 +65,9 @@ class VscodeInsiders(Vscode):
     kind = "vscode-insiders"
 
     vscode_cmd: DefaultText = spelled(
-        *("vscode_cmd", "command"), default="code-insiders", description="the command line program"
+        *("vscode_cmd", "command"),
+        default="code-insiders",
+        description="the command line program (default: `code`; `code-insiders` for `vscode-insiders`)",
     )
 
 

@@ -13,8 +13,8 @@ import pytest
 
 
 @pytest.hookspec
-def pytest_agentv_providers() -> Mapping[str, Callable[..., object]]:  # type: ignore[empty-body]
-    """Return provider kinds to add: the word after `provider:` in targets.yaml, and the factory of its providers."""
+def pytest_agentv_providers() -> Sequence[type] | Mapping[str, Callable[..., object]]:  # type: ignore[empty-body]
+    """Return provider kinds to add: classes, or a mapping from the word after `provider:` to the factory of a kind."""
 
 
 @pytest.hookspec
