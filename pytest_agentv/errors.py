@@ -26,7 +26,7 @@ ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "conf
 
 
 class AgentvError(Exception):
-    """Base of all errors that are reported without a traceback of ours."""
+    """Base of all errors of pytest-agentv."""
 
     problems: tuple[Any, ...] = ()
     """Each fault that the text names, and the warnings it leaves out, where they were found one by one (`Problem`)."""
@@ -66,7 +66,7 @@ class KindError(AgentvError):
 
 
 class ProviderError(KindError):
-    """A call to what is under test failed: no answer to judge; `raw` is for the record, as that of a response."""
+    """A call of the target failed, so there is no answer to judge. `raw` is kept as that of a `ProviderResponse`."""
 
     def __init__(self, message: str, kind: ErrorKind = "crash", raw: Mapping[str, Any] | None = None) -> None:
         super().__init__(message, kind)
@@ -74,7 +74,7 @@ class ProviderError(KindError):
 
 
 class EvaluatorError(KindError):
-    """An evaluator could not judge the answer; `output` keeps what it did print."""
+    """An evaluator could not judge the answer. `output` is what it printed instead."""
 
     def __init__(self, message: str, kind: ErrorKind = "crash", output: str | None = None) -> None:
         super().__init__(message, kind)

@@ -1,6 +1,6 @@
 """The base of every kind of evaluator. Importing this costs pydantic: import it lazily."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 
 from pydantic import Field, ValidationInfo
 
@@ -37,8 +37,11 @@ class Evaluator(Kind):
     name: Text | None = Field(default=None, description="how results call it")
     weight: Amount = Field(default=1.0, description="its share in the case's score; 0 reports without counting")
 
-    async def evaluate(self, context: Context) -> Score:
-        """Judge an answer. A method that is not async runs in a thread."""
+    def evaluate(self, context: Context) -> Awaitable[Score] | Score:
+        """Judge an answer: write `async def evaluate`, or `def evaluate`, which runs in a thread.
+
+        Raises `EvaluatorError` when the answer cannot be judged; any other exception is an error of the case as well.
+        """
         raise NotImplementedError
 
     def prepare(self, services: Services) -> "Evaluator":  # noqa: ARG002 - most kinds need nothing

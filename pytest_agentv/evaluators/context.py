@@ -19,7 +19,7 @@ class Judge(Protocol):
     """The target's name, for the record."""
 
     async def ask(self, system_prompt: str, user_prompt: str, context: "Context") -> str:
-        """Return the reply's text. Raises `EvaluatorError` when there is none: that is no bad score."""
+        """Return the text of the reply. Raises `EvaluatorError` when there is no reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,19 @@ class ProxiedQuestion(Record):
     """What a judge script asks a target."""
 
     question: str
+    """The text of the question."""
     system_prompt: str | None
+    """The system prompt; None: the script gave none."""
     eval_id: str
+    """The id of the case that is judged."""
     attempt: int
+    """The number of the call, 0-based."""
     timeout_seconds: float | None
+    """The longest that the call may take, in seconds; None: no limit."""
 
 
 class ProxiedTargets(Protocol):
-    """The targets that judge scripts may call (agentv-formats 7.1)."""
+    """The targets that judge scripts may call."""
 
     default_name: str
     """The target that is called when the script names none: the judge target, else the one under test."""
@@ -42,7 +47,10 @@ class ProxiedTargets(Protocol):
     """The target under test, then the others of its targets file."""
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
-        """Return what calls a target; that raises `ProviderError`. Raises `TargetError` when it cannot be used."""
+        """Return a function that calls a target and raises `ProviderError`.
+
+        Raises `TargetError` for a target that cannot be used.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +70,19 @@ class Context(Record):
     """The one argument of every evaluator: the case, the answer and how it came about."""
 
     case: EvalCase
+    """The case that is judged."""
     prompt: Prompt
+    """The prompt that the target got."""
     candidate_answer: str
+    """The answer: the text of the last message of the assistant."""
     output_messages: tuple[Message, ...] | None = None
     """None: the target reported none."""
     trace: tuple[TraceEvent, ...] | None = None
+    """The steps to the answer, in order; None: the target reported none."""
     trace_summary: TraceSummary | None = None
+    """Counts over these steps; None: there are neither steps nor tool calls to count."""
     metrics: ExecutionMetrics | None = None
+    """Tokens, US dollars and milliseconds of the answer; None: nothing is known."""
     attempt: int = 0
     """0-based."""
     timeout_seconds: float | None = None
@@ -80,3 +94,4 @@ class Context(Record):
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
     services: Services = field(default_factory=Services)
+    """The judge, the variables and the targets that an evaluator may use."""

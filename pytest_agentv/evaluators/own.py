@@ -18,10 +18,13 @@ class EvaluatorSpec(Record):
     """What a factory is told of an evaluator of an eval file."""
 
     name: str
+    """How results call it."""
     type: str
+    """The word after `type:`."""
     config: JsonObject
     """All its keys as written."""
     weight: float = 1.0
+    """Its share in the case's score, 0 or more; 0 reports without counting."""
 
 
 EvaluatorFactory: TypeAlias = Callable[[EvaluatorSpec, Services], Any]

@@ -38,9 +38,12 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
 
 
 async def _evaluate(evaluator: AnyEvaluator, context: Context) -> Score:
-    if inspect.iscoroutinefunction(evaluator.evaluate):
-        return await evaluator.evaluate(context)
-    score: Any = await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
+    is_async = inspect.iscoroutinefunction(evaluator.evaluate)
+    score: Any = (
+        evaluator.evaluate(context)
+        if is_async
+        else await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
+    )
     found: Score = await score if inspect.isawaitable(score) else score
     return found
 

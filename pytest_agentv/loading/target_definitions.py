@@ -15,18 +15,22 @@ IDENTITY: Final = ("name", "provider")
 
 @dataclass(frozen=True, slots=True)
 class TargetDefinition(Record):
-    """One target as written; `target_resolution.resolve_target` makes it ready to be called."""
+    """One target as the targets file has it, its variables not yet filled in."""
 
     name: str
+    """As cases and options choose it."""
     provider: str
     """As written."""
     kind: str
     """Canonical; of kinds that are not ours, as written in lower case."""
     line: int
+    """The line in the targets file, 1-based."""
     judge_target: str | None = None
+    """The target that judges; None: none is named."""
     workers: int | None = None
     """None as well where a variable holds it; the resolved target knows."""
     provider_batching: bool = False
+    """Whether one call answers many cases."""
     values: JsonObject = field(default_factory=dict, repr=False)
     """All keys as written; an older file's `settings:` is merged in."""
 

@@ -39,9 +39,9 @@ class Plain(Protocol):
 
 
 class Record:
-    """Base of the frozen, slotted dataclasses that everything inside is made of.
+    """Base of the records: frozen dataclasses, which can be pickled and written as JSON.
 
-    Records are picklable and go to JSON and back: `Class.from_plain(record.to_plain()) == record`.
+    `Class.from_plain(record.to_plain()) == record`.
     """
 
     __slots__ = ()

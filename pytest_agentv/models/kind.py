@@ -92,6 +92,7 @@ class Kind(Part):
     """The word by which files choose it, and which the results have."""
 
     def to_plain(self) -> dict[str, Any]:
+        """Return the kind and what was given, for hashes."""
         return {"kind": self.kind, **super().to_plain()}
 
 
@@ -101,7 +102,7 @@ def definition(name: str) -> dict[str, Any]:
 
 
 def spelled(*spellings: str, **options: Any) -> Any:
-    """Return a field with several spellings; the first is the field's name, which the docs show."""
+    """Return a pydantic field with several spellings, the first being its name; `options` go to `pydantic.Field`."""
     return Field(validation_alias=AliasChoices(*spellings), **options)
 
 

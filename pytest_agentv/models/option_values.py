@@ -5,9 +5,11 @@ from typing import Final, Literal
 MAX_WORKERS: Final = 50
 
 OutputFormat = Literal["jsonl", "yaml"]
+"""The format of the results file."""
 OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
 
 UnknownKeys = Literal["error", "warn"]
+"""What happens to keys that nobody reads."""
 UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
 
 

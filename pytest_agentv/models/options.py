@@ -61,15 +61,23 @@ class RunOptions(Record):
     """The options of a run, merged from command line and ini file, with defaults filled in."""
 
     target: str | None = None
+    """`--agentv-target`: the target to evaluate; None: the case's, else the file's, else `default`."""
     targets: Path | None = None
+    """`--agentv-targets`: the targets file, or a folder that holds one, absolute."""
     eval_id: tuple[str, ...] = ()
+    """`--agentv-eval-id`: the ids of the cases to run; empty: all."""
     out: Path | None = None
+    """`--agentv-out`: the results file, absolute; None: a new one in `.agentv/results`."""
     output_format: OutputFormat = "jsonl"
+    """`--agentv-output-format`."""
     dry_run: bool = False
+    """`--agentv-dry-run`: mocks replace targets and judges."""
     dry_run_delay: float = 0
     """Milliseconds, as are the next two."""
     dry_run_delay_min: float = 0
+    """The least of a random delay, in milliseconds."""
     dry_run_delay_max: float = 0
+    """The most of a random delay, in milliseconds."""
     timeout: float = DEFAULT_TIMEOUT_SECONDS
     """Seconds; 0 switches it off."""
     max_retries: int = DEFAULT_MAX_RETRIES
@@ -81,16 +89,25 @@ class RunOptions(Record):
     ini_threshold: float | None = None
     """From the ini file; those of cases and files beat it."""
     cache: bool = False
+    """`--agentv-cache`: answers of earlier runs are used again."""
     resume: Path | None = None
+    """`--agentv-resume`: the results file to go on with, absolute."""
     retry_errors: bool = False
+    """`--agentv-retry-errors`: cases that could not be judged are run again."""
     dump_prompts: Path | None = None
+    """`--agentv-dump-prompts`: the folder for prompts, absolute."""
     dump_traces: Path | None = None
+    """`--agentv-dump-traces`: the folder for traces, absolute."""
     include_trace: bool = False
+    """`--agentv-include-trace`: results hold the whole trace."""
     strict: bool = False
+    """`--agentv-strict`: warnings about eval and targets files are errors."""
     unknown_keys: UnknownKeys = "error"
     """What keys are inside evaluators, rubrics and expected calls that nobody reads."""
     verbose: bool = False
+    """`--agentv-verbose`."""
     exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
+    """Names of the tools that only look around, for `exploration_ratio`."""
 
 
 RUN_OPTIONS: Final = (

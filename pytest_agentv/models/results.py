@@ -12,6 +12,7 @@ SCHEMA_VERSION: Final = 1
 """Raised when a key of the results file changes its meaning or goes; new keys do not raise it."""
 
 Status = Literal["pass", "fail", "error"]
+"""`pass` or `fail`: the case was judged. `error`: it could not be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,37 +20,57 @@ class ErrorDetail(Record):
     """Where and why a case or an evaluator broke."""
 
     stage: ErrorStage
+    """Where it broke."""
     kind: ErrorKind
+    """Why it broke."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalResult(Record):
-    """One line of the results file; the order of the fields is the order of its keys.
+    """The result of a case: one line of the results file. The order of the fields is the order of its keys."""
 
-    The first sixteen keys are AgentV's, the rest are ours (agentv-formats 8.1, decisions 20).
-    """
+    # The first sixteen keys are AgentV's (agentv-formats 8.1).
 
     timestamp: str
     """ISO 8601, UTC, milliseconds."""
     eval_id: str
+    """The id of the case."""
     dataset: str
+    """The name of the group of cases."""
     conversation_id: str | None = field(default=None, kw_only=True)
+    """As the case has it."""
     score: float
+    """The weighted mean of the evaluators' scores, 0 to 1."""
     hits: tuple[str, ...]
+    """What the answer has right."""
     misses: tuple[str, ...]
+    """What the answer has wrong."""
     candidate_answer: str
+    """The answer; `Error occurred: …` where there is none."""
     target: str
+    """The name of the target."""
     reasoning: str | None = None
+    """Why the evaluators gave this score."""
     agent_provider_request: JsonObject | None = None
+    """What an agent was sent."""
     lm_provider_request: JsonObject | None = None
+    """What a model was sent."""
     evaluator_provider_request: JsonObject | None = None
+    """What the judge was sent."""
     evaluator_results: tuple[EvaluatorResult, ...] | None = None
+    """The result of each evaluator; None: the default judge decided, or the case broke before."""
     trace_summary: TraceSummary | None = None
+    """Counts over the steps to the answer."""
     error: str | None = None
+    """Why the case could not be judged; None: it was judged."""
     error_detail: ErrorDetail | None = None
+    """Where and why that was."""
     schema_version: int = SCHEMA_VERSION
+    """The version of the results file's format."""
     status: Status = "pass"
+    """`pass`, `fail` or `error`."""
     threshold: float | None = None
+    """The score from which the case passes, 0 to 1."""
     threshold_source: str | None = None
     """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
     assertion: str | None = None
@@ -71,7 +92,9 @@ class EvalResult(Record):
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None: not reported."""
     execution_metrics: ExecutionMetrics | None = None
+    """Tokens, US dollars and milliseconds of the answer."""
     node_id: str | None = None
+    """The id of the pytest item."""
     run_id: str | None = None
     """Names the run, so that a line can be told from those of earlier runs in the same file."""
     eval_file: str | None = None
@@ -87,5 +110,8 @@ class EvalResult(Record):
     duration_ms: float | None = None
     """Wall time of the whole case: set-up, all attempts, evaluators."""
     trace: tuple[TraceEvent, ...] | None = None
+    """The steps to the answer, with `--agentv-include-trace`."""
     dry_run: bool | None = None
+    """True in a dry run, else None."""
     cached: bool | None = None
+    """True if the answer comes from the cache, else None."""

@@ -24,13 +24,18 @@ class Target(Record):
     """One target, ready to be called."""
 
     name: str
+    """As cases and options choose it."""
     kind: str
     """Canonical provider kind: `azure`, `cli`, `mock`, …"""
     settings: Any = None
     """Its own keys: an instance of the class of its kind (`providers.base.Provider`)."""
     judge_target: str | None = None
+    """The target that judges; None: none is named."""
     workers: int | None = None
+    """Cases in flight, 1 to 50; None: not written."""
     provider_batching: bool = False
+    """Whether one call answers many cases."""
     path: str | None = None
     """The targets file it was read from, absolute."""
     line: int | None = None
+    """The line in the targets file, 1-based."""

@@ -14,12 +14,14 @@ class ChatMessage(Record):
     """One message for a model's chat API."""
 
     role: Literal["system", "user", "assistant"]
+    """Who says it."""
     content: str
+    """The text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt(Record):
-    """What a case asks (agentv-formats 3)."""
+    """What a case asks."""
 
     question: str
     """Flat text, or text with `@[Role]:` markers for a conversation."""

@@ -23,10 +23,12 @@ RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 
 @dataclass(frozen=True, slots=True)
 class ProviderRequest(Record):
-    """One call: a case's prompt, or a judge's."""
+    """One call of a target: the prompt of a case, or of a judge."""
 
     prompt: Prompt
+    """What the case asks."""
     eval_id: str
+    """The id of the case."""
     attempt: int = 0
     """0-based."""
     guideline_paths: tuple[str, ...] = ()
@@ -46,15 +48,20 @@ class ProviderRequest(Record):
 
 @dataclass(frozen=True, slots=True)
 class ProviderResponse(Record):
-    """What came back. None means "not reported"; metrics are checked by `engine.tracing`."""
+    """What the target answered. None means that it did not report this."""
 
     output_messages: tuple[Message, ...] | None = None
+    """What the target said and which tools it called, in order. The last text of the assistant is the answer."""
     trace: tuple[TraceEvent, ...] | None = None
+    """The steps to the answer, in order."""
     trace_ref: str | None = None
     """A file that holds the trace as JSON or JSONL, absolute."""
     token_usage: TokenUsage | None = None
+    """Tokens."""
     cost_usd: float | None = None
+    """US dollars."""
     duration_ms: float | None = None
+    """Milliseconds; the run measures them where they are not reported."""
     error: str | None = None
     """The target replied, but there is no answer to judge: the case is recorded as an error of the provider stage.
 
@@ -94,11 +101,13 @@ class Adapter(Protocol):
     """
 
     mode: PromptMode
+    """Whether files are named to the target (`agent`) or their texts are in the prompt (`lm`)."""
 
     async def check(self) -> None:
         """Probe the target once per run, before its first case. Raises `ProviderError`."""
 
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse: ...
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        """Ask once, and return what came back. Raises `ProviderError`."""
 
     async def close(self) -> None:
         """Release what is held open; called once, at the end of the run."""

@@ -1,6 +1,5 @@
 """Asks a model through litellm: `provider: litellm`, and `client: litellm` on any model."""
 
-import gc
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -88,7 +87,6 @@ class LitellmClient:
         _OPEN.discard(self)
         litellm = imported_litellm()
         if not _OPEN and litellm is not None:
-            gc.unfreeze()
             with suppress(AttributeError):  # of versions before 1.74
                 await litellm.close_litellm_async_clients()
                 litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which come again

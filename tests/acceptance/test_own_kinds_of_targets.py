@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agentv.providers.base import Provider
+from pytest_agentv import Provider
 
 
 class Parrot(Provider):

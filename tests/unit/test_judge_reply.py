@@ -176,8 +176,9 @@ def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:
         list(json_objects(part))
         return time.process_time() - started
 
-    half = min(seconds(text[: len(text) // 2]) for _ in range(2))
-    assert seconds(text) < 4 * half + 0.05
+    # What is linear takes 8 times as long, what is quadratic 64 times. A busy machine is somewhere in between.
+    eighth = min(seconds(text[: len(text) // 8]) for _ in range(3))
+    assert min(seconds(text) for _ in range(2)) < 24 * eighth + 0.1
 
 
 def test_a_reply_without_end_is_no_judgement() -> None:

@@ -2,14 +2,12 @@
 
 import asyncio
 import gc
-import itertools
 import os
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -625,7 +623,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-dotenv\n", encoding="utf-8")
     printed = run_program(
         f"""
-        import asyncio, gc, os, sys
+        import asyncio, os, sys
         asked = []
         sys.addaudithook(lambda event, args: asked.append(args[0]) if event == "socket.getaddrinfo" else None)
         before = dict(os.environ)
@@ -653,9 +651,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
             changed = lambda: sorted(name for name in os.environ if before.get(name) != os.environ[name])
             await llm_import.load_litellm()
             await provider.invoke(ProviderRequest(Prompt("q"), "c1"))
-            print(gc.get_freeze_count() > 100_000)
             await provider.close()
-            print(gc.get_freeze_count())
             print(set(changed()) - {{"TIKTOKEN_CACHE_DIR"}})
 
         asyncio.run(main())
@@ -664,7 +660,7 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
         tmp_path,
     )
 
-    assert printed.split("\n") == ["False", "1", "True", "0", "set()", "[]", ""], "the collector has all again"
+    assert printed.split("\n") == ["False", "1", "set()", "[]", ""]
     assert len(llm.asked(name)) == 1
 
 
@@ -713,27 +709,3 @@ def test_the_garbage_collector_rests_while_litellm_is_imported_and_is_then_as_it
         assert gc.isenabled() == is_enabled
     finally:
         gc.enable()
-
-
-def test_calls_that_waited_for_the_import_together_begin_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    loading: Future[Any] = Future()
-    monkeypatch.setattr(llm_import, "begin_import", lambda: loading)
-    monkeypatch.setattr(llm_import, "_STEP_SECONDS", 0.05)
-    begun: list[float] = []
-
-    async def enter() -> None:
-        assert await llm_import.load_litellm() == "litellm"
-        begun.append(time.monotonic())
-
-    async def run() -> tuple[list[float], list[float]]:
-        first = [asyncio.ensure_future(enter()) for _ in range(4)]
-        await asyncio.sleep(0)
-        loading.set_result("litellm")
-        await asyncio.gather(*first)
-        together = begun[:]
-        await asyncio.gather(*(enter() for _ in range(4)))
-        return together, begun[4:]
-
-    first, later = asyncio.run(run())
-    assert all(b - a > 0.04 for a, b in itertools.pairwise(first))
-    assert later[-1] - later[0] < first[-1] - first[0]

@@ -61,15 +61,6 @@ def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> 
     assert names(ahead.after(items[0], begun, count=0)) == []
 
 
-def test_too_few_to_be_begun_together_wait_unless_they_are_the_last(items: list[pytest.Item]) -> None:
-    ahead = lookahead(items)
-    begun: Any = {items[1]}
-    assert names(ahead.after(items[0], begun, reach=3, at_least=2)) == ["c"]  # and a Python test
-    assert names(ahead.after(items[0], begun, reach=3, at_least=3)) == []
-    assert names(ahead.after(items[1], begun, reach=4, at_least=4)) == ["c", "d", "e"]
-    assert names(ahead.after(items[4], begun, reach=9, at_least=9)) == ["e", "f"]
-
-
 @pytest.mark.parametrize("mark", ["skip", "skipif", "xfail"])
 def test_items_under_a_condition_wait_for_their_turn(items: list[pytest.Item], mark: str) -> None:
     items[1].add_marker(mark)

@@ -15,6 +15,7 @@ from pytest_agentv.session.recording.recorder import Recorder
 from pytest_agentv.session.running.begun import Ending
 from pytest_agentv.session.running.limits import FailureLimit
 from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.stopping import Stopping
 from pytest_agentv.session.showing.logs import CaseLog, current_log
 from pytest_agentv.session.showing.progress import Progress
 
@@ -29,14 +30,14 @@ class CaseRuns:
         recorder: Recorder,
         progress: Progress,
         failures: FailureLimit,
+        stopping: Stopping,
         identity: RunIdentity,
     ) -> None:
-        self.is_ending = False
-        """Set when the run ends: cases that are cancelled from now on get no result, unless their item was ended."""
         self._pool = pool
         self._recorder = recorder
         self._progress = progress
         self._failures = failures
+        self._stopping = stopping
         self._identity = identity
 
     async def run(
@@ -51,7 +52,7 @@ class CaseRuns:
         except GeneratorExit:
             raise  # the coroutine is closed: it must not await anything
         except BaseException as error:
-            if ending.reason is None and (ending.is_asked or self.is_ending):
+            if ending.reason is None and (ending.is_asked or self._stopping.is_ending):
                 raise
             broken = _broken(job, ending.reason, error)
         finally:

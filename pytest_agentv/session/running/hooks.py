@@ -61,7 +61,7 @@ class SessionHooks:
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
         _warn_of_unknown_ids(self._session.options.eval_id, {eval_id for eval_id in counts if eval_id})
         if self._session.options.eval_id or self._session.options.retry_errors:
-            selected = {item for item in cases if self._session.is_selected(item.suite, item.entry)}
+            selected = {item for item in cases if self._is_selected(item)}
             config.hook.pytest_deselected(items=[item for item in items if item not in selected])
             items[:] = [item for item in items if item in selected]
 
@@ -83,7 +83,7 @@ class SessionHooks:
             return (yield)
         finally:
             self._session.failures.end(item)
-            self._session.resume_starting()
+            self._session.cases.start_waiting()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -118,7 +118,8 @@ class SessionHooks:
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
         else:
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
-        self._session.pack(item.nodeid, report)
+        if self._session.travelling is not None:
+            self._session.travelling.pack(item.nodeid, report)
         return report
 
     @pytest.hookimpl(tryfirst=True)
@@ -127,12 +128,20 @@ class SessionHooks:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._session.finish()
-        error = self._session.write_error
+        error, travelling = self._session.recorder.error, self._session.travelling
         if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput[RECORDS] = self._session.unpacked
+            session.config.workeroutput[RECORDS] = None if travelling is None else travelling.rest()
             session.config.workeroutput["agentv_write_error"] = error
         elif error is not None:
             RunReporter.register(session.config, self._session.identity, self._session.options).report_loss(error)
+
+    def _is_selected(self, item: EvalItem) -> bool:
+        """Whether the options let a case run: `--agentv-eval-id`, `--agentv-retry-errors`."""
+        session, eval_id = self._session, item.entry.eval_id
+        if session.options.eval_id and eval_id not in session.options.eval_id:
+            return False
+        retried = session.identity.retried
+        return retried is None or (session.preparer.eval_file(item.suite), eval_id) in retried
 
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session began to end

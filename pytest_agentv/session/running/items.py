@@ -49,7 +49,7 @@ class EvalItem(pytest.Function):
             return
         session = EvalSession.of(self.config)
         result = self.config.stash[TAKE_TURN](self)
-        session.stop_if_needed(self.session)
+        session.stopping.stop_if_needed(self.session)
         if result.status == "error":
             raise errored(self.config, result, session.masker)
 

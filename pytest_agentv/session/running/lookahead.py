@@ -42,20 +42,18 @@ class Lookahead:
     def after(
         self,
         item: pytest.Item,
-        known: Container[EvalItem],
+        known: Container[object],
         *,
         reach: int | None = None,
         count: int | None = None,
-        at_least: int = 1,
     ) -> Iterator[EvalItem]:
         """Yield those of the eval items behind one that see nothing of another item's set-up.
 
-        Among the next `reach` items, the first `count` that are not known are looked at; None: all. Where `reach` cuts
-        off so many that fewer than `at_least` new ones are left, there are none for now; under xdist all there are.
+        Among the next `reach` items, the first `count` that are not known are looked at; None: all.
         """
         if self._is_off:
             return
-        following = self._queue(reach) if self._is_worker else self._behind(item, known, reach, at_least)
+        following = self._queue(reach) if self._is_worker else self._behind(item, known, reach)
         new = islice((item for item in following if isinstance(item, EvalItem) and item not in known), count)
         yield from (following for following in new if _may_run_ahead(following, item))
 
@@ -65,9 +63,7 @@ class Lookahead:
             queued = iter(() if self._next is None else (self._next,))
         return islice(queued, reach)
 
-    def _behind(
-        self, item: pytest.Item, known: Container[EvalItem], reach: int | None, at_least: int
-    ) -> Iterator[pytest.Item]:
+    def _behind(self, item: pytest.Item, known: Container[object], reach: int | None) -> Iterator[pytest.Item]:
         items = self._items
         start = self._positions.get(item, len(items)) + 1
         end = len(items) if reach is None else min(len(items), start + reach)
@@ -75,8 +71,7 @@ class Lookahead:
         while start < end and (not isinstance(new := items[start], EvalItem) or new in known):
             start += 1
         self._first_new = start
-        is_cut_short = end < len(items) and end - start < at_least
-        return iter(()) if is_cut_short else map(items.__getitem__, range(start, end))
+        return map(items.__getitem__, range(start, end))
 
 
 def _may_run_ahead(item: EvalItem, current: pytest.Item) -> bool:

@@ -19,8 +19,8 @@ LOG_SECTION = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
 _AHEAD = 2
 """How many times the limit may be begun and not yet be done: enough to fill a place the moment it is free."""
-_FARTHEST = 1000
-"""Items that may be begun behind the one on turn: a slow case holds up its own place only, and memory has an end."""
+_REACH = 1000
+"""Items behind the one on turn that may be begun: a slow case holds up its own place only, and memory has an end."""
 
 
 class Turns:
@@ -32,22 +32,20 @@ class Turns:
 
     def __init__(self, session: EvalSession, lookahead: Lookahead) -> None:
         self._session = session
+        self._cases = session.cases
         self._lookahead = lookahead
-        self._begun: dict[EvalItem, Begun] = {}
-        self._known: set[EvalItem] = set()
-        """Items that were begun, once or more."""
         self._widest = 1
         """The highest limit so far: items behind may have targets that take more than that of the item on turn."""
 
     def take(self, item: EvalItem) -> EvalResult:
         """Return the result of an item's case. A rerun of the item is a case of its own."""
-        if item not in self._begun:
+        begun = self._cases.take(item)
+        if begun is None:
             self._begin(item, item)
-        begun = self._begun.pop(item)
+            begun = self._cases.take(item)
+            assert begun is not None
         try:
-            self._session.urge(begun)
-            self._run_ahead(item, begun)
-            result = item.result = self._session.finish_case(begun, lambda: self._run_ahead(item, begun))
+            result = item.result = self._cases.wait(begun, lambda: self._run_ahead(item, begun))
         except BaseException as error:
             item.result, item.was_ended = self._end(item, begun, error), True
             raise
@@ -60,9 +58,9 @@ class Turns:
 
     def break_off(self, item: EvalItem, error: BaseException) -> None:
         """Record the case of an item whose set-up failed before its case was waited for; if it is not skipped."""
-        begun = self._begun.pop(item, None)
+        begun = self._cases.take(item)
         if begun is not None:
-            self._session.drop(begun)
+            self._cases.drop(begun)
         if not isinstance(error, _SKIPPED):
             item.result = self._record_broken(item, kind_of_break(error), text_of_break(error))
 
@@ -70,48 +68,45 @@ class Turns:
         """Cancel the case of an item that was ended while it waited; its result is an error in any case."""
         reason = f"ended before it was done: {text_of_break(error)}"
         if not begun.future.done():
-            result = self._session.end_case(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            result = self._cases.end(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
             if result is not None and result.status == "error":
                 return result
         return self._record_broken(item, "cancelled", reason)
 
     def _record_broken(self, item: EvalItem, kind: ErrorKind, reason: str) -> EvalResult | None:
         prepared = self._session.preparer.broken(item.suite, item.entry, item.nodeid, kind, reason)
-        return self._session.record(prepared.replace(hooks=self._session.user_hooks.of(item)))
+        return self._cases.record(prepared.replace(hooks=self._session.user_hooks.of(item)))
 
     def _begin(self, item: EvalItem, current: EvalItem) -> None:
         """Begin an item's case; the objects that fixtures made are those of the current item."""
         prepared = self._prepare(item, current)
         job = prepared.job
-        if not isinstance(job, EvalResult) and self._session.pace(prepared).is_batched and item not in self._known:
+        paces = self._cases.paces
+        if not isinstance(job, EvalResult) and paces.is_batched(prepared) and item not in self._cases:
             followers = self._followers(item, job.identity.target)
-            self._begin_batch({item: prepared} | followers, self._session.limit(prepared))
+            self._begin_batch({item: prepared} | followers, paces.limit(prepared))
         else:
-            self._note(item, self._session.begin(prepared, is_repeated=item in self._known))
+            self._note(self._cases.begin(item, prepared))
 
     def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
         """Begin what follows an item; called when its turn comes, and from time to time while it is waited for."""
-        if begun.limit == 1 or not self._session.runs_on:
+        if begun.limit == 1 or not self._session.stopping.runs_on:
             return
-        reach = self._widest if self._session.failures.maximum else _FARTHEST
-        # Many together cost less than one by one, for which there is time while a thousand results wait to be reported.
-        few = _AHEAD * self._widest if begun.future.done() and reach == _FARTHEST else 1
-        room = _AHEAD * self._widest - self._session.unfinished
-        for following in self._lookahead.after(item, self._known, reach=reach, count=max(0, room), at_least=few):
+        reach = self._widest if self._session.failures.maximum else _REACH
+        room = _AHEAD * self._widest - self._cases.unfinished
+        for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
             self._begin(following, item)
-            self._session.give_way()  # it starts now, not when all the others are prepared
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
         batch = Batch(len(cases), limit)
         for place, (item, prepared) in enumerate(cases.items()):
-            self._note(item, self._session.begin(prepared, BatchMember(batch, place)))
-            self._session.urge(self._begun[item])  # the others would wait for one that is held back
+            self._note(self._cases.begin(item, prepared, BatchMember(batch, place)))
 
     def _followers(self, item: EvalItem, target: str) -> dict[EvalItem, PreparedCase]:
         """Return the cases that go into one batch with an item's: those of its folder with the same target."""
         folder = item.path.parent
         candidates = (
-            following for following in self._lookahead.after(item, self._known) if following.path.parent == folder
+            following for following in self._lookahead.after(item, self._cases) if following.path.parent == folder
         )
         prepared = {following: self._prepare(following, item) for following in candidates}
         return {
@@ -122,9 +117,7 @@ class Turns:
             and not case.own.replace_target
         }
 
-    def _note(self, item: EvalItem, begun: Begun) -> None:
-        self._known.add(item)
-        self._begun[item] = begun
+    def _note(self, begun: Begun) -> None:
         self._widest = max(self._widest, begun.limit)
 
     def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
