@@ -71,6 +71,7 @@ def executable_key(program: str) -> Any:
 class CodingAgent(Provider):
     """A program that works in a folder with tools of its own (agentv-formats 4.5)."""
 
+    is_agent = True
     title: ClassVar[str]
     """What messages call it."""
     skipped_types: ClassVar[frozenset[str]] = frozenset()

@@ -32,6 +32,9 @@ class Vscode(Provider):
     """The chat of VS Code, on a machine with a desktop."""
 
     kind = "vscode"
+    takes_system_prompt = True
+    is_agent = True
+    is_one_by_one = True
 
     vscode_cmd: DefaultText = spelled(
         *("vscode_cmd", "command"),
