@@ -2,15 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.target_definitions import TargetDefinition
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.runtime.reaper import remove_at_end
-
-ONE_BY_ONE_KINDS: Final = frozenset({"vscode", "vscode-insiders"})
-"""Kinds whose calls would take the window's focus from each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +25,20 @@ class Pace:
         return self.workers if self.is_capped else options.workers or self.workers
 
 
-def pace_of(definition: TargetDefinition, options: RunOptions) -> Pace:
-    """Return how a target wants its cases; in a dry run a mock stands in for it."""
-    if not options.dry_run and definition.kind in ONE_BY_ONE_KINDS:
+def pace_of(definition: TargetDefinition, kind: object, options: RunOptions) -> Pace:
+    """Return how a target wants its cases; `kind` is the class of its kind. In a dry run a mock stands in for it."""
+    if not options.dry_run and getattr(kind, "is_one_by_one", False):
         return Pace(1, definition.provider_batching, is_capped=True)
     return Pace(definition.workers or 1, definition.provider_batching and not options.dry_run)
 
 
-def cap_warning(path: Path, definition: TargetDefinition, options: RunOptions) -> Problem | None:
+def cap_warning(path: Path, definition: TargetDefinition, kind: object, options: RunOptions) -> Problem | None:
     """Return what to tell of a target that cannot have as many workers as were asked for, if so.
 
     Source: eval-cli-2026-01, "VS Code worker cap".
     """
     wanted = options.workers or definition.workers or 1
-    if wanted == 1 or not pace_of(definition, options).is_capped:
+    if wanted == 1 or not pace_of(definition, kind, options).is_capped:
         return None
     source = "--agentv-workers" if options.workers else "workers"
     reason = "VS Code is asked one case at a time, because its windows take the focus from each other"

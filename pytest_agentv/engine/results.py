@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
 from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status
 from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
@@ -13,9 +12,6 @@ from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
 from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
-
-AGENT_KINDS: Final = frozenset({"codex", "claude-code", "pi-coding-agent", "vscode", "vscode-insiders"})
-"""Kinds whose results record the request as `agent_provider_request`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,8 @@ class Asked(Record):
     """What was asked of the target, for the record."""
 
     prompt: Prompt
-    kind: str
+    is_agent: bool
+    """The target is an agent, whose results record the request as `agent_provider_request`."""
     guideline_paths: tuple[str, ...] = ()
 
 
@@ -197,7 +194,7 @@ def _now() -> str:
 def _request_field(asked: Asked, error: str | None = None) -> JsonObject:
     prompt, paths = asked.prompt, list(asked.guideline_paths)
     failed = {} if error is None else {"guideline_paths": paths, "error": error}
-    if asked.kind in AGENT_KINDS:
+    if asked.is_agent:
         return {"agent_provider_request": {"question": prompt.question, "guideline_paths": paths} | failed}
     if prompt.chat_prompt is not None:
         return {"lm_provider_request": {"chat_prompt": [m.to_plain() for m in prompt.chat_prompt]} | failed}

@@ -25,6 +25,8 @@ class Mock(Provider):
     """A canned answer, after an optional delay."""
 
     kind = "mock"
+    takes_system_prompt = True
+    judges_itself = True
 
     response: AnyText | None = Field(default=None, description="the answer")
     delay_ms: Milliseconds = spelled("delay_ms", "delayMs", default=0, description="the wait before the answer")

@@ -14,6 +14,7 @@ from pytest_agentv.evaluators.cost import Cost
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.table import KINDS
 
 ASKED = ProxiedQuestion("q", "be strict", "case", 1, 7.5)
 
@@ -37,7 +38,8 @@ class RecordingProvider:
 
 
 def ask(provider: RecordingProvider, kind: str = "mock", asked: ProxiedQuestion = ASKED) -> ProviderResponse:
-    targets = CallableTargets("main", ("main", "other"), "other", lambda name: (Target(name, kind, {}), provider))
+    settings = KINDS.table[kind]
+    targets = CallableTargets("main", ("main", "other"), "other", lambda name: (Target(name, kind, settings), provider))
     return asyncio.run(targets.resolve("main")(asked))
 
 
