@@ -1,4 +1,4 @@
-"""Messages: what a case says to a target, and what the target answers."""
+"""Messages: the input of a case and the answer of a target."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -44,7 +44,7 @@ class ObjectPart(Record):
 
 @dataclass(frozen=True, slots=True)
 class OtherPart(Record):
-    """An item of a type of its own, kept as written; prompts do not show it."""
+    """An item of any other type, kept as written. Prompts do not show it."""
 
     item: JsonObject
     type: Literal["other"] = "other"
@@ -55,7 +55,7 @@ ContentPart: TypeAlias = TextPart | FilePart | ObjectPart | OtherPart
 
 @dataclass(frozen=True, slots=True)
 class InputMessage(Record):
-    """One message of a case's input, its files read."""
+    """One message of a case's input, with its files read."""
 
     role: Role
     parts: tuple[ContentPart, ...] = ()
@@ -63,7 +63,7 @@ class InputMessage(Record):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall(Record):
-    """A call of a tool by what is under test; `input` and `output` are as the target reported them."""
+    """A tool call of the target under test. `input` and `output` are as the target reported them."""
 
     tool: str
     input: Json = ABSENT
@@ -75,7 +75,7 @@ class ToolCall(Record):
 
 @dataclass(frozen=True, slots=True)
 class Message(Record):
-    """One message of a target's answer. Content that is null is there; content that is `ABSENT` is not."""
+    """One message of a target's answer. Content None means `null`; content `ABSENT` means no key `content`."""
 
     role: str
     content: Json = ABSENT

@@ -1,4 +1,4 @@
-"""Scores and the words for them."""
+"""Scores, verdicts and the results of evaluators."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def verdict_of(score: float) -> Verdict:
 
 
 def clamp_score(value: object) -> float:
-    """Return a number within 0..1; what is no finite number counts as 0."""
+    """Clamp a number to 0..1. Anything but a finite number counts as 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         return 0.0
     return float(min(1.0, max(0.0, value)))  # clamped first: an int can be too large for a float
@@ -30,13 +30,13 @@ def clamp_score(value: object) -> float:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorResult(Record):
-    """What one evaluator said of an answer, as written to the results file."""
+    """The result of one evaluator for an answer, as written to the results file."""
 
     name: str
     type: str
     score: float
     weight: float | None = None
-    """None: it had none, as the members that a model combines."""
+    """None: it has no weight, like the members that a model combines."""
     verdict: Verdict = "fail"
     hits: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
@@ -45,26 +45,26 @@ class EvaluatorResult(Record):
     evaluator_results: "tuple[EvaluatorResult, ...] | None" = None
     details: JsonObject | None = None
     raw_output: str | None = None
-    """What a judge printed or replied when it could not be read as a result."""
+    """The judge's output or reply if it was unreadable."""
     error: str | None = None
-    """Why the evaluator could not judge; the case's status is then `error`."""
+    """Why the evaluator could not judge. The case's status is then `error`."""
     error_kind: ErrorKind | None = None
     judge_retries: int | None = None
-    """How often the judge was asked again because its reply was no judgement; None: never."""
+    """How often the judge was asked again because a reply held no judgement; None: never."""
     unmet_required: tuple[str, ...] | None = None
-    """Required rubrics that the answer does not satisfy or that were not judged; the case then fails."""
+    """Required rubrics that the answer does not satisfy or that were not judged. They fail the case."""
     warnings: tuple[str, ...] | None = None
-    """What is odd about the judgement."""
+    """Warnings about the judgement."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
-    """Return the required rubrics that are unmet; a result that weighs nothing only reports."""
+    """Return the unmet required rubrics. A result with weight 0 does not count."""
     return tuple(rubric for result in results if result.weight != 0 for rubric in result.unmet_required or ())
 
 
 @dataclass(frozen=True, slots=True)
 class Score(Record):
-    """What an evaluator says of an answer. It is a judgement; not being able to judge is an `EvaluatorError`."""
+    """An evaluator's judgement of an answer. An evaluator that cannot judge raises `EvaluatorError` instead."""
 
     value: float
     """0 to 1."""
@@ -72,19 +72,19 @@ class Score(Record):
     misses: tuple[str, ...] = ()
     reasoning: str | None = None
     verdict: Verdict | None = None
-    """Where the evaluator has a verdict of its own; else that of the value."""
+    """The evaluator's own verdict; None: the verdict of the value."""
     details: JsonObject | None = None
-    """Structured findings, handed on as they came."""
+    """Structured findings, copied to the record unchanged."""
     request: JsonObject | None = None
-    """What was asked of a judge (script or model), for the record."""
+    """The request to a judge (script or model), for the record."""
     raw_output: str | None = None
-    """What a judge printed or replied, where it could not be read as a result."""
+    """The output or reply of a judge if it was unreadable."""
     results: tuple[EvaluatorResult, ...] | None = None
-    """The members' results, of an evaluator made of others."""
+    """The members' results if the evaluator is a composite."""
     error: str | None = None
-    """Why this is no judgement, where a judge gave something else. The case's status is then `error`."""
+    """Why the judge's reply is not a judgement. The case's status is then `error`."""
     error_kind: ErrorKind = "crash"
     judge_retries: int | None = None
     """How often the judge was asked again."""
     unmet_required: tuple[str, ...] | None = None
-    """Required rubrics that the answer does not satisfy or that were not judged; the case fails whatever its score."""
+    """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""

@@ -1,4 +1,4 @@
-"""What a target did on its way to an answer, and what that cost."""
+"""The steps of a target towards its answer, and their cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ TraceEventType = Literal["model_step", "tool_call", "tool_result", "message", "e
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent(Record):
-    """One step of a target's work. Order is the order of the list, not of the timestamps."""
+    """One step of a target. The order of the list counts, not that of the timestamps."""
 
     type: TraceEventType
     timestamp: str | None = None
@@ -38,13 +38,13 @@ class TokenUsage(Record):
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary(Record):
-    """Counts over a trace, and the metrics the provider reported."""
+    """Counts over a trace, and the metrics that the provider reported."""
 
     event_count: int
     tool_names: tuple[str, ...]
     """Sorted, each once."""
     tool_calls_by_name: Mapping[str, int]
-    """In the order of first use; names are user data and keep their spelling."""
+    """In the order of first use. Names are user data and keep their spelling."""
     error_count: int
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
@@ -54,14 +54,14 @@ class TraceSummary(Record):
 
 @dataclass(frozen=True, slots=True)
 class ExecutionMetrics(Record):
-    """What an answer cost; a field is None where it is not known."""
+    """Duration, tokens and cost of an answer. None means unknown."""
 
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
     """US dollars."""
     duration_ms: float | None = None
     tool_durations: Mapping[str, tuple[float, ...]] | None = None
-    """Milliseconds of each call, by tool."""
+    """Milliseconds of each call by tool."""
     exploration_ratio: float | None = None
     """Calls of exploring tools (read, grep, …) / all calls; 0 to 1."""
     tokens_per_tool: float | None = None
