@@ -78,22 +78,22 @@ def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
     try:
         return _checked(path, line, json.loads(text))
     except json.JSONDecodeError as error:
-        fault = f"no valid JSON: {error.msg}, column {error.colno}"
+        fault = f"invalid JSON: {error.msg}, column {error.colno}"
     except UnicodeDecodeError as error:
         fault = f"not UTF-8: byte 0x{text[error.start]:02x}"
     except ValueError:  # the only fault left
-        fault = "no valid JSON: a number of too many digits"
+        fault = "invalid JSON: a number of too many digits"
     except RecursionError:
         fault = "nested too deeply"
     if not text.endswith(b"\n"):
-        return _skipped(path, line, "the last line breaks off, as after a crash")
+        return _skipped(path, line, "the last line is incomplete, as after a crash")
     return _skipped(path, line, f"the line is {fault}")
 
 
 def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
     for number, text in _documents(lines):
         if not text.endswith(b"\n"):  # a cut document is often valid YAML, but only half a result
-            yield _skipped(path, number, "the last document breaks off, as after a crash")
+            yield _skipped(path, number, "the last document is incomplete, as after a crash")
         else:
             yield _parse_yaml(path, number, text)
 
@@ -129,7 +129,7 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
 def _checked(path: Path, line: int, value: Json) -> Entry | Problem:
     if isinstance(value, dict):
         return Entry(line, value)
-    return _skipped(path, line, f"expected a result, a mapping, but got {_KINDS.get(type(value), 'null')}")
+    return _skipped(path, line, f"expected a result (a mapping), got {_KINDS.get(type(value), 'null')}")
 
 
 def _skipped(path: Path, line: int, what: str) -> Problem:

@@ -99,7 +99,7 @@ def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
         text = "the same error as above" if result.error == previous else _error_text(result)
         lines = wrap(text, _WIDTH - 2)
         if len(lines) > _ERROR_LINES:
-            lines[_ERROR_LINES - 1 :] = ["... (all of it is in the results file)"]
+            lines[_ERROR_LINES - 1 :] = ["... (the full text is in the results file)"]
         yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
         if result.eval_file:
             yield SummaryLine(f"  {visible(_place(result))}")

@@ -172,7 +172,7 @@ def _explain(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
         size = sum(len(argument.encode("utf-8", "surrogatepass")) + 1 for argument in argv)
         return (
             f"cannot run {argv[0]!r}: its arguments are too long ({size} bytes); the system takes 128 KiB for each "
-            "argument and about 2 MiB for all of them and the environment: hand long texts over in a file or on "
+            "argument and about 2 MiB for all of them and the environment: pass long texts in a file or on "
             "standard input"
         )
     return f"cannot run {argv[0]!r}: {error.strerror}"

@@ -64,7 +64,7 @@ class LockedAppender:
             with self._thread_lock, self._process_lock.hold(_LOCK_SECONDS):
                 yield
         except TimeoutError as error:
-            reason = f"its lock {locate(self._lock_path, None)} could not be had within {_LOCK_SECONDS:g} s"
+            reason = f"its lock {locate(self._lock_path, None)} could not be taken within {_LOCK_SECONDS:g} s"
             raise FileError(self._path, f"cannot be written: {reason}") from error
         except OSError as error:
             raise _write_error(self._path, error) from error

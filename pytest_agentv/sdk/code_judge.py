@@ -42,7 +42,7 @@ def _read_payload() -> Json:
     try:
         return json.loads(sys.stdin.buffer.read())
     except ValueError as error:
-        raise WireError(f"standard input holds no JSON: {error}") from None
+        raise WireError(f"standard input is not valid JSON: {error}") from None
 
 
 def _awaited(result: Any) -> Result | Mapping[str, Json]:
