@@ -1,9 +1,143 @@
 """pytest-agentv: LLM and agent evaluations, written as YAML, run as ordinary pytest items.
 
-Nothing is imported here: every pytest run of a project that has the plugin installed, and every judge script that
+The names below are the public interface, and `docs/api.md` describes them. Each is imported when it is first used. This
+file imports nothing itself: every pytest run of a project that has the plugin installed, and every judge script that
 uses `pytest_agentv.sdk`, pays for what this file loads.
 
 PYTEST_DONT_REWRITE: `agentv eval` has imported this file when pytest starts, which would be a warning otherwise.
 """
 
 __version__ = "0.1.0"
+
+_NAMES = {
+    "errors": ("AgentvError", "ErrorKind", "ErrorStage", "EvaluatorError", "ProviderError", "TargetError"),
+    "evaluators.base": ("Evaluator",),
+    "evaluators.context": ("Context", "Judge", "ProxiedQuestion", "ProxiedTargets", "Services"),
+    "evaluators.own": ("EvaluatorFactory", "EvaluatorSpec"),
+    "loading.target_definitions": ("TargetDefinition",),
+    "models.base": ("ABSENT", "Absent", "Json", "JsonObject", "Record"),
+    "models.cases": ("AnyEvaluator", "EvalCase"),
+    "models.kind": ("Amount", "Items", "Part", "Text", "spelled"),
+    "models.messages": (
+        "ContentPart",
+        "FilePart",
+        "InputMessage",
+        "Message",
+        "ObjectPart",
+        "OtherPart",
+        "Role",
+        "TextPart",
+        "ToolCall",
+    ),
+    "models.option_values": ("OutputFormat", "UnknownKeys"),
+    "models.options": ("RunOptions",),
+    "models.results": ("ErrorDetail", "EvalResult", "Status"),
+    "models.scores": ("EvaluatorResult", "Score", "Verdict"),
+    "models.targets": ("Target",),
+    "models.traces": ("ExecutionMetrics", "TokenUsage", "TraceEvent", "TraceEventType", "TraceSummary"),
+    "prompts.prompt": ("ChatMessage", "Prompt", "PromptMode"),
+    "providers.base": ("Adapter", "ProviderFactory", "ProviderRequest", "ProviderResponse", "TargetEnvironment"),
+    "providers.kind": ("Provider",),
+    "session.outcomes": ("AgentvWarning", "EvalErrored", "EvalFailed"),
+    "session.python.cases": ("EvalInput",),
+    "session.python.evals": ("Agentv",),
+    "session.python.results": ("PythonEvalResult",),
+    "session.running.target_caller": ("TargetCaller",),
+}
+"""The public names, by the module below `pytest_agentv` that they are imported from."""
+
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - all are texts
+
+TYPE_CHECKING = False  # type checkers take this name for true; `typing` would cost judge scripts milliseconds
+if TYPE_CHECKING:
+    from pytest_agentv.errors import (
+        AgentvError as AgentvError,
+        ErrorKind as ErrorKind,
+        ErrorStage as ErrorStage,
+        EvaluatorError as EvaluatorError,
+        ProviderError as ProviderError,
+        TargetError as TargetError,
+    )
+    from pytest_agentv.evaluators.base import Evaluator as Evaluator
+    from pytest_agentv.evaluators.context import (
+        Context as Context,
+        Judge as Judge,
+        ProxiedQuestion as ProxiedQuestion,
+        ProxiedTargets as ProxiedTargets,
+        Services as Services,
+    )
+    from pytest_agentv.evaluators.own import EvaluatorFactory as EvaluatorFactory, EvaluatorSpec as EvaluatorSpec
+    from pytest_agentv.loading.target_definitions import TargetDefinition as TargetDefinition
+    from pytest_agentv.models.base import (
+        ABSENT as ABSENT,
+        Absent as Absent,
+        Json as Json,
+        JsonObject as JsonObject,
+        Record as Record,
+    )
+    from pytest_agentv.models.cases import AnyEvaluator as AnyEvaluator, EvalCase as EvalCase
+    from pytest_agentv.models.kind import (
+        Amount as Amount,
+        Items as Items,
+        Part as Part,
+        Text as Text,
+        spelled as spelled,
+    )
+    from pytest_agentv.models.messages import (
+        ContentPart as ContentPart,
+        FilePart as FilePart,
+        InputMessage as InputMessage,
+        Message as Message,
+        ObjectPart as ObjectPart,
+        OtherPart as OtherPart,
+        Role as Role,
+        TextPart as TextPart,
+        ToolCall as ToolCall,
+    )
+    from pytest_agentv.models.option_values import OutputFormat as OutputFormat, UnknownKeys as UnknownKeys
+    from pytest_agentv.models.options import RunOptions as RunOptions
+    from pytest_agentv.models.results import ErrorDetail as ErrorDetail, EvalResult as EvalResult, Status as Status
+    from pytest_agentv.models.scores import EvaluatorResult as EvaluatorResult, Score as Score, Verdict as Verdict
+    from pytest_agentv.models.targets import Target as Target
+    from pytest_agentv.models.traces import (
+        ExecutionMetrics as ExecutionMetrics,
+        TokenUsage as TokenUsage,
+        TraceEvent as TraceEvent,
+        TraceEventType as TraceEventType,
+        TraceSummary as TraceSummary,
+    )
+    from pytest_agentv.prompts.prompt import ChatMessage as ChatMessage, Prompt as Prompt, PromptMode as PromptMode
+    from pytest_agentv.providers.base import (
+        Adapter as Adapter,
+        ProviderFactory as ProviderFactory,
+        ProviderRequest as ProviderRequest,
+        ProviderResponse as ProviderResponse,
+        TargetEnvironment as TargetEnvironment,
+    )
+    from pytest_agentv.providers.kind import Provider as Provider
+    from pytest_agentv.session.outcomes import (
+        AgentvWarning as AgentvWarning,
+        EvalErrored as EvalErrored,
+        EvalFailed as EvalFailed,
+    )
+    from pytest_agentv.session.python.cases import EvalInput as EvalInput
+    from pytest_agentv.session.python.evals import Agentv as Agentv
+    from pytest_agentv.session.python.results import PythonEvalResult as PythonEvalResult
+    from pytest_agentv.session.running.target_caller import TargetCaller as TargetCaller
+else:  # hidden from type checkers, so that they know a misspelt name
+
+    def __getattr__(name):
+        """Import a public name when it is first used."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415 - see above
+
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        """Return all names, for editors and consoles."""
+        return sorted({*globals(), *_HOMES})

@@ -24,7 +24,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("mutants.yaml")
 COPIED = ("pytest_agentv", "tests", "examples", "docs", "conftest.py", "pyproject.toml", "README.md")
-LONGEST_RUN = 900.0
+LONGEST_RUN = 180.0
 FOUND = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
 
@@ -80,7 +80,7 @@ def run_tests(project: Path, tests: tuple[str, ...]) -> tuple[int, str]:
         )
     except subprocess.TimeoutExpired:
         return pytest.ExitCode.INTERRUPTED, "the tests did not end"
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+)", done.stdout, re.MULTILINE)
     return done.returncode, failed[1] if failed else done.stdout[-300:]
 
 

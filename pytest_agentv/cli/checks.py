@@ -5,14 +5,14 @@ No variable is looked up, nothing is called.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.engine.judging import judging_fault, needs_judge
+from pytest_agentv.engine.judging import evaluators_of, judging_fault, needs_judge
 from pytest_agentv.engine.targets import DEFAULT_TARGET
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
-from pytest_agentv.evaluators.llm_judge import default_judge_spec
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.config import check_config_file, load_guideline_patterns
 from pytest_agentv.loading.discovery import is_sidecar
@@ -21,9 +21,13 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.shapes import looks_like_suite
 from pytest_agentv.loading.suites import SuiteSource, read_suite
 from pytest_agentv.loading.target_definitions import TargetsFile
+from pytest_agentv.loading.target_kinds import TargetKinds
 from pytest_agentv.loading.targets import TARGETS_FILES, find_targets_file, load_targets_file
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.providers.table import KINDS
 
 FileKind: TypeAlias = Literal["eval", "targets", "config"]
 
@@ -39,8 +43,11 @@ class CheckSettings(Record):
     cwd: Path
     targets: Path | None = None
     """The targets file of the run, where it is not the one that would be found."""
-    plugin_kinds: frozenset[str] = frozenset()
-    """Evaluator types and provider kinds that plugins add."""
+    evaluators: KindTable = field(default_factory=lambda: EVALUATORS, compare=False)
+    """The kinds of evaluators, those of the project too."""
+    providers: TargetKinds = field(default_factory=lambda: KINDS, compare=False)
+    """The kinds of targets, those of the project too."""
+    unknown_keys: UnknownKeys = "error"
 
 
 def kind_of(path: Path) -> FileKind | None:
@@ -119,9 +126,12 @@ class Checker:
         if eval_dir not in self._contexts:
             patterns, warnings = load_guideline_patterns(eval_dir, self._repo_root)
             self._note(warnings)
-            kinds = self._settings.plugin_kinds
             self._contexts[eval_dir] = LoadContext(
-                self._repo_root, self._settings.cwd, patterns, known_evaluator_types=kinds
+                self._repo_root,
+                self._settings.cwd,
+                patterns,
+                evaluators=self._settings.evaluators,
+                unknown_keys=self._settings.unknown_keys,
             )
         return self._contexts[eval_dir]
 
@@ -139,7 +149,7 @@ class Checker:
         if path not in self._targets_files:
             self._targets_files[path] = None
             try:
-                file = self._targets_files[path] = load_targets_file(path, self._settings.plugin_kinds)
+                file = self._targets_files[path] = load_targets_file(path, self._settings.providers)
                 self._note(file.warnings)
             except FileError as error:
                 self._note(_problems_of(error, path))
@@ -187,7 +197,9 @@ def _target_fault(case: EvalCase, targets: TargetsFile) -> str | None:
         target = targets.find(case.target or DEFAULT_TARGET)
     except TargetError as error:
         return str(error)
-    return judging_fault(target, targets.path) if needs_judge(case.evaluators or (default_judge_spec(),)) else None
+    if not needs_judge(evaluators_of(case)):
+        return None
+    return judging_fault(target, targets.kinds.find(target.kind), targets.path)
 
 
 def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tuple[Problem, ...]:

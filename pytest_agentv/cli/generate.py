@@ -12,7 +12,6 @@ from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.cli.rubric_file import RubricFile
 from pytest_agentv.cli.rubric_writer import RubricRequest, write_rubrics
-from pytest_agentv.engine.judging import JUDGING_KINDS
 from pytest_agentv.engine.targets import choose_target
 from pytest_agentv.errors import AgentvError, TargetError, locate
 from pytest_agentv.loading.environment import find_repo_root, load_environment
@@ -24,8 +23,9 @@ from pytest_agentv.loading.targets import find_targets_file, load_targets_file, 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.secrets import Masker, masking
-from pytest_agentv.providers.base import Provider
+from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reporting.escaping import visible
 
 _FAILED: Final = 1
@@ -74,7 +74,7 @@ class _Model:
     """The target that writes."""
 
     name: str
-    provider: Provider
+    provider: Adapter
 
 
 def _generate(options: argparse.Namespace, masker: Masker) -> int:
@@ -106,28 +106,34 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
     """Open the target that is chosen as for a run. Raises `TargetsError` or `TargetError`."""
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
-    file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd))
+    file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd), KINDS)
     definition = _writing_definition(file, choose_target(RunOptions(target=options.target), suite.target))
     environment = load_environment(eval_dir, repo_root, cwd, os.environ)
     masker.add_environment(environment.variables)
     target = resolve_target(file, definition, environment, eval_dir, masker)
-    if target.kind == "litellm":
+    provider = create_provider(target, environment.variables)
+    if getattr(provider, "reads_environ", False):
         os.environ.update({name: environment.variables[name] for name in environment.dotenv})
-    return _Model(target.name, create_provider(target, environment.variables))
+    return _Model(target.name, provider)
 
 
 def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
     """Return the chosen target if it is a model, else the one that judges it."""
     chosen = file.find(name)
     judge = chosen if chosen.judge_target is None else file.find(chosen.judge_target)
-    found = next((definition for definition in (chosen, judge) if definition.kind in JUDGING_KINDS), None)
+    found = next((definition for definition in (chosen, judge) if _is_model(file, definition.kind)), None)
     if found is None:
         where = locate(file.path, chosen.line)
+        models = sorted(kind for kind in file.kinds.table if _is_model(file, kind))
         raise TargetError(
             f"{where}: target {chosen.name!r} is no model that could write rubrics (provider: {chosen.provider}); "
-            f"name one with --target: its provider is one of {', '.join(sorted(JUDGING_KINDS))}"
+            f"name one with --target: its provider is one of {', '.join(models)}"
         )
     return found
+
+
+def _is_model(file: TargetsFile, kind: str) -> bool:
+    return getattr(file.kinds.find(kind), "judges_itself", False)
 
 
 async def _write_all(

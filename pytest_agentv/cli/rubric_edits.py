@@ -12,13 +12,22 @@ from pytest_agentv.errors import AgentvError, SourceError
 from pytest_agentv.loading.keys import OUTCOME_KEYS
 from pytest_agentv.loading.yaml_values import build_yaml
 from pytest_agentv.models.base import Json, Record
-from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.reporting.yaml_documents import yaml_document
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BLOCK_STYLES: Final = ("|", ">")
 _Node: TypeAlias = Any
 """A node of PyYAML, whose type stubs do not tell scalars from mappings."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRubric(Record):
+    """A rubric to write into an eval file."""
+
+    id: str
+    description: str
+    weight: float = 1.0
+    required: bool = True
 
 
 class LayoutError(AgentvError):
@@ -33,7 +42,7 @@ class _Insertion(Record):
     text: str
 
 
-def insert_rubrics(text: str, cases_key: str, index: int, rubrics: Sequence[Rubric]) -> str:
+def insert_rubrics(text: str, cases_key: str, index: int, rubrics: Sequence[WrittenRubric]) -> str:
     """Return the text of an eval file with rubrics in one of its cases: below its expected outcome, where possible.
 
     What is written is read back: where anything else than the case's rubrics would change, nothing is written.

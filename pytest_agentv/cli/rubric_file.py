@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_agentv.cli.console import note
-from pytest_agentv.cli.rubric_edits import LayoutError, insert_rubrics, rubrics_block
+from pytest_agentv.cli.rubric_edits import LayoutError, WrittenRubric, insert_rubrics, rubrics_block
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource, read_suite
-from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.runtime.files import write_atomically
 
 _BOM = "\ufeff"
@@ -28,7 +27,7 @@ class RubricFile:
             raise FileError(self.suite.path, "rubrics are written into .yaml and .yml files only")
         self._cases_key = self.suite.cases_key
 
-    def write(self, entry: CaseEntry, rubrics: Sequence[Rubric]) -> bool:
+    def write(self, entry: CaseEntry, rubrics: Sequence[WrittenRubric]) -> bool:
         """Write the rubrics of a case; False: the layout does not allow it, and they are printed instead.
 
         Raises `ChangedFileError`: the case may stand elsewhere, or ask for something else, than when it was read.

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pytest_agentv.cli.rubric_edits import WrittenRubric
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.grading import section
 from pytest_agentv.evaluators.json_text import first_json_object
 from pytest_agentv.models.base import Json, JsonObject, Record
-from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
 from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Provider, ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
 
 ATTEMPTS: Final = 3
 """How often a model is asked whose reply holds no rubrics."""
@@ -57,7 +57,7 @@ class RubricError(AgentvError):
     """A model wrote no rubrics."""
 
 
-async def write_rubrics(provider: Provider, request: RubricRequest) -> tuple[Rubric, ...]:
+async def write_rubrics(provider: Adapter, request: RubricRequest) -> tuple[WrittenRubric, ...]:
     """Ask for the rubrics of a case, up to three times. Raises `RubricError`."""
     reply = ""
     for _ in range(ATTEMPTS):
@@ -79,7 +79,7 @@ def build_user_prompt(request: RubricRequest) -> str:
     return "\n\n".join(section(name, text) for name, text in texts.items() if trim(text))
 
 
-def read_rubrics(reply: str) -> tuple[Rubric, ...]:
+def read_rubrics(reply: str) -> tuple[WrittenRubric, ...]:
     """Return the rubrics of a reply; none when it holds no JSON object with a list of them."""
     found = first_json_object(reply, lambda found: bool(_described(found.get("rubrics"))))
     items = _described(found["rubrics"]) if found else []
@@ -87,7 +87,7 @@ def read_rubrics(reply: str) -> tuple[Rubric, ...]:
     return tuple(_rubric(rubric_id, item) for rubric_id, item in zip(ids, items, strict=True))
 
 
-async def _ask(provider: Provider, request: RubricRequest) -> str:
+async def _ask(provider: Adapter, request: RubricRequest) -> str:
     asked = ProviderRequest(
         Prompt(build_user_prompt(request)),
         eval_id=request.eval_id,
@@ -116,9 +116,9 @@ def _unique_ids(items: Sequence[JsonObject]) -> list[str]:
     return ids
 
 
-def _rubric(rubric_id: str, item: JsonObject) -> Rubric:
+def _rubric(rubric_id: str, item: JsonObject) -> WrittenRubric:
     required = item.get("required")
-    return Rubric(
+    return WrittenRubric(
         rubric_id,
         _text(item["description"]),
         _weight(item.get("weight")),

@@ -6,8 +6,11 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import say
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.providers.table import KINDS as TARGETS
 
-_KINDS: Final = ("eval", "targets", "config")
+KINDS: Final = ("eval", "targets", "config")
 _EPILOG: Final = """\
 An editor with a YAML language server checks a file against the schema that its first line names:
   # yaml-language-server: $schema=PATH"""
@@ -22,19 +25,31 @@ def run(arguments: Sequence[str]) -> int:
 
 def schema_text(kind: str) -> str:
     """Return the schema of a kind of file as indented JSON."""
-    from pytest_agentv.loading.json_schemas import SCHEMAS  # noqa: PLC0415 - pydantic
+    return json.dumps(schema_of(kind), indent=2) + "\n"
 
-    return json.dumps(SCHEMAS[kind](), indent=2) + "\n"
+
+def schema_of(kind: str) -> JsonObject:
+    """Return the schema of a kind of file."""
+    from pytest_agentv.evaluators.aggregators import AGGREGATORS  # noqa: PLC0415 - pydantic
+    from pytest_agentv.loading import json_schemas  # noqa: PLC0415 - pydantic
+
+    match kind:
+        case "eval":
+            return json_schemas.eval_schema(EVALUATORS, AGGREGATORS)
+        case "targets":
+            return json_schemas.targets_schema(TARGETS)
+        case _:
+            return json_schemas.config_schema()
 
 
 def schema_files() -> Mapping[str, str]:
     """Return the schemas as files of a project, by their path below its folder."""
-    return {f".agentv/schemas/{kind}.schema.json": schema_text(kind) for kind in _KINDS}
+    return {f".agentv/schemas/{kind}.schema.json": schema_text(kind) for kind in KINDS}
 
 
 def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv schema", description="Print the JSON Schema of a kind of file.", epilog=_EPILOG
     )
-    parser.add_argument("kind", choices=_KINDS, help="The kind of file.")
+    parser.add_argument("kind", choices=KINDS, help="The kind of file.")
     return parser

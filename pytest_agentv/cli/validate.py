@@ -10,10 +10,14 @@ from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.checks import Checker, CheckSettings, kind_of
 from pytest_agentv.cli.console import count, say
 from pytest_agentv.cli.inputs import find_left_out, glob_files, is_eval_in_folder, is_glob, walk
+from pytest_agentv.cli.project_kinds import ProjectKinds
 from pytest_agentv.errors import locate
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.discovery import SUFFIXES
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.option_values import UNKNOWN_KEYS
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reporting.escaping import visible
 
 _AGENTV_FOLDER: Final = ".agentv"
@@ -27,10 +31,19 @@ def run(arguments: Sequence[str]) -> int:
     options = _create_parser().parse_args(arguments)
     files, problems = _expand(options.paths)
     problems += (problem for problem in find_left_out(options.paths) if kind_of(problem.path) in (None, "eval"))
-    checker = Checker(CheckSettings(Path.cwd(), options.targets, frozenset(options.plugin_kind)))
+    kinds = ProjectKinds(files)
+    checker = Checker(
+        CheckSettings(
+            Path.cwd(),
+            options.targets,
+            EVALUATORS.with_own(kinds.of("pytest_agentv_evaluators", EVALUATORS, options.plugin_kind)),
+            KINDS.with_own(kinds.of("pytest_agentv_providers", KINDS.table, options.plugin_kind)),
+            options.unknown_keys,
+        )
+    )
     for path in files:
         checker.check(path)
-    problems = [*problems, *checker.problems]
+    problems = [*problems, *checker.problems, *kinds.problems]
     say("\n".join(_text_lines(files, problems)) if options.format == "text" else _json(files, problems))
     return int(any(options.strict or problem.level == "error" for problem in problems))
 
@@ -59,11 +72,18 @@ def _create_parser() -> ArgumentParser:
         help="Targets file of the runs (default: searched from each eval file's folder upward).",
     )
     parser.add_argument(
+        "--unknown-keys",
+        choices=UNKNOWN_KEYS,
+        default="error",
+        help="What keys are inside evaluators that nobody reads, as agentv_unknown_keys (default: error).",
+    )
+    parser.add_argument(
         "--plugin-kind",
         action="append",
         default=[],
         metavar="NAME",
-        help="An evaluator type or provider that a plugin or a conftest.py adds; may be repeated (default: none).",
+        help="An evaluator type or provider of which nothing else is known; may be repeated (default: none). Those of\n"
+        "conftest files are known.",
     )
     return parser
 

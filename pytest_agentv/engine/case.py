@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agentv.engine.asking_hooks import decide, show_response
 from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
 from pytest_agentv.engine.batching import BatchMember
+from pytest_agentv.engine.judging import evaluators_of
 from pytest_agentv.engine.own_parts import NO_HOOKS, NO_OWN_PARTS, CaseHooks, OwnParts
 from pytest_agentv.engine.results import (
     Answered,
@@ -22,14 +23,11 @@ from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.engine.targets import ReadyTarget, TargetPool
 from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
 from pytest_agentv.errors import AgentvError, FileError, HookError, KindError, ProviderError
-from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorFactory, EvaluatorServices
-from pytest_agentv.evaluators.llm_judge import default_judge_spec
-from pytest_agentv.evaluators.registry import create_evaluator
+from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec
+from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
@@ -62,7 +60,6 @@ class CaseJob(Record):
 async def run_case(
     job: CaseJob,
     pool: TargetPool,
-    evaluator_factories: Mapping[str, EvaluatorFactory],
     member: BatchMember | None = None,
     *,
     hooks: CaseHooks = NO_HOOKS,
@@ -75,7 +72,7 @@ async def run_case(
     started = time.perf_counter()
     try:
         with masking(pool.masker):
-            prepared = await attempt_async(lambda: _prepare(job, pool, evaluator_factories, own))
+            prepared = await attempt_async(lambda: _prepare(job, pool, own))
             if prepared.error is None:
                 result = await _run(job, prepared.get(), member, hooks)
             else:
@@ -95,7 +92,8 @@ class _Prepared:
 
     pool: TargetPool
     target: ReadyTarget
-    evaluators: tuple[tuple[EvaluatorSpec, Evaluator], ...]
+    evaluators: tuple[AnyEvaluator, ...]
+    services: Services
     asked: Asked
     answer: ProviderResponse | None
     """There already: nothing is called."""
@@ -145,15 +143,13 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) ->
     return await invoke_with_retries(provider, request, job.options.max_retries)
 
 
-async def _prepare(
-    job: CaseJob, pool: TargetPool, factories: Mapping[str, EvaluatorFactory], own: OwnParts
-) -> _Prepared:
+async def _prepare(job: CaseJob, pool: TargetPool, own: OwnParts) -> _Prepared:
     """Get everything ready that can fail before something is paid for."""
-    specs = (default_judge_spec(),) if job.case.evaluators is None else job.case.evaluators
-    target = await pool.prepare(Path(job.case.path).parent, job.identity.target, specs, own)
-    services = EvaluatorServices(target.judge, target.environment, target.callable_targets)
-    evaluators = tuple((spec, create_evaluator(spec, services, factories)) for spec in specs)
-    asked = Asked(build_prompt(job.case, target.provider.mode), target.kind, job.case.guideline_paths)
+    evaluators = evaluators_of(job.case)
+    target = await pool.prepare(Path(job.case.path).parent, job.identity.target, evaluators, own)
+    services = Services(target.judge, target.environment, target.callable_targets)
+    evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
+    asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
     if job.options.dump_prompts is not None:
         dump_prompt(
             job.options.dump_prompts,
@@ -163,7 +159,7 @@ async def _prepare(
             masker=pool.masker,
             qualifier=job.dump_qualifier,
         )
-    return _Prepared(pool, target, evaluators, asked, own.answer)
+    return _Prepared(pool, target, evaluators, services, asked, own.answer)
 
 
 async def _read_answer(attempts: Attempts, options: RunOptions) -> Answered:
@@ -198,7 +194,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
 
 
 async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempts: Attempts) -> EvalResult:
-    context = EvaluationContext(
+    context = Context(
         case=job.case,
         prompt=prepared.asked.prompt,
         candidate_answer=answered.candidate_answer,
@@ -211,8 +207,9 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         target=prepared.target.name,
         reports_calls=not answered.is_text_only,
         dry_run=job.options.dry_run,
+        services=prepared.services,
     )
-    evaluations = [await run_evaluator(spec, evaluator, context) for spec, evaluator in prepared.evaluators]
+    evaluations = [await run_evaluator(evaluator, context) for evaluator in prepared.evaluators]
     prepared.pool.warnings.extend(_warnings(job, evaluations))
     return judged_result(
         job.identity,

@@ -12,17 +12,11 @@ from pytest_agentv.engine.own_parts import OwnParts
 from pytest_agentv.engine.proxying import needs_targets
 from pytest_agentv.engine.targets import Places, TargetPool
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.llm_judge import default_judge_spec
 from pytest_agentv.loading.project_files import ProjectFiles, command_words
-from pytest_agentv.models.base import Json, JsonObject, Record
-from pytest_agentv.models.evaluator_configs import (
-    CodeJudgeAggregator,
-    CodeJudgeConfig,
-    CompositeConfig,
-    EvaluatorSpec,
-)
+from pytest_agentv.models.base import Json, Plain
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import AgentSettings, CliSettings, PythonSettings, Target, VscodeSettings
+from pytest_agentv.models.targets import Target
 
 _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
@@ -67,13 +61,16 @@ class Fingerprints:
             return None
         return self._hash_target(eval_dir, target.judge_target or name)
 
-    def grading_hash(self, specs: Sequence[EvaluatorSpec], judge_hash: str | None) -> str:
-        """Return the hash of a case's evaluators: settings, prompts, scripts, judge. The threshold is no part of it."""
+    def grading_hash(self, evaluators: Sequence[AnyEvaluator], judge_hash: str | None) -> str:
+        """Return the hash of a case's evaluators: settings, prompts, scripts, code, judge. The threshold is no part."""
         found: dict[str, str] = {}
-        for folder, words in (script for spec in specs for script in _judge_scripts(spec)):
+        members = [member for evaluator in evaluators for member in evaluator.walk()]
+        for folder, words in (script for member in members for script in _judge_scripts(member)):
             files = self._files_of(folder)
             found |= files.hashes(files.of_words(words, folder))
-        plain = [self._plain(_without_lines(spec.to_plain())) for spec in specs]
+        codes = [self._hash_object(code) for member in members if (code := member.own_code) is not None]
+        found |= {f"code {number}": code for number, code in enumerate(codes)}
+        plain = [self._plain(evaluator.to_plain()) for evaluator in evaluators]
         return _digest({"evaluators": plain, "files": found, "judge": judge_hash})
 
     def _hash_target(self, eval_dir: Path, name: str) -> str | None:
@@ -84,7 +81,7 @@ class Fingerprints:
             except (AgentvError, OSError):
                 return None
             files = self._files_of(None if target.path is None else Path(target.path).parent)
-            settings = self._plain(target.settings)
+            settings = self._plain(target.settings.to_plain())
             self._targets[key] = _digest({
                 "kind": target.kind,
                 "settings": {key: value for key, value in settings.items() if key not in _WITHOUT_EFFECT},
@@ -107,7 +104,7 @@ class Fingerprints:
 
     def _plain(self, value: object) -> Json:
         """Return plain data that is the same wherever the project lies, secrets as hashes."""
-        if isinstance(value, Record):
+        if isinstance(value, Plain):
             return self._plain(value.to_plain())
         if isinstance(value, Mapping):
             return {str(key): self._plain(item) for key, item in value.items()}
@@ -120,50 +117,24 @@ class Fingerprints:
         return value
 
 
-def specs_of(evaluators: Sequence[EvaluatorSpec] | None) -> Sequence[EvaluatorSpec]:
-    """Return the evaluators that judge a case; None stands for the default judge."""
-    return (default_judge_spec(),) if evaluators is None else evaluators
-
-
-def asks_a_target(specs: Sequence[EvaluatorSpec]) -> bool:
+def asks_a_target(evaluators: Sequence[AnyEvaluator]) -> bool:
     """Whether a model or another target takes part in judging."""
-    return needs_judge(specs) or needs_targets(specs)
+    return needs_judge(evaluators) or needs_targets(evaluators)
 
 
 def _target_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
-    settings = target.settings
-    if isinstance(settings, PythonSettings):
-        yield from files.of_callable(settings.callable, Path(settings.cwd))
-    elif isinstance(settings, CliSettings):
-        yield from files.of_words(command_words(settings.command_template), Path(settings.cwd))
-    elif isinstance(settings, AgentSettings) and target.path is not None:
-        words = [settings.executable, *(word for word in settings.args if isinstance(word, str))]
-        yield from files.of_words(words, Path(settings.cwd or Path(target.path).parent))
-    elif isinstance(settings, VscodeSettings) and settings.workspace_template is not None and target.path is not None:
-        yield from files.of_words([settings.workspace_template], Path(target.path).parent)
+    sources = target.settings.sources
+    folder = Path(sources.folder or Path(target.path or "").parent)
+    if sources.callable is not None:
+        yield from files.of_callable(sources.callable, folder)
+    yield from files.of_words(sources.words, folder)
 
 
-def _judge_scripts(spec: EvaluatorSpec) -> Iterator[tuple[Path, Sequence[str]]]:
+def _judge_scripts(evaluator: AnyEvaluator) -> Iterator[tuple[Path, Sequence[str]]]:
     """Yield the words of each script that judges, with the folder that it runs in."""
-    config = spec.config
-    if isinstance(config, CodeJudgeConfig):
-        script = config.script
-        is_shell = script[:2] == _SHELL and len(script) > len(_SHELL)
-        yield Path(config.cwd), command_words(script[2]) if is_shell else script
-    elif isinstance(config, CompositeConfig):
-        for member in config.evaluators:
-            yield from _judge_scripts(member)
-        if isinstance(config.aggregator, CodeJudgeAggregator):
-            yield Path(config.aggregator.cwd), command_words(config.aggregator.path)
-
-
-def _without_lines(spec: JsonObject) -> Json:
-    """Leave out where evaluators stand: a line above them changes nothing."""
-    rest = {key: value for key, value in spec.items() if key != "line"}
-    config = rest.get("config")
-    if isinstance(config, Mapping) and isinstance(config.get("evaluators"), list):
-        rest["config"] = {**config, "evaluators": [_without_lines(member) for member in config["evaluators"]]}
-    return rest
+    for folder, words in evaluator.scripts:
+        is_shell = words[:1] == ("sh",) and len(words) > len(_SHELL)
+        yield Path(folder or "."), command_words(words[2]) if is_shell else words
 
 
 def _source_file(value: object) -> Path | None:

@@ -5,15 +5,14 @@ from functools import partial
 from typing import TypeAlias
 
 from pytest_agentv.engine.attempts import invoke_with_retries
-from pytest_agentv.engine.judging import HONOURS_SYSTEM_PROMPT
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.evaluators.base import ProxiedQuestion
-from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, CompositeConfig, EvaluatorSpec
+from pytest_agentv.evaluators.context import ProxiedQuestion
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 
-OpenTarget: TypeAlias = Callable[[str], tuple[Target, Provider]]
+OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
 """Resolves a target by its name; raises `TargetError`."""
 
 
@@ -39,24 +38,18 @@ class CallableTargets:
         return partial(_ask, *self._open(name))
 
 
-def needs_targets(specs: Sequence[EvaluatorSpec]) -> bool:
+def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
     """Whether one of the evaluators, or of their members, is a script that may call targets."""
-    return any(_needs_targets(spec) for spec in specs)
+    return any(evaluator.calls_targets for evaluator in evaluators)
 
 
-def _needs_targets(spec: EvaluatorSpec) -> bool:
-    if isinstance(spec.config, CompositeConfig):
-        return needs_targets(spec.config.evaluators)
-    return isinstance(spec.config, CodeJudgeConfig) and spec.config.target is not None
-
-
-async def _ask(target: Target, provider: Provider, asked: ProxiedQuestion) -> ProviderResponse:
+async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
     """Call a target once: the script has the time limit of one call for all that it does.
 
     Raises `ProviderError`, also when the target answers that something went wrong.
     """
     system_prompt, question = asked.system_prompt, asked.question
-    if system_prompt and target.kind not in HONOURS_SYSTEM_PROMPT:
+    if system_prompt and not getattr(target.settings, "takes_system_prompt", False):
         system_prompt, question = None, f"{system_prompt}\n\n{question}"
     request = ProviderRequest(
         Prompt(question),

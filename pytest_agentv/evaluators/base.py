@@ -1,96 +1,86 @@
-"""What an evaluator is, and what it is shown."""
+"""The base of every kind of evaluator. Importing this costs pydantic: import it lazily."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from collections.abc import Awaitable, Iterator, Sequence
 
-from pytest_agentv.models.base import Record
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec
-from pytest_agentv.models.messages import Message
+from pydantic import Field, ValidationInfo
+
+from pytest_agentv.evaluators.context import Context, Judge, ProxiedQuestion, ProxiedTargets, Services
+from pytest_agentv.loading.references import Scope
+from pytest_agentv.models.kind import Amount, Kind, Text
 from pytest_agentv.models.scores import Score
-from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
-from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import ProviderResponse
+
+EvaluationContext = Context
+"""The name that `Context` had at first."""
+EvaluatorServices = Services
+"""The name that `Services` had at first."""
+
+__all__ = [
+    "Context",
+    "EvaluationContext",
+    "Evaluator",
+    "EvaluatorServices",
+    "Judge",
+    "ProxiedQuestion",
+    "ProxiedTargets",
+    "Score",
+    "Services",
+    "scope_of",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationContext(Record):
-    """The one argument of every evaluator: the case, the answer and how it came about."""
+class Evaluator(Kind):
+    """Judges an answer. The fields are the keys that an eval file may have for it.
 
-    case: EvalCase
-    prompt: Prompt
-    candidate_answer: str
-    output_messages: tuple[Message, ...] | None = None
-    """None: the target reported none."""
-    trace: tuple[TraceEvent, ...] | None = None
-    trace_summary: TraceSummary | None = None
-    metrics: ExecutionMetrics | None = None
-    attempt: int = 0
-    """0-based."""
-    timeout_seconds: float | None = None
-    """The longest a judge may take; None: no limit."""
-    target: str = ""
-    """Name of the target under test."""
-    reports_calls: bool = True
-    """Whether the target can tell of tool calls; one that gave a mere text cannot."""
-    dry_run: bool = False
-    """Whether mocks stand in for the target and the judge."""
-
-
-class Judge(Protocol):
-    """The target that judging evaluators ask."""
-
-    name: str
-    """The target's name, for the record."""
-
-    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
-        """Return the reply's text. Raises `EvaluatorError` when there is none: that is no bad score."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProxiedQuestion(Record):
-    """What a judge script asks a target."""
-
-    question: str
-    system_prompt: str | None
-    eval_id: str
-    attempt: int
-    timeout_seconds: float | None
-
-
-class ProxiedTargets(Protocol):
-    """The targets that judge scripts may call (agentv-formats 7.1)."""
-
-    default_name: str
-    """The target that is called when the script names none: the judge target, else the one under test."""
-    names: tuple[str, ...]
-    """The target under test, then the others of its targets file."""
-
-    def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
-        """Return what calls a target; that raises `ProviderError`. Raises `TargetError` when it cannot be used."""
-
-
-class Evaluator(Protocol):
-    """Judges an answer.
-
-    A bad answer is a low `Score`. `EvaluatorError` says that it could not be judged: the case becomes an error.
+    A bad answer is a low `Score`. `EvaluatorError` says that the answer could not be judged: the case is then an error.
     """
 
-    async def evaluate(self, context: EvaluationContext) -> Score: ...
+    name: Text | None = Field(default=None, description="how results call it")
+    weight: Amount = Field(default=1.0, description="its share in the case's score; 0 reports without counting")
+
+    def evaluate(self, context: Context) -> Awaitable[Score] | Score:
+        """Judge an answer: write `async def evaluate`, or `def evaluate`, which runs in a thread.
+
+        Raises `EvaluatorError` when the answer cannot be judged; any other exception is an error of the case as well.
+        """
+        raise NotImplementedError
+
+    def prepare(self, services: Services) -> "Evaluator":  # noqa: ARG002 - most kinds need nothing
+        """Return the evaluator that judges, before the target is called.
+
+        Raises `EvaluatorError` (kind `config`) for what could never work, so that no answer is paid for in vain.
+        """
+        return self
+
+    @property
+    def label(self) -> str:
+        """How results call it: by its name, else by its kind."""
+        return self.name or self.kind
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether it asks a model, so that the target needs a judge."""
+        return False
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        """The commands that it runs, each with its folder: a resumed run looks whether their files have changed."""
+        return ()
+
+    @property
+    def own_code(self) -> object:
+        """Code of the user's that judges, for the same purpose; None for a built-in kind."""
+        return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
+
+    def walk(self) -> "Iterator[Evaluator]":
+        """Yield the evaluator and its members."""
+        yield self
+
+    @property
+    def calls_targets(self) -> bool:
+        """Whether a script of it may call targets."""
+        return False
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluatorServices:
-    """What evaluators need beside the case; live objects, handed to the factories."""
-
-    judge: Judge | None = None
-    """None: nothing can be asked, which is an `EvaluatorError` of who has to ask."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of judge scripts: the process environment and `.env`."""
-    targets: ProxiedTargets | None = None
-    """What judge scripts that have `target` may call."""
-
-
-EvaluatorFactory: TypeAlias = Callable[[EvaluatorSpec, EvaluatorServices], Evaluator]
-"""Creates the evaluator of a spec; raises `EvaluatorError` (kind `config`) when the spec cannot be used."""
+def scope_of(info: ValidationInfo) -> Scope | None:
+    """Return the place in an eval file that is read, and what it may refer to; None: built from Python."""
+    return info.context if isinstance(info.context, Scope) else None

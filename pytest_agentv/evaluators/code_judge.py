@@ -4,20 +4,23 @@ A judge that prints something else than a result, cannot be started, takes too l
 judged. That says nothing about the answer: the case becomes an error, and the message says how to mend the script.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorServices, ProxiedTargets
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
 from pytest_agentv.evaluators.grading import feedback, has_score, reasoning_of
 from pytest_agentv.evaluators.json_text import json_object
 from pytest_agentv.evaluators.judge_payload import build_payload
 from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.evaluators.judge_script import cut, run_judge_script
 from pytest_agentv.evaluators.target_proxy import TargetProxy
+from pytest_agentv.loading.scripts import find_cwd, script_command
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.evaluator_configs import CodeJudgeConfig
+from pytest_agentv.models.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.secrets import Masker, masked
 from pytest_agentv.models.text import compact_json, trim
@@ -25,45 +28,114 @@ from pytest_agentv.models.text import compact_json, trim
 SHOWN_OUTPUT: Final = 200
 """Characters of wrong output that a message shows."""
 
+DEFAULT_PROXY_CALLS: Final = 50
+
+COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
+PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Proxy")]}
+
 _EXPECTED: Final = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
     "on standard output, and everything else on standard error"
 )
 
 
-def create_code_judge(name: str, config: CodeJudgeConfig, services: EvaluatorServices) -> Evaluator:
-    """Create a judge; raises `EvaluatorError` (kind `config`) when its script may call targets and there are none."""
-    if config.target is not None and services.targets is None:
-        message = f"evaluator {name!r} has `target`, but there are no targets that its script could call"
-        raise EvaluatorError(message, kind="config")
-    return CodeJudge(config, services.environment, services.targets)
+class Proxy(Part):
+    """Lets a judge script call targets of the run."""
+
+    max_calls: int = spelled(
+        "max_calls", "maxCalls", default=DEFAULT_PROXY_CALLS, ge=0, description="how many calls it may make"
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class CodeJudge:
-    """Runs a judge script, without a shell of ours, once per answer."""
+def _proxy(value: Json) -> Json:
+    if isinstance(value, bool):
+        return {} if value else None
+    if value is not None and not isinstance(value, dict | Proxy):
+        raise expected("true or a mapping with max_calls")
+    return value
 
-    config: CodeJudgeConfig
-    environment: Mapping[str, str]
-    """The script's variables, all but those of its target proxy."""
-    targets: ProxiedTargets | None = None
 
-    async def evaluate(self, context: EvaluationContext) -> Score:
-        """Raises `EvaluatorError` when the script could not be started, took too long or failed."""
-        request = {"script": list(self.config.script), "cwd": self.config.cwd}
-        if self.config.target is None or self.targets is None:
+def _words(value: Json) -> Json:
+    """Return a shell command as it is, and a list of words as a tuple."""
+    if isinstance(value, str) and value.strip():
+        return value
+    words = value if isinstance(value, list | tuple) else ()
+    if not words or not all(isinstance(word, str) and word.strip() for word in words):
+        raise expected("a command: a text or a list of non-empty texts")
+    return tuple(words)
+
+
+def _folder(value: str | None, info: ValidationInfo) -> str | None:
+    """Return the absolute folder of a script; without one, or where it is missing, the eval file's."""
+    scope = scope_of(info)
+    return value if scope is None else str(find_cwd(value, scope))
+
+
+Folder: TypeAlias = Annotated[Text | None, AfterValidator(_folder)]
+
+
+class CodeJudge(Evaluator):
+    """A script that is given the case as JSON and prints its judgement."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind = "code_judge"
+
+    cwd: Folder = Field(
+        default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
+    )
+    script: Annotated[str | tuple[str, ...], BeforeValidator(_words), WithJsonSchema(COMMAND_SCHEMA)] = Field(
+        description="a list of words, the path of a script, or a shell command"
+    )
+    target: Annotated[Proxy | None, BeforeValidator(_proxy), WithJsonSchema(PROXY_SCHEMA)] = Field(
+        default=None, description="lets the script call targets: `true`, or a mapping with `max_calls`"
+    )
+
+    @field_validator("script")
+    @classmethod
+    def _find_script(cls, value: str | tuple[str, ...], info: ValidationInfo) -> str | tuple[str, ...]:
+        scope = scope_of(info)
+        if scope is None or isinstance(value, tuple):
+            return value
+        return script_command(value, Path(info.data.get("cwd") or scope.references.eval_dir), scope)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return ("sh", "-lc", self.script) if isinstance(self.script, str) else self.script
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ((self.cwd, self.command),)
+
+    @property
+    def calls_targets(self) -> bool:
+        return self.target is not None
+
+    def prepare(self, services: Services) -> Evaluator:
+        if self.target is not None and services.targets is None:
+            message = f"evaluator {self.label!r} has `target`, but there are no targets that its script could call"
+            raise EvaluatorError(message, kind="config")
+        return self
+
+    async def evaluate(self, context: Context) -> Score:
+        """Run the script, without a shell of ours.
+
+        Raises `EvaluatorError` when it could not be started, took too long or failed.
+        """
+        request = {"script": list(self.command), "cwd": self.cwd}
+        if self.target is None or context.services.targets is None:
             return (await self._judge(context, {}, Masker())).replace(request=request)
-        async with TargetProxy(self.targets, self.config.target.max_calls, context.timeout_seconds) as proxy:
+        async with TargetProxy(context.services.targets, self.target.max_calls, context.timeout_seconds) as proxy:
             score = await self._judge(context, proxy.environment, Masker([proxy.token]))
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})
 
-    async def _judge(self, context: EvaluationContext, variables: Mapping[str, str], masker: Masker) -> Score:
+    async def _judge(self, context: Context, variables: Mapping[str, str], masker: Masker) -> Score:
         stdout = await run_judge_script(
-            self.config.script,
-            build_payload(context, self.config.config),
-            cwd=self.config.cwd,
-            environment={**self.environment, **variables},
+            self.command,
+            build_payload(context, dict(self.model_extra) if self.model_extra else None),
+            cwd=self.cwd or str(Path(context.case.path).parent),
+            environment={**context.services.environment, **variables},
             timeout_seconds=context.timeout_seconds,
             masker=masker,
         )

@@ -3,15 +3,18 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from pytest_agentv.evaluators.base import EvaluationContext
+from pydantic import Field
+
+from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.equality import json_equal
 from pytest_agentv.evaluators.field_dates import parse_date
+from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
-from pytest_agentv.models.evaluator_configs import FieldAccuracyConfig, FieldCheck
+from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import format_fixed, format_number
 
@@ -32,17 +35,46 @@ class FieldFinding:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class FieldAccuracyEvaluator:
-    """Compares fields of a JSON answer with those of the expected message."""
+class FieldCheck(Part):
+    """One field of a JSON answer that is compared with the expected data."""
 
-    config: FieldAccuracyConfig
+    path: Text = Field(description="where the field is: `order`, `items[0].price`")
+    match: Literal["exact", "numeric_tolerance", "date"] = Field(description="how the two values are compared")
+    required: bool = Field(default=True, description="whether a field that the answer lacks is a miss")
+    weight: Amount = Field(default=1.0, description="its share in the score")
+    tolerance: Amount = Field(default=0.0, description="with `numeric_tolerance`: how far apart the numbers may be")
+    relative: bool = Field(
+        default=False, description="with `numeric_tolerance`: the tolerance is a share of the expected number"
+    )
+    formats: Items[Text] | None = Field(
+        default=None, description="with `date`: such as `DD/MM/YYYY`, which tells days from months"
+    )
 
-    async def evaluate(self, context: EvaluationContext) -> Score:
-        return score_fields(self.config, context.candidate_answer, context.case.expected_messages)
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        readers = {"tolerance": "numeric_tolerance", "relative": "numeric_tolerance", "formats": "date"}
+        for key, match in readers.items():
+            if key in self.model_fields_set and self.match != match:
+                yield key, f"it belongs to match: {match}"
 
 
-def score_fields(config: FieldAccuracyConfig, answer: str, expected_messages: Sequence[JsonObject]) -> Score:
+class FieldAccuracy(Evaluator):
+    """Fields of a JSON answer, compared one by one with those of the expected message."""
+
+    kind = "field_accuracy"
+
+    fields: Annotated[Items[FieldCheck], NOT_EMPTY] = Field(
+        description="the fields that are compared", json_schema_extra={"minItems": 1}
+    )
+    aggregation: Literal["weighted_average", "all_or_nothing"] = Field(
+        default="weighted_average", description="how the fields make the score"
+    )
+
+    async def evaluate(self, context: Context) -> Score:
+        answer, expected = context.candidate_answer, context.case.expected_messages
+        return await off_loop(len(answer), score_fields, self, answer, expected)
+
+
+def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence[JsonObject]) -> Score:
     """Score an answer's fields; 0 when the answer holds no JSON or nothing is expected."""
     candidate = parse_answer(answer)
     if candidate is ABSENT:

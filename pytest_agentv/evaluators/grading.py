@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices, Judge
+from pytest_agentv.evaluators.context import Context, Judge, Services
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.text import pretty_json, trim
 
@@ -40,7 +40,7 @@ def reasoning_of(found: JsonObject) -> str | None:
     return reasoning if isinstance(reasoning, str) and trim(reasoning) else None
 
 
-def require_judge(services: EvaluatorServices, who: str) -> Judge:
+def require_judge(services: Services, who: str) -> Judge:
     """Return the judge. Raises `EvaluatorError` (kind `config`) that says what to write when there is none."""
     if services.judge is None:
         message = (
@@ -56,12 +56,12 @@ def section(name: str, text: str) -> str:
     return f"[[ ## {name} ## ]]\n{text}"
 
 
-def question_of(context: EvaluationContext) -> str:
+def question_of(context: Context) -> str:
     """Return the question as the target was asked it, or the raw one where that is blank."""
     return context.prompt.question if trim(context.prompt.question) else context.case.question
 
 
-def trace_texts(context: EvaluationContext) -> dict[str, str]:
+def trace_texts(context: Context) -> dict[str, str]:
     """Return how the answer came about, by the name of a prompt's section; nothing that is unknown.
 
     Source: scenario "LLM judge may consume trace (opt-in)".

@@ -6,11 +6,13 @@ does not change it.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, Self, TypeAlias
 
-from pytest_agentv.evaluators.base import EvaluationContext
-from pytest_agentv.models.evaluator_configs import HeuristicConfig
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.kind import FILLED_TEXT, Items, Text
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.secrets import masked
 
@@ -30,17 +32,36 @@ ERROR_SIGN: Final = re.compile(
 SHOWN_SIGN: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class HeuristicEvaluator:
-    """Counts keywords."""
-
-    config: HeuristicConfig
-
-    async def evaluate(self, context: EvaluationContext) -> Score:
-        return score_keywords(self.config, context.candidate_answer)
+def _one_or_more(value: Json) -> Json:
+    return [value] if isinstance(value, str) else value
 
 
-def score_keywords(config: HeuristicConfig, answer: str) -> Score:
+Keywords: TypeAlias = Annotated[
+    Items[Text],
+    BeforeValidator(_one_or_more),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": FILLED_TEXT}, FILLED_TEXT]}),
+]
+
+
+class Heuristic(Evaluator):
+    """Words that the answer must and must not hold."""
+
+    kind = "heuristic"
+
+    hits: Keywords = Field(default=(), description="words that the answer must hold: a list, or one word")
+    misses: Keywords = Field(default=(), description="words that the answer must not hold: a list, or one word")
+
+    @model_validator(mode="after")
+    def _needs_keywords(self) -> Self:
+        if not self.hits and not self.misses:
+            raise ValueError("heuristic needs keywords, or every answer would pass: hits, misses or both")
+        return self
+
+    async def evaluate(self, context: Context) -> Score:
+        return score_keywords(self, context.candidate_answer)
+
+
+def score_keywords(config: Heuristic, answer: str) -> Score:
     """Score an answer by its keywords: case does not matter, parts of words count."""
     hits, misses = _found(config.hits, answer), _found(config.misses, answer)
     hit_ratio = len(hits) / len(config.hits) if config.hits else 1.0
@@ -65,7 +86,7 @@ def _found(keywords: Sequence[str], answer: str) -> tuple[str, ...]:
     return tuple(keyword for keyword in keywords if keyword.casefold() in folded)
 
 
-def _reasoning(config: HeuristicConfig, hits: Sequence[str], misses: Sequence[str], sign: str | None) -> str:
+def _reasoning(config: Heuristic, hits: Sequence[str], misses: Sequence[str], sign: str | None) -> str:
     parts = []
     if config.hits:
         parts.append(f"{len(hits)}/{len(config.hits)} expected keywords found")

@@ -4,12 +4,12 @@ import math
 import re
 from collections.abc import Mapping
 
-from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.context import Context
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.messages import Message
 
 
-def build_payload(context: EvaluationContext, config: JsonObject | None) -> dict[str, Json]:
+def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json]:
     """Build the payload: AgentV's keys in AgentV's order, then ours. What is not known is null.
 
     Args:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
-from pytest_agentv.evaluators.base import EvaluationContext, Judge
+from pytest_agentv.evaluators.context import Context, Judge
 from pytest_agentv.evaluators.equality import json_equal
 from pytest_agentv.evaluators.grading import FEEDBACK_LIMIT, feedback, has_score, reasoning_of
 from pytest_agentv.evaluators.json_text import FoundObject, json_object, json_objects
@@ -80,7 +80,7 @@ class Quotes:
 
 
 async def ask_judge(
-    judge: Judge, question: JudgeQuestion, context: EvaluationContext, read: Callable[[str, JudgeQuestion], Score]
+    judge: Judge, question: JudgeQuestion, context: Context, read: Callable[[str, JudgeQuestion], Score]
 ) -> Score:
     """Ask a judge, and ask again while its reply is no judgement, at most `JUDGE_RETRIES` times.
 
@@ -104,7 +104,7 @@ async def _ask_once(
     judge: Judge,
     user_prompt: str,
     question: JudgeQuestion,
-    context: EvaluationContext,
+    context: Context,
     read: Callable[[str, JudgeQuestion], Score],
 ) -> Score:
     reply = await judge.ask(question.system_prompt, user_prompt, context)

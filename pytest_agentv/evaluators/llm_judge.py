@@ -1,16 +1,18 @@
-"""The `llm_judge` evaluator in its free form: a model reads the case and the answer, and scores the answer."""
+"""`llm_judge`: a model reads the case and the answer, and scores the answer freely or by rubrics."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, ClassVar, Final, Self
 
-from pytest_agentv.evaluators.base import EvaluationContext, Evaluator, EvaluatorServices, Judge
+from pydantic import Field, ValidationInfo, WithJsonSchema, model_validator
+
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
 from pytest_agentv.evaluators.camel_case import camel_case_message
 from pytest_agentv.evaluators.grading import REPLY_CONTRACT, question_of, require_judge, section, trace_texts
 from pytest_agentv.evaluators.judge_reply import JudgeQuestion, Quotes, ask_judge, read_judgement
-from pytest_agentv.evaluators.rubrics import RubricJudge
+from pytest_agentv.evaluators.rubrics import RUBRICS_SCHEMA, Rubrics, judge_rubrics
+from pytest_agentv.loading.judge_templates import NO_MODEL, check_judge_template, load_template
 from pytest_agentv.models.base import Json
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec, LlmJudgeConfig
+from pytest_agentv.models.kind import NOT_EMPTY, Text, spelled
 from pytest_agentv.models.messages import ContentPart, FilePart, InputMessage, OtherPart
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import pretty_json, trim
@@ -41,34 +43,68 @@ DEFAULT_TEMPLATE: Final = "\n\n".join(
 )
 
 
-def default_judge_spec() -> EvaluatorSpec:
-    """Return the evaluator of a case that configures none."""
-    return EvaluatorSpec(name="llm_judge", type="llm_judge", config=LlmJudgeConfig())
+class LlmJudge(Evaluator):
+    """A model reads the case and the answer and scores the answer; with rubrics it checks them one by one."""
 
+    kind = "llm_judge"
+    hints: ClassVar[Mapping[str, str]] = NO_MODEL
 
-def create_llm_judge(spec: EvaluatorSpec, services: EvaluatorServices) -> Evaluator:
-    """Create the judge of a spec: with rubrics it checks them one by one, else it judges freely.
+    prompt: Text | None = Field(
+        default=None, description="a file, or the text itself; may use `{{ candidate_answer }}` and other variables"
+    )
+    prompt_path: Text | None = spelled("prompt_path", "promptPath", default=None, description="the prompt's file")
+    rubrics: Rubrics = Field(default=(), description="what is checked one by one, instead of a prompt")
+    include_trace: bool = spelled(
+        "include_trace", "includeTrace", default=False, description="whether the judge sees the tool calls"
+    )
 
-    Raises `EvaluatorError` (kind `config`) when there is no target to ask.
-    """
-    assert isinstance(spec.config, LlmJudgeConfig)
-    judge = require_judge(services, f"evaluator {spec.name!r}")
-    return RubricJudge(spec.config, judge) if spec.config.rubrics else LlmJudge(spec.config, judge)
+    @model_validator(mode="after")
+    def _read_prompt(self, info: ValidationInfo) -> Self:
+        """Put the text of the prompt's file in its place."""
+        scope = scope_of(info)
+        if scope is None or (self.prompt is None and self.prompt_path is None):
+            return self
+        template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)
+        if template is not None:
+            check_judge_template(template, scope.place.at("prompt" if self.prompt is not None else "prompt_path"))
+        given = {} if self.prompt_path is None else {"prompt_path": None}
+        return self.model_copy(update={"prompt": template and template.text, **given})
 
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        if self.rubrics:
+            for key in [key for key in ("prompt_path", "prompt") if key in self.model_fields_set][:1]:
+                yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
 
-@dataclass(frozen=True, slots=True)
-class LlmJudge:
-    """Asks the judge for a score."""
+    @property
+    def asks_judge(self) -> bool:
+        return True
 
-    config: LlmJudgeConfig
-    judge: Judge
+    def prepare(self, services: Services) -> Evaluator:
+        require_judge(services, f"evaluator {self.label!r}")
+        return self
 
-    async def evaluate(self, context: EvaluationContext) -> Score:
+    async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when the judge cannot be reached."""
-        return await ask_judge(self.judge, build_question(self.config, context), context, read_judgement)
+        judge = require_judge(context.services, f"evaluator {self.label!r}")
+        if self.rubrics:
+            return await judge_rubrics(judge, self.rubrics, context, include_trace=self.include_trace)
+        return await ask_judge(judge, build_question(self, context), context, read_judgement)
 
 
-def build_question(config: LlmJudgeConfig, context: EvaluationContext) -> JudgeQuestion:
+class RubricJudge(LlmJudge):
+    """`type: rubric`, the older spelling of an LLM judge with rubrics."""
+
+    rubrics: Annotated[Rubrics, NOT_EMPTY, WithJsonSchema({**RUBRICS_SCHEMA, "minItems": 1})] = Field(
+        description="what is checked one by one"
+    )
+
+
+def default_judge() -> LlmJudge:
+    """Return the evaluator of a case that configures none."""
+    return LlmJudge(name=LlmJudge.kind)
+
+
+def build_question(config: LlmJudge, context: Context) -> JudgeQuestion:
     """Render the configured template, or the default one; the trace follows it where that is asked for."""
     variables = build_variables(context)
     trace = trace_texts(context) if config.include_trace else {}
@@ -84,7 +120,7 @@ def build_question(config: LlmJudgeConfig, context: EvaluationContext) -> JudgeQ
     )
 
 
-def build_variables(context: EvaluationContext) -> Mapping[str, str]:
+def build_variables(context: Context) -> Mapping[str, str]:
     """Return what a template can show.
 
     Source: agentv-formats 6.3; `output_messages` are those of the answer wherever the evaluator is configured.

@@ -1,16 +1,17 @@
-"""The `llm_judge` evaluator with rubrics: a model says of each rubric whether the answer satisfies it."""
+"""Rubrics of an `llm_judge`: a model says of each rubric whether the answer satisfies it."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
-from pytest_agentv.evaluators.base import EvaluationContext, Judge
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from pytest_agentv.evaluators.context import Context, Judge
 from pytest_agentv.evaluators.grading import question_of, section, trace_texts
 from pytest_agentv.evaluators.judge_reply import JudgeQuestion, Quotes, ask_judge, own_object, unreadable
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.evaluator_configs import LlmJudgeConfig, Rubric
+from pytest_agentv.models.kind import FILLED_TEXT, Amount, Items, Part, Text, definition
 from pytest_agentv.models.scores import Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number, trim
 
@@ -35,23 +36,47 @@ NO_CHECKS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RubricJudge:
-    """Asks the judge about all rubrics at once."""
+class Rubric(Part):
+    """One statement a judge holds an answer against. In files a text stands for a rubric of that description."""
 
-    config: LlmJudgeConfig
-    judge: Judge
-
-    async def evaluate(self, context: EvaluationContext) -> Score:
-        """Raises `EvaluatorError` when the judge cannot be reached."""
-        read = partial(read_checks, rubrics=self.config.rubrics)
-        return await ask_judge(self.judge, build_question(self.config, context), context, read)
+    id: Text = Field(default="", description="names it in results; default: `rubric-1`, `rubric-2`, …")
+    description: Text = Field(description="what the answer does if it is good")
+    weight: Amount = Field(default=1.0, description="its share in the score")
+    required: bool = Field(default=True, description="whether the case fails without it, whatever the score")
 
 
-def build_question(config: LlmJudgeConfig, context: EvaluationContext) -> JudgeQuestion:
+def _described(value: Json) -> Json:
+    return {"description": value} if isinstance(value, str) else value
+
+
+def _numbered(rubrics: tuple[Rubric, ...]) -> tuple[Rubric, ...]:
+    return tuple(
+        rubric if rubric.id else rubric.model_copy(update={"id": f"rubric-{number}"})
+        for number, rubric in enumerate(rubrics, start=1)
+    )
+
+
+RUBRICS_SCHEMA: Final = {"type": "array", "items": {"anyOf": [FILLED_TEXT, definition("Rubric")]}}
+
+Rubrics: TypeAlias = Annotated[
+    Items[Annotated[Rubric, BeforeValidator(_described)]],
+    AfterValidator(_numbered),
+    WithJsonSchema(RUBRICS_SCHEMA),
+]
+
+
+async def judge_rubrics(
+    judge: Judge, rubrics: Sequence[Rubric], context: Context, *, include_trace: bool = False
+) -> Score:
+    """Ask the judge about all rubrics at once. Raises `EvaluatorError` when the judge cannot be reached."""
+    question = build_question(rubrics, context, include_trace=include_trace)
+    return await ask_judge(judge, question, context, partial(read_checks, rubrics=rubrics))
+
+
+def build_question(rubrics: Sequence[Rubric], context: Context, *, include_trace: bool = False) -> JudgeQuestion:
     """Return the sections of the case, then the rubrics."""
     case = context.case
-    trace = trace_texts(context) if config.include_trace else {}
+    trace = trace_texts(context) if include_trace else {}
     quotes = Quotes((context.candidate_answer, *trace.values()))
     reference = [section("reference_answer", case.reference_answer)] if trim(case.reference_answer) else []
     sections = (
@@ -60,7 +85,7 @@ def build_question(config: LlmJudgeConfig, context: EvaluationContext) -> JudgeQ
         *reference,
         section("candidate_answer", quotes.around(context.candidate_answer)),
         *(section(name, quotes.around(text)) for name, text in trace.items()),
-        section("rubrics", "\n".join(map(_rubric_line, config.rubrics))),
+        section("rubrics", "\n".join(map(_rubric_line, rubrics))),
         _CLOSING,
     )
     return JudgeQuestion(

@@ -1,15 +1,17 @@
 """Running one evaluator: whatever happens, an `EvaluatorResult` comes back."""
 
+import inspect
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
-from pytest_agentv.evaluators.base import EvaluationContext, Evaluator
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number
 from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import describe_error
 
 DEEPEST: Final = 100
@@ -19,23 +21,34 @@ ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a word."""
 
 
-async def run_evaluator(spec: EvaluatorSpec, evaluator: Evaluator, context: EvaluationContext) -> EvaluatorResult:
+async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     """Evaluate an answer. A failure becomes a result with score 0 and `error`; only cancelling passes through.
 
     Source: agentv-formats 6.10.
     """
     # Users write evaluators: theirs may raise anything, and the others go on.
-    outcome = await attempt_async(lambda: evaluator.evaluate(context))
+    outcome = await attempt_async(lambda: _evaluate(evaluator, context))
     try:
-        return build_result(spec, outcome.get())
+        return build_result(evaluator, outcome.get())
     except KindError as error:
         output = error.output if isinstance(error, EvaluatorError) else None
-        return failed_result(spec, str(error), error.kind, output)
+        return failed_result(evaluator, str(error), error.kind, output)
     except BaseException as error:  # noqa: BLE001 - as above
-        return failed_result(spec, describe_error(error), "crash")
+        return failed_result(evaluator, describe_error(error), "crash")
 
 
-def build_result(spec: EvaluatorSpec, score: Score) -> EvaluatorResult:
+async def _evaluate(evaluator: AnyEvaluator, context: Context) -> Score:
+    is_async = inspect.iscoroutinefunction(evaluator.evaluate)
+    score: Any = (
+        evaluator.evaluate(context)
+        if is_async
+        else await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
+    )
+    found: Score = await score if inspect.isawaitable(score) else score
+    return found
+
+
+def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
     """Build the record of a judgement. Raises `EvaluatorError` when an evaluator returned something else."""
     if not isinstance(score, Score):
         raise EvaluatorError(f"evaluate() returned {type(score).__name__}, expected a Score")
@@ -45,10 +58,10 @@ def build_result(spec: EvaluatorSpec, score: Score) -> EvaluatorResult:
         raise EvaluatorError(f"evaluate() returned the score {score.value!r}, expected a number from 0 to 1")
     value = clamp_score(score.value)
     return EvaluatorResult(
-        name=spec.name,
-        type=spec.type,
+        name=evaluator.label,
+        type=evaluator.kind,
         score=value,
-        weight=spec.weight,
+        weight=evaluator.weight,
         verdict=score.verdict or verdict_of(value),
         hits=tuple(score.hits),
         misses=tuple(score.misses),
@@ -96,16 +109,16 @@ def json_fault(value: object) -> str | None:
 
 
 def failed_result(
-    spec: EvaluatorSpec, message: str, kind: ErrorKind = "crash", raw_output: str | None = None
+    evaluator: AnyEvaluator, message: str, kind: ErrorKind = "crash", raw_output: str | None = None
 ) -> EvaluatorResult:
     """Build the record of an evaluator that could not judge."""
     return EvaluatorResult(
-        name=spec.name,
-        type=spec.type,
+        name=evaluator.label,
+        type=evaluator.kind,
         score=0.0,
-        weight=spec.weight,
+        weight=evaluator.weight,
         verdict="fail",
-        misses=(f"Evaluator '{spec.name}' failed: {message}",),
+        misses=(f"Evaluator '{evaluator.label}' failed: {message}",),
         reasoning=message,
         raw_output=raw_output,
         error=message,

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import ProxiedQuestion, ProxiedTargets
 from pytest_agentv.evaluators.camel_case import camel_case_message
+from pytest_agentv.evaluators.context import ProxiedQuestion, ProxiedTargets
 from pytest_agentv.evaluators.loopback_server import HttpRequest, HttpResponse, LoopbackServer
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.messages import Message

@@ -7,35 +7,51 @@ report cannot be judged: that is an error, and says nothing about the answer.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, Self
 
-from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluationContext
-from pytest_agentv.evaluators.equality import json_equal
-from pytest_agentv.models.base import ABSENT, Json
-from pytest_agentv.models.evaluator_configs import ExpectedCall, ToolTrajectoryConfig
+from pydantic import Field, model_validator
+
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.expected_calls import DOCS, ExpectedCall, call_fault
+from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.kind import Amount, Items
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import format_number
 from pytest_agentv.models.traces import TraceEvent
 
 NO_TRACE: Final = "No trace available for evaluation"
-DOCS: Final = "docs/evaluators.md#tool_trajectory"
 UNNAMED: Final = "(unnamed tool)"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolTrajectoryEvaluator:
-    """Holds the tool calls of an answer against those that were expected (agentv-formats 6.7)."""
+class ToolTrajectory(Evaluator):
+    """Which tools were called, how often and in what order (agentv-formats 6.7)."""
 
-    config: ToolTrajectoryConfig
+    kind = "tool_trajectory"
 
-    async def evaluate(self, context: EvaluationContext) -> Score:
-        return score_trajectory(self.config, context)
+    mode: Literal["any_order", "in_order", "exact"] = Field(description="what is held against the calls")
+    minimums: dict[str, Amount] | None = Field(default=None, description="with `any_order`: least calls by tool")
+    expected: Items[ExpectedCall] | None = Field(
+        default=None, description="with `in_order` (others may be between) and `exact` (no others): the calls"
+    )
+
+    @model_validator(mode="after")
+    def _needs_what_its_mode_reads(self) -> Self:
+        needed = "minimums" if self.mode == "any_order" else "expected"
+        if getattr(self, needed) is None:
+            raise ValueError(f"mode {self.mode} needs the key '{needed}'")
+        return self
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
+        if getattr(self, other) is not None:
+            yield other, f"mode {self.mode} reads '{needed}' only"
+
+    async def evaluate(self, context: Context) -> Score:
+        return score_trajectory(self, context)
 
 
-def score_trajectory(config: ToolTrajectoryConfig, context: EvaluationContext) -> Score:
+def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
     """Score the tool calls of an answer.
 
     A target that tells nothing of its calls gives a score of 0 with `error`. Raises `EvaluatorError` when a call does
@@ -51,7 +67,7 @@ def score_trajectory(config: ToolTrajectoryConfig, context: EvaluationContext) -
     return compare(config.expected or (), calls, context.target)
 
 
-def _no_trace(context: EvaluationContext) -> Score:
+def _no_trace(context: Context) -> Score:
     """Return the score of an answer whose tool calls are not known; the mock of a dry run never tells of any."""
     error = (
         f"{NO_TRACE}: target {context.target!r} reported neither messages nor a trace. "
@@ -60,7 +76,7 @@ def _no_trace(context: EvaluationContext) -> Score:
     return Score(0.0, misses=(NO_TRACE,), error=None if context.dry_run else error, error_kind="config")
 
 
-def reported_calls(context: EvaluationContext) -> tuple[ToolCall, ...] | None:
+def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
     """Return the calls in order: those of the output messages, else the trace's; None when there is neither."""
     told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
     if told:
@@ -91,7 +107,7 @@ def _duration(event: TraceEvent) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def call_counts(context: EvaluationContext) -> Mapping[str, int] | None:
+def call_counts(context: Context) -> Mapping[str, int] | None:
     """Return the number of calls by tool; where no call is listed, the trace summary's numbers.
 
     A summary without events holds metrics only, and says nothing of calls.
@@ -100,64 +116,6 @@ def call_counts(context: EvaluationContext) -> Mapping[str, int] | None:
     if not calls and context.trace_summary is not None and context.trace_summary.event_count:
         return context.trace_summary.tool_calls_by_name
     return None if calls is None else Counter(call.tool for call in calls)
-
-
-def args_match(expected: ExpectedCall, call: ToolCall) -> bool:
-    """Return whether each expected argument is in the call's input with an equal value; more arguments are fine."""
-    return _args_match(expected.args, call) and _args_match(expected.input, call)
-
-
-def _args_match(wanted: Json, call: ToolCall) -> bool:
-    if wanted is ABSENT or wanted is None or wanted == "any":
-        return True
-    if not isinstance(wanted, Mapping):
-        return json_equal(wanted, call.input)
-    if not isinstance(call.input, Mapping):
-        return False
-    return all(key in call.input and json_equal(value, call.input[key]) for key, value in wanted.items())
-
-
-def holds(wanted: Json, given: Json) -> bool:
-    """Return whether a value holds what is wanted, at every depth.
-
-    A mapping holds the listed keys and may have more; a list begins with the listed elements and may go on.
-    """
-    if isinstance(wanted, Mapping):
-        return isinstance(given, Mapping) and all(
-            key in given and holds(value, given[key]) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list | tuple):
-        is_list = isinstance(given, list | tuple) and len(given) >= len(wanted)
-        return is_list and all(map(holds, wanted, given))
-    return json_equal(wanted, given)
-
-
-def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
-    """Return what is wrong with a call of the right tool; None when nothing is.
-
-    Raises `EvaluatorError` when the call does not report what it is to be held against.
-    """
-    if not args_match(expected, call):
-        return "args mismatch"
-    if expected.output is not ABSENT:
-        _require_reported(call.output is not ABSENT, "output", "output", call, target)
-        if not holds(expected.output, call.output):
-            return "output mismatch"
-    if expected.max_duration_ms is not None:
-        _require_reported(call.duration_ms is not None, "duration_ms", "max_duration_ms", call, target)
-        if call.duration_ms is not None and call.duration_ms > expected.max_duration_ms:
-            took, limit = format_number(call.duration_ms), format_number(expected.max_duration_ms)
-            return f"took {took} ms, at most {limit} ms were expected"
-    return None
-
-
-def _require_reported(is_reported: bool, field: str, key: str, call: ToolCall, target: str) -> None:
-    if not is_reported:
-        message = (
-            f"`{key}` of the expected call {call.tool!r} cannot be checked: target {target!r} does not report the "
-            f"`{field}` of its tool calls. {DOCS} shows how a target reports it"
-        )
-        raise EvaluatorError(message, kind="config")
 
 
 def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:

@@ -34,13 +34,13 @@ from pytest_agentv.loading.places import (
 from pytest_agentv.loading.problems import Problem, UnreadKey, join_problems, with_problems
 from pytest_agentv.loading.references import References, Scope
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
-from pytest_agentv.models.base import JsonObject, Record
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec
+from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.cases import AnyEvaluator, EvalCase
+from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart, InputMessage, Role
 from pytest_agentv.models.option_values import UnknownKeys
 
-FileEvaluators: TypeAlias = tuple[tuple[EvaluatorSpec, ...], tuple[Problem, ...]]
+FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
 """The evaluators that a file has for its cases, and what is wrong or odd about them."""
 
 
@@ -53,8 +53,8 @@ class LoadContext(Record):
     guideline_patterns: tuple[str, ...] = ()
     strict: bool = False
     """Whether warnings are errors."""
-    known_evaluator_types: frozenset[str] = frozenset()
-    """Kinds that plugins add; the built-in ones are known anyway."""
+    evaluators: KindTable = field(default_factory=KindTable, compare=False)
+    """The kinds of evaluators that files may name."""
     unknown_keys: UnknownKeys = "error"
     """What a key is inside an evaluator that nobody reads."""
     file_evaluators: dict[Path, FileEvaluators] = field(default_factory=dict, compare=False)
@@ -207,21 +207,21 @@ class _CaseLoader:
             return "case"
         return None if self.suite.threshold is None else "file"
 
-    def _evaluators(self) -> tuple[EvaluatorSpec, ...] | None:
+    def _evaluators(self) -> tuple[AnyEvaluator, ...] | None:
         """Return the evaluators of the case, else those of its file; None if there are none at all.
 
         Source: agentv-formats 1.6, 6.4.
         """
         rubrics = self.value.get("rubrics")
-        specs: tuple[EvaluatorSpec, ...] = ()
+        specs: tuple[AnyEvaluator, ...] = ()
         if rubrics is not None:
             from pytest_agentv.loading.evaluators import load_case_rubrics  # noqa: PLC0415 - pydantic
 
-            specs = load_case_rubrics(rubrics, self.place)
+            specs = load_case_rubrics(self._scope(self.value, self.place))
         own = self._load_nearest((self.execution, self.place.at("execution")), (self.value, self.place))
         return (*specs, *(self._file_evaluators() if own is None else own)) or None
 
-    def _file_evaluators(self) -> tuple[EvaluatorSpec, ...]:
+    def _file_evaluators(self) -> tuple[AnyEvaluator, ...]:
         known, path = self.context.file_evaluators, self.suite.path
         if path not in known:
             header, place = self.suite.header, self.suite.header_place([])
@@ -230,16 +230,18 @@ class _CaseLoader:
         self.place.problems.extend(known[path][1])
         return known[path][0]
 
-    def _load_nearest(self, *mappings: tuple[JsonObject, Place]) -> tuple[EvaluatorSpec, ...] | None:
+    def _load_nearest(self, *mappings: tuple[JsonObject, Place]) -> tuple[AnyEvaluator, ...] | None:
         """Load the first list of evaluators; None: there is none. An empty one asks for the default judge."""
         for mapping, place in mappings:
             key = first_key(mapping, EVALUATOR_LIST_KEYS)
             if key is not None:
                 from pytest_agentv.loading.evaluators import load_evaluators  # noqa: PLC0415 - pydantic
 
-                types = self.context.known_evaluator_types
-                return load_evaluators(Scope(mapping[key], place.at(key), self.references, types))
+                return load_evaluators(self._scope(mapping[key], place.at(key)))
         return None
+
+    def _scope(self, value: Json, place: Place) -> Scope:
+        return Scope(value, place, self.references, self.context.evaluators)
 
 
 def _paths(messages: tuple[InputMessage, ...], *, guidelines: bool) -> tuple[str, ...]:

@@ -4,18 +4,13 @@ What loads without a complaint is valid here, and unknown keys are not; what fil
 Imports pydantic: import this lazily.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from pytest_agentv.loading.config import CONFIG_SCHEMA
-from pytest_agentv.loading.edge_models import EdgeModel
-from pytest_agentv.loading.evaluator_models import ExpectedCallModel, FieldCheckModel
-from pytest_agentv.loading.evaluators import AGGREGATORS
-from pytest_agentv.loading.evaluators import MODELS as EVALUATORS
-from pytest_agentv.loading.judge_models import ProxyModel, RubricModel
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
     CASE_LIST_KEYS,
@@ -26,11 +21,13 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     OUTCOME_KEYS,
 )
-from pytest_agentv.loading.target_definitions import KINDS
-from pytest_agentv.loading.target_models import HEALTHCHECKS, TargetModel, spellings
-from pytest_agentv.loading.target_models import MODELS as TARGETS
+from pytest_agentv.loading.target_kinds import TargetKinds
+from pytest_agentv.loading.target_validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.models.messages import ROLES
+
+Kinds: TypeAlias = Mapping[str, type[Part]]
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
@@ -64,7 +61,7 @@ def _closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonO
 
 
 _NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
-_RUBRIC: Final = _any_of(_FILLED_TEXT, _ref("RubricModel"))
+_RUBRIC: Final = _any_of(_FILLED_TEXT, _ref("Rubric"))
 _TOOL_CALL: Final = _MAPPING
 """AgentV hands tool calls on as they are written, those in the shape of a model's API as well."""
 _CONTENT_ITEM: Final = _any_of(
@@ -109,34 +106,28 @@ _CASE: Final = {
     "allOf": [_one_key(OUTCOME_KEYS), _one_key(INPUT_KEYS)],
 }
 
-_OVERRIDES: Final[Mapping[str, JsonObject]] = {
-    "HeuristicModel.hits": _any_of(_list_of(_FILLED_TEXT), _FILLED_TEXT),
-    "HeuristicModel.misses": _any_of(_list_of(_FILLED_TEXT), _FILLED_TEXT),
-    "ExpectedCallModel.args": _any_of({"const": "any"}, _MAPPING),
-    "CodeJudgeModel.script": _any_of(_FILLED_TEXT, {**_list_of(_FILLED_TEXT), "minItems": 1}),
-    "CodeJudgeModel.target": _any_of({"type": "boolean"}, _ref("ProxyModel")),
-    "LlmJudgeModel.rubrics": _list_of(_RUBRIC),
-    "RubricJudgeModel.rubrics": {**_list_of(_RUBRIC), "minItems": 1},
-    "CompositeModel.evaluators": {**_list_of(_ref("evaluator")), "minItems": 1},
-    "CompositeModel.aggregator": _ref("aggregator"),
-    "CliModel.healthcheck": _any_of(*(_ref(model.__name__) for model in HEALTHCHECKS.values())),
-}
+_OVERRIDES: Final[Mapping[str, JsonObject]] = {}
 """Fields that take more shapes than their models say, because a validator unifies them first."""
 
 
-def eval_schema() -> JsonObject:
-    """Return the schema of eval files (YAML); its `case` is that of a line of a JSONL dataset."""
+def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
+    """Return the schema of eval files (YAML); its `case` is that of a line of a JSONL dataset.
+
+    Args:
+        evaluators: The kinds of evaluators, by the word after `type`.
+        aggregators: The kinds of aggregators of composites, likewise.
+    """
     definitions: dict[str, Json] = {
         "case": _CASE,
         "content_item": _CONTENT_ITEM,
-        "evaluator": _by_kind(EVALUATORS, "type", {"name": _FILLED_TEXT, "type": _TEXT}),
-        "aggregator": _by_kind(AGGREGATORS, "type", {"type": {"enum": list(AGGREGATORS)}}),
+        "evaluator": _by_kind(evaluators, "type", {"name": _FILLED_TEXT, "type": _TEXT}),
+        "aggregator": _by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
         "execution": _closed(_SHARED, EXECUTION_KEYS),
         "message": _MESSAGE,
         "tool_call": _TOOL_CALL,
     }
-    models: list[type[BaseModel]] = [*EVALUATORS.values(), *AGGREGATORS.values()]
-    models += [ExpectedCallModel, FieldCheckModel, ProxyModel, RubricModel]
+    kinds = (*evaluators.values(), *aggregators.values())
+    models = [model for kind in kinds for model in (kind, *parts_of(kind))]
     definitions |= {model.__name__: _model_schema(model) for model in models}
     lists = dict.fromkeys(CASE_LIST_KEYS, _list_of(_ref("case")))
     root = _closed({**_SHARED, "dataset": _TEXT, **lists}, HEADER_KEYS)
@@ -144,27 +135,29 @@ def eval_schema() -> JsonObject:
     return _document("AgentV eval file", {**root, "oneOf": [*_one_key(CASE_LIST_KEYS)["anyOf"], no_list]}, definitions)
 
 
-def targets_schema() -> JsonObject:
+def targets_schema(kinds: TargetKinds) -> JsonObject:
     """Return the schema of targets files. Any value may be a text: a variable may fill it in."""
-    kinds = {"provider": _any_of({"enum": list(KINDS)}, _FILLED_TEXT), "name": _FILLED_TEXT}
-    definitions: dict[str, Json] = {"target": _by_kind(TARGETS, "provider", kinds)}
-    models: tuple[type[BaseModel], ...] = (*TARGETS.values(), *HEALTHCHECKS.values())
-    definitions |= {model.__name__: _model_schema(model, texts=True) for model in models}
+    classes = {word: kinds.table[word] for word in kinds.table}
+    known = {"provider": _any_of({"enum": [*classes, *kinds.unsupported]}, _FILLED_TEXT), "name": _FILLED_TEXT}
+    definitions: dict[str, Json] = {"target": _by_kind(classes, "provider", known)}
+    for kind in classes.values():
+        definitions[kind.__name__] = _target_schema(kind)
+        definitions |= {part.__name__: _model_schema(part, texts=True) for part in parts_of(kind)}
     root = _closed({"targets": _list_of(_ref("target"))}, ("$schema", "targets"))
     return _document("AgentV targets file", {**root, "required": ["targets"]}, definitions)
+
+
+def _target_schema(kind: type[BaseModel]) -> JsonObject:
+    """Return the schema of a kind with the keys that all targets have."""
+    common, own = _model_schema(common_keys(kind), texts=True), _model_schema(kind, texts=True)
+    required = [*common.get("allOf", ()), *own.get("allOf", ())]
+    return {**own, "properties": {**common["properties"], **own["properties"]}, "allOf": required}
 
 
 def config_schema() -> JsonObject:
     """Return the schema of `.agentv.yaml` and `.agentv/config.yaml`."""
     properties = {"$schema": {"const": CONFIG_SCHEMA}, "guideline_patterns": _list_of(_FILLED_TEXT)}
     return _document("AgentV config file", _closed(properties, properties), {})
-
-
-SCHEMAS: Final[Mapping[str, Callable[[], JsonObject]]] = {
-    "eval": eval_schema,
-    "targets": targets_schema,
-    "config": config_schema,
-}
 
 
 class _Generator(GenerateJsonSchema):
@@ -191,13 +184,22 @@ def _model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
     required: list[JsonObject] = []
     for field, keys in spellings(model).items():
         schema = _OVERRIDES.get(f"{model.__name__}.{field}") or _relinked(plain["properties"][field], texts=texts)
+        about = {"description": schema["description"]} if "description" in schema else {}
+        schema = {key: value for key, value in schema.items() if key != "description"}
         alternatives = (schema, _TEXT, _NULL) if texts and "const" not in schema else (schema, _NULL)
-        properties |= dict.fromkeys(keys, _any_of(*alternatives))
+        properties |= {key: {**about, **_any_of(*alternatives)} for key in keys}
         if field in plain.get("required", ()):
             required.append(_one_key(keys))
-    is_open = model is TargetModel or (issubclass(model, EdgeModel) and model.is_open)
-    shape = {**_MAPPING, "properties": properties, "additionalProperties": is_open}
+    if issubclass(model, Kind) and not texts:
+        properties["type"] = {}  # chose the kind
+    is_open = model.model_config.get("extra") == "allow"
+    about = {"description": _first_line(model)} if issubclass(model, Part) else {}
+    shape = {**about, **_MAPPING, "properties": properties, "additionalProperties": is_open}
     return {**shape, "allOf": required} if required else shape
+
+
+def _first_line(model: type[BaseModel]) -> str:
+    return (model.__doc__ or "").strip().partition("\n")[0]
 
 
 def _relinked(schema: Json, *, texts: bool) -> Json:
@@ -206,6 +208,8 @@ def _relinked(schema: Json, *, texts: bool) -> Json:
         return [_relinked(item, texts=texts) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    if REFERENCE in schema:
+        return _ref(schema[REFERENCE])
     relinked = {key: _relinked(value, texts=texts) for key, value in schema.items() if key not in ("title", "default")}
     if "$ref" in relinked:
         relinked["$ref"] = relinked["$ref"].replace("#/$defs/", "#/definitions/")

@@ -16,6 +16,9 @@ TEMPLATE_VARIABLES: Final = (
 )
 AGGREGATOR_VARIABLE: Final = "EVALUATOR_RESULTS_JSON"
 
+NO_MODEL: Final = {"model": "the judge is the target's `judge_target`"}
+"""What to write instead of a key that AgentV has, and reads nowhere."""
+
 _PATH: Final = re.compile(
     r"[^\s{}]+\.(?:md|mdx|markdown|txt|prompt)|[^\n{}]*/[^\n{}]*\.(?:md|mdx|markdown|txt|prompt)|[^\s{}]*/[^\s{}]+"
 )

@@ -9,6 +9,7 @@ from pytest_agentv.loading.config import matches_guideline
 from pytest_agentv.loading.environment import search_folders
 from pytest_agentv.loading.places import Place
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.kind_table import KindTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,12 @@ class Scope:
     value: Json
     place: Place
     references: References
-    plugin_types: frozenset[str]
-    """Kinds of evaluators that plugins add."""
+    evaluators: KindTable
+    """The kinds of evaluators that files may name."""
 
     def at(self, value: Json, *keys: str | int) -> "Scope":
         """Return the scope of a value below."""
-        return Scope(value, self.place.at(*keys), self.references, self.plugin_types)
+        return Scope(value, self.place.at(*keys), self.references, self.evaluators)
 
 
 def _encoding_fault(path: Path, data: bytes) -> str | None:

@@ -5,7 +5,7 @@ import enum
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias, runtime_checkable
 
 Json: TypeAlias = Any
 """A plain JSON value: None, bool, int, float, str, a list of them or a mapping from str to them."""
@@ -31,10 +31,17 @@ ABSENT: Final = Absent.ABSENT
 """A key that was not written, where `null` means something else (a message's content, a tool's input)."""
 
 
-class Record:
-    """Base of the frozen, slotted dataclasses that everything inside is made of.
+@runtime_checkable
+class Plain(Protocol):
+    """What knows its own plain form: kinds, which are no records."""
 
-    Records are picklable and go to JSON and back: `Class.from_plain(record.to_plain()) == record`.
+    def to_plain(self) -> JsonObject: ...
+
+
+class Record:
+    """Base of the records: frozen dataclasses, which can be pickled and written as JSON.
+
+    `Class.from_plain(record.to_plain()) == record`.
     """
 
     __slots__ = ()
@@ -89,4 +96,4 @@ def _plain(value: object) -> Json:
         return str(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)  # AgentV writes 1, not 1.0
-    return value
+    return _plain(value.to_plain()) if isinstance(value, Plain) else value

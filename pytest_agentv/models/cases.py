@@ -1,27 +1,80 @@
 """Eval cases, as the engine runs them."""
 
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from pytest_agentv.models.base import JsonObject, Record
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec
 from pytest_agentv.models.messages import InputMessage
+from pytest_agentv.models.scores import Score
+
+
+class AnyEvaluator(Protocol):
+    """What an `EvalCase` knows of its evaluators, each of which is an `Evaluator`."""
+
+    @property
+    def kind(self) -> str:
+        """The word after `type:`."""
+
+    @property
+    def label(self) -> str:
+        """How results call it."""
+
+    @property
+    def weight(self) -> float:
+        """Its share in the case's score, 0 or more."""
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether it asks a model."""
+
+    @property
+    def calls_targets(self) -> bool:
+        """Whether a script of it may call targets."""
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        """The folder and the words of each program that it starts."""
+        ...
+
+    @property
+    def own_code(self) -> object:
+        """The class or function of a kind that is not built in; None for built-in kinds."""
+        ...
+
+    def walk(self) -> "Iterator[AnyEvaluator]":
+        """Yield it and the evaluators within it, at every depth."""
+        ...
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return its settings as plain data, for hashes."""
+        ...
+
+    def prepare(self, services: Any) -> "AnyEvaluator":
+        """Return the evaluator that judges; raises `EvaluatorError`."""
+
+    def evaluate(self, context: Any) -> Awaitable[Score] | Score:
+        """Judge an answer; raises `EvaluatorError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalCase(Record):
-    """One case: everything that running it needs, with all its files read.
+    """One case: everything that running it needs, with all its files read."""
 
-    Source: agentv-formats 1.3 to 1.9.
-    """
+    # Source: agentv-formats 1.3 to 1.9.
 
     eval_id: str
+    """The id, unique within its file."""
     dataset: str
+    """The name of the group of cases: written in the file, else the name of the file."""
     path: str
     """The eval file, absolute."""
     line: int
+    """The line of the case in its file, 1-based."""
     expected_outcome: str
+    """What a good answer achieves."""
     question: str
-    """The raw question that code judges get: no roles, no file texts (agentv-formats 1.9)."""
+    """The raw question that code judges get: without roles and texts of files."""
     messages: tuple[InputMessage, ...]
     """The input, files read: what prompts are built from."""
     input_messages: tuple[JsonObject, ...]
@@ -29,16 +82,20 @@ class EvalCase(Record):
     expected_messages: tuple[JsonObject, ...] = ()
     """The ideal answer as written, files read: `role`, and where they are there `name`, `content`, `tool_calls`."""
     reference_answer: str = ""
+    """The text of the ideal answer; empty: there is none."""
     guideline_paths: tuple[str, ...] = ()
     """Absolute paths of the input files that match the guideline patterns."""
     file_paths: tuple[str, ...] = ()
     """Guidelines first, then the other input files; absolute, in order, duplicates kept."""
     guideline_patterns: tuple[str, ...] = ()
-    evaluators: tuple[EvaluatorSpec, ...] | None = None
+    """Globs of the files that count as guidelines."""
+    evaluators: tuple[AnyEvaluator, ...] | None = None
     """None: the case has no list, and the default judge decides."""
     conversation_id: str | None = None
+    """Groups cases that belong together."""
     target: str | None = None
     """The case's or its file's target; the command line comes before it."""
     threshold: float | None = None
+    """The score from which the case passes, 0 to 1; None: that of the run."""
     threshold_source: str | None = None
     """Where the threshold was written: `case` or `file`."""

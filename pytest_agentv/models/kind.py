@@ -8,13 +8,18 @@ lazily.
 import types
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_args
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from pytest_agentv.models.base import ABSENT
+
 EXPECTED: Final = "expected"
 """The error type of `expected`."""
+
+REFERENCE: Final = "x-definition"
+"""Where `definition` keeps the name."""
 
 T = TypeVar("T")
 
@@ -30,7 +35,10 @@ def _filled(value: object) -> object:
     return value
 
 
-Text: TypeAlias = Annotated[str, BeforeValidator(_filled), WithJsonSchema({"type": "string", "pattern": r"\S"})]
+FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
+"""The JSON Schema of `Text`."""
+
+Text: TypeAlias = Annotated[str, BeforeValidator(_filled), WithJsonSchema(FILLED_TEXT)]
 """A text that says something."""
 
 Amount: TypeAlias = Annotated[float, Field(ge=0)]
@@ -40,6 +48,16 @@ Items: TypeAlias = Annotated[tuple[T, ...], Strict(False)]
 """A list; kept as a tuple, because kinds are frozen."""
 
 
+def _has_entries(value: object) -> object:
+    if isinstance(value, list | tuple) and not value:
+        raise expected("at least one entry")
+    return value
+
+
+NOT_EMPTY: Final = BeforeValidator(_has_entries)
+"""For lists with at least one entry; pydantic's `min_length` counts the entries that are valid."""
+
+
 class Part(BaseModel):
     """A mapping within a kind, such as a rubric. Types are strict: a number in quotes is a text."""
 
@@ -47,6 +65,17 @@ class Part(BaseModel):
 
     hints: ClassVar[Mapping[str, str]] = {}
     """What to write instead of some keys that are not known."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return what was given, for hashes; the values are as they are."""
+        names = (name for name in type(self).model_fields if name in self.model_fields_set)
+        given = {name: value for name in names if (value := getattr(self, name)) is not ABSENT}
+        return {**given, **(self.model_extra or {})}
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed. Raises `pydantic.ValidationError` for a wrong value."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**given, **changes})
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:
         """Yield each key that was given and is not read beside the others, with the reason."""
@@ -62,14 +91,23 @@ class Kind(Part):
     kind: ClassVar[str]
     """The word by which files choose it, and which the results have."""
 
+    def to_plain(self) -> dict[str, Any]:
+        """Return the kind and what was given, for hashes."""
+        return {"kind": self.kind, **super().to_plain()}
+
+
+def definition(name: str) -> dict[str, Any]:
+    """Return a JSON Schema that refers to a definition of the whole document; pydantic knows its own ones only."""
+    return {REFERENCE: name}
+
 
 def spelled(*spellings: str, **options: Any) -> Any:
-    """Return a field with several spellings; the first is the field's name, which the docs show."""
+    """Return a pydantic field with several spellings, the first being its name; `options` go to `pydantic.Field`."""
     return Field(validation_alias=AliasChoices(*spellings), **options)
 
 
 @cache
-def spellings(part: type[BaseModel]) -> Mapping[str, tuple[str, ...]]:
+def spellings(part: Any) -> Mapping[str, tuple[str, ...]]:
     """Return the keys that files may use for each field of a class."""
     found: dict[str, tuple[str, ...]] = {}
     for name, field in part.model_fields.items():

@@ -1,12 +1,28 @@
 """The kinds that files may name, by their words."""
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 Factory: TypeAlias = Callable[..., object]
 
 _NONE: Final[Mapping[str, Any]] = {}
+
+
+def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
+    """Return the kinds that hooks gave, the first answer before later ones: classes, or mappings of words.
+
+    Raises `ValueError` for anything else.
+    """
+    merged: dict[str, Any] = {}
+    for kinds in reversed(found):
+        if isinstance(kinds, Mapping):
+            merged |= kinds
+        elif isinstance(kinds, Iterable) and all(map(is_kind, each := list(kinds))):
+            merged |= {kind.kind: kind for kind in each}
+        else:
+            raise ValueError(f"expected a list of classes, or a mapping from words to factories, got {kinds!r}")
+    return merged
 
 
 def is_kind(value: object) -> bool:
@@ -19,7 +35,7 @@ class KindTable(Mapping[str, type[Any]]):
 
     def __init__(
         self,
-        built_in: Mapping[str, str],
+        built_in: Mapping[str, str] = _NONE,
         own: Mapping[str, Any] = _NONE,
         from_factory: Callable[[str, Factory], type[Any]] | None = None,
     ) -> None:

@@ -1,4 +1,4 @@
-"""Messages: what a case says to a target, and what the target answers."""
+"""Messages: the input of a case and the answer of a target."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
 
 Role = Literal["system", "user", "assistant", "tool"]
+"""Who says a message of a case's input."""
 
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
@@ -15,7 +16,9 @@ class TextPart(Record):
     """Text of a message: its string content, or a `type: text` item."""
 
     value: str
+    """The text."""
     type: Literal["text"] = "text"
+    """Always `text`."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -31,7 +34,9 @@ class FilePart(Record):
     text: str
     """The file's text, CRLF turned into LF, not trimmed."""
     is_guideline: bool = False
+    """Whether the file matches a guideline pattern."""
     type: Literal["file"] = "file"
+    """Always `file`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,47 +44,66 @@ class ObjectPart(Record):
     """A message whose content is a mapping."""
 
     value: JsonObject
+    """The mapping as written."""
     type: Literal["object"] = "object"
+    """Always `object`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherPart(Record):
-    """An item of a type of its own, kept as written; prompts do not show it."""
+    """An item of any other type, kept as written. Prompts do not show it."""
 
     item: JsonObject
+    """The item as written, its own `type` included."""
     type: Literal["other"] = "other"
+    """Always `other`."""
 
 
 ContentPart: TypeAlias = TextPart | FilePart | ObjectPart | OtherPart
+"""A part of a message of a case's input."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputMessage(Record):
-    """One message of a case's input, its files read."""
+    """One message of a case's input, with its files read."""
 
     role: Role
+    """Who says it."""
     parts: tuple[ContentPart, ...] = ()
+    """What it says, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall(Record):
-    """A call of a tool by what is under test; `input` and `output` are as the target reported them."""
+    """A tool call of the target under test. `input` and `output` are as the target reported them."""
 
     tool: str
+    """The name of the tool."""
     input: Json = ABSENT
+    """The arguments, any JSON; `ABSENT`: not reported."""
     output: Json = ABSENT
+    """The result, any JSON; `ABSENT`: not reported."""
     id: str | None = None
+    """The id that the target gave to the call."""
     timestamp: str | None = None
+    """When the call began, as the target wrote it."""
     duration_ms: float | None = None
+    """Milliseconds; None: not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message(Record):
-    """One message of a target's answer. Content that is null is there; content that is `ABSENT` is not."""
+    """One message of a target's answer. Content may be null; without any content it is `ABSENT`."""
 
     role: str
+    """`assistant`, `user`, `tool`, or as the target wrote it."""
     content: Json = ABSENT
+    """A text or other JSON; `ABSENT`: there is none."""
     tool_calls: tuple[ToolCall, ...] = ()
+    """The calls of this message, in order."""
     name: str | None = None
+    """The name of the speaker."""
     timestamp: str | None = None
+    """When it was written, as the target wrote it."""
     metadata: JsonObject | None = None
+    """Whatever else the target reported."""

@@ -7,19 +7,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.loading.target_fields import PLACEHOLDERS
+from pytest_agentv.loading.project_files import command_words
+from pytest_agentv.loading.target_fields import OptionalText, RealFlag, RealSeconds, ShieldedText, path_in, text_of
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.secrets import Secret, masked
-from pytest_agentv.models.targets import CliSettings
-from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.cli_output import describe_exit, parse_batch_output, parse_output, report_output
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.cli_output import (
+    parse_batch_output,
+    parse_output,
+    raise_for_failure,
+    read_output_file,
+)
+from pytest_agentv.providers.cli_placeholders import PLACEHOLDERS, CommandTemplate, FilesFormat, InputTemplate
 from pytest_agentv.providers.cli_template import (
-    LONGEST_ARGUMENT,
     CallValues,
     clean,
     render_command,
@@ -27,9 +34,9 @@ from pytest_agentv.providers.cli_template import (
     shell_argv,
     with_prompt,
 )
-from pytest_agentv.providers.healthcheck import run_healthcheck
-from pytest_agentv.runtime.process import OUTPUT_LIMIT, ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.reading import read_regular_file
+from pytest_agentv.providers.healthcheck import Healthcheck, run_healthcheck
+from pytest_agentv.providers.kind import Provider, Sources
+from pytest_agentv.runtime.process import ProcessStartError, run_process
 from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -39,9 +46,6 @@ T = TypeVar("T")
 
 _LONG_ANSWER: Final = 256 * 1024
 """Characters; shorter answers are parsed on the event loop."""
-
-_CANNOT_EXECUTE: Final = 126
-"""The shell's exit code when the system refuses to start a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,74 @@ class _Run(Record):
     duration_ms: float
 
 
+def _environment_text(value: object) -> str | Secret:
+    return value if isinstance(value, Secret) else text_of(value)
+
+
+def _variable_name(value: str) -> str:
+    if not value.strip() or "=" in value or "\0" in value:
+        raise ValueError(f"{value!r} is no name of an environment variable")
+    return value
+
+
+VariableName: TypeAlias = Annotated[str, AfterValidator(_variable_name)]
+EnvironmentText: TypeAlias = Annotated[ShieldedText, BeforeValidator(_environment_text)]
+
+
+class Cli(Provider):
+    """A command line, rendered and run once per case (agentv-formats 4.6)."""
+
+    kind = "cli"
+    is_strict = True
+
+    command_template: CommandTemplate = spelled(
+        *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
+    )
+    stdin: InputTemplate | None = Field(
+        default=None, description="what the command reads, with the same placeholders, filled in as they are"
+    )
+    files_format: FilesFormat = spelled(
+        *("files_format", "filesFormat", "attachments_format", "attachmentsFormat"),
+        default="{path}",
+        description="how each path of `{FILES}` is written, with `{path}` and `{basename}`",
+    )
+    cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
+        default=None,
+        validate_default=True,
+        description="where it runs, relative to the eval file's folder (default: that folder)",
+    )
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"),
+        default=None,
+        description="limit of one call; `--agentv-timeout` holds as well, the shorter one counts",
+    )
+    verbose: RealFlag = spelled(
+        *("verbose", "cli_verbose", "cliVerbose"), default=False, description="log the commands and their exit codes"
+    )
+    keep_temp_files: RealFlag = spelled(
+        *("keep_temp_files", "keepTempFiles", "keep_output_files", "keepOutputFiles"),
+        default=False,
+        description="leave prompt and output files where they are, for debugging",
+    )
+    env: dict[VariableName, EnvironmentText] = Field(
+        default={}, description="variables of the command, beside those of the environment and of `.env`"
+    )
+    healthcheck: Healthcheck | None = Field(
+        default=None, description="a probe, once per run, before the first case; where it fails the run ends"
+    )
+
+    def open(self, environment: TargetEnvironment) -> "CliProvider":
+        return CliProvider(environment.name, self, environment.variables)
+
+    @property
+    def is_probed(self) -> bool:
+        return self.healthcheck is not None
+
+    @property
+    def sources(self) -> Sources:
+        return Sources(tuple(command_words(self.command_template)), folder=self.cwd)
+
+
 class CliProvider:
     """Runs a command template with `/bin/sh` (agentv-formats 5.8).
 
@@ -61,9 +133,10 @@ class CliProvider:
 
     mode: PromptMode = "agent"
 
-    def __init__(self, name: str, settings: CliSettings, environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, settings: Cli, environment: Mapping[str, str]) -> None:
         self._name = name
         self._settings = settings
+        self._cwd = settings.cwd or str(Path.cwd())
         self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
         self._placeholders = [name for name in PLACEHOLDERS if f"{{{name}}}" in settings.command_template]
         self._uses_output_file = "{OUTPUT_FILE}" in settings.command_template
@@ -114,7 +187,7 @@ class CliProvider:
         try:
             result = await run_process(
                 shell_argv(command, call.output_file.parent),
-                cwd=self._settings.cwd,
+                cwd=self._cwd,
                 env=with_prompt(self._environment, call.prompt),
                 stdin=self._input(call),
                 timeout_seconds=limit,
@@ -125,14 +198,14 @@ class CliProvider:
         self._log("target %s: exit code %d after %d ms", self._name, result.exit_code, duration_ms)
         if result.stderr:
             self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
-        _raise_for_failure(result, limit, {name: values[name] for name in self._placeholders})
+        raise_for_failure(result, limit, {name: values[name] for name in self._placeholders})
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
         if not self._uses_output_file:
             return _Run(result.stdout.rstrip("\n"), raw, duration_ms)
         if self._settings.keep_temp_files:
             raw["output_file"] = str(call.output_file)
         # In a thread: a file on a network may block, and the others are not to wait for it.
-        content = await run_in_thread(lambda: _read_output_file(call.output_file, result), "agentv-read")
+        content = await run_in_thread(lambda: read_output_file(call.output_file, result), "agentv-read")
         return _Run(content, raw, duration_ms)
 
     def _input(self, call: CallValues) -> bytes | None:
@@ -141,7 +214,7 @@ class CliProvider:
         return render_command(self._settings.stdin, call.as_texts()).encode("utf-8", "surrogateescape")
 
     def _complete(self, response: ProviderResponse, run: _Run, duration_ms: float) -> ProviderResponse:
-        trace_ref = None if response.trace_ref is None else str(Path(self._settings.cwd, response.trace_ref))
+        trace_ref = None if response.trace_ref is None else str(Path(self._cwd, response.trace_ref))
         if response.duration_ms is not None:
             duration_ms = response.duration_ms
         return response.replace(trace_ref=trace_ref, duration_ms=duration_ms, raw=run.raw)
@@ -150,51 +223,6 @@ class CliProvider:
         level = logging.INFO if self._settings.verbose else logging.DEBUG
         if _LOGGER.isEnabledFor(level):
             _LOGGER.log(level, message, *(masked(value) if isinstance(value, str) else value for value in values))
-
-
-def _raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
-    """Raise when the command did not end well. Source: "Timeout and retries"."""
-    said = report_output(result)
-    if result.timed_out:
-        text = f"CLI provider timed out after {format_number(limit or 0)}s"
-        raise ProviderError(f"{text}: {said}" if said else text, "timeout")
-    if result.overflowed:
-        size = OUTPUT_LIMIT // 2**20
-        raise ProviderError(f"CLI wrote more than {size} MiB and was stopped (exit code unknown)", "process")
-    if result.exit_code != 0:
-        hint = _long_argument_hint(values) if result.exit_code == _CANNOT_EXECUTE else ""
-        raise ProviderError(_describe_failure(result.exit_code, said) + hint, "process")
-
-
-def _describe_failure(exit_code: int, said: str) -> str:
-    if not said and exit_code >= 0:
-        return f"CLI exited with code {exit_code}"
-    cause, newline, rest = (said or "CLI failed").partition("\n")
-    return f"{cause} ({describe_exit(exit_code)}){newline}{rest}"
-
-
-def _long_argument_hint(values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        size = len(value.encode("utf-8", "surrogateescape"))
-        if size > LONGEST_ARGUMENT and name not in {"FILES", "ATTACHMENTS"}:
-            return (
-                f"; {{{name}}} has {size} bytes and the system takes 128 KiB in one argument: "
-                'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
-            )
-    return ""
-
-
-def _read_output_file(path: Path, result: ProcessResult) -> str:
-    try:
-        content = read_regular_file(path)
-    except FileNotFoundError:
-        reason = "the command ended with exit code 0 but did not write it"
-        said = report_output(result)
-        text = f"Failed to read output file '{path}': {reason}"
-        raise ProviderError(f"{text}; it said: {said}" if said else text, "process") from None
-    except OSError as error:
-        raise ProviderError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
-    return content.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 async def _beside_the_loop(content: str, parse: Callable[[], T]) -> T:

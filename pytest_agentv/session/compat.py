@@ -3,14 +3,11 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 import pytest
 from _pytest.terminal import TerminalReporter as TerminalReporter  # noqa: PLC0414 - public from pytest 8.4 on
 
-NEEDS_UNIX: Final = (
-    "pytest-agentv runs evals on Linux and macOS only; here, leave them out (--ignore, -p no:agentv) or use WSL"
-)
 _OWN_FIXTURES = "pytest_agentv.session.python.fixtures"
 
 
@@ -122,12 +119,3 @@ def uncaptured(config: pytest.Config) -> AbstractContextManager[None]:
     manager = config.pluginmanager.get_plugin("capturemanager")
     disabled: AbstractContextManager[None] = getattr(manager, "global_and_fixture_disabled", nullcontext)()
     return disabled
-
-
-def can_run_evals() -> bool:
-    """Whether the system has the locks and process groups that a run needs; Windows has not."""
-    try:
-        import fcntl  # noqa: F401, PLC0415 - it is there, or it is not
-    except ImportError:
-        return False
-    return True

@@ -13,7 +13,7 @@ from pytest_agentv.reporting.escaping import shown
 
 
 class EvalFailed(AssertionError):
-    """The score is below the threshold; the text is the readable account of it, `headline` its one line."""
+    """A case failed: its score is below the threshold, or a hook says so. `headline` is the first line of the text."""
 
     def __init__(self, account: str, headline: str) -> None:
         super().__init__(account)
@@ -21,7 +21,7 @@ class EvalFailed(AssertionError):
 
 
 class EvalErrored(AgentvError):
-    """The case could not be judged; the text says where and why it broke, `headline` in one line."""
+    """A case could not be judged. The text says where and why it broke; `headline` says it in one line."""
 
     def __init__(self, account: str, headline: str) -> None:
         super().__init__(account)
@@ -49,7 +49,7 @@ def text_of_break(error: BaseException) -> str:
 
 
 class AgentvWarning(UserWarning):
-    """Something in an eval, targets or config file that is likely a mistake."""
+    """A likely mistake in an eval, targets or config file."""
 
 
 class MissingFixture(AgentvError):

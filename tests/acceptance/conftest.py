@@ -1,4 +1,4 @@
-"""A project of a user, and pytest run over it: plain, with `-n 0` and with two workers."""
+"""A project of a user, and pytest run over it: in one process and with two workers."""
 
 import json
 import sys
@@ -16,6 +16,14 @@ import filelock  # noqa: F401
 import pytest
 import warm
 
+import pytest_agentv.evaluators.code_judge
+import pytest_agentv.evaluators.composite
+import pytest_agentv.evaluators.field_accuracy
+import pytest_agentv.evaluators.heuristic
+import pytest_agentv.evaluators.latency
+import pytest_agentv.evaluators.llm_judge
+import pytest_agentv.evaluators.own
+import pytest_agentv.evaluators.tool_trajectory
 import pytest_agentv.loading.evaluators
 import pytest_agentv.loading.target_resolution
 import pytest_agentv.loading.target_validation
@@ -109,15 +117,16 @@ class Project:
         return pytest.RunResult(finished.returncode, finished.stdout.splitlines(), finished.stderr.splitlines(), 0)
 
 
-@pytest.fixture(params=[(), ("-n", "0"), ("-n", "2")], ids=["plain", "n0", "n2"])
+@pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])
 def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The flags of a run. `-n 0` is no mode: the plugin looks at workers and at their controller only."""
     chosen: tuple[str, ...] = request.param
     return chosen
 
 
 @pytest.fixture
 def project_in_all_modes(pytester: pytest.Pytester, mode: tuple[str, ...]) -> Project:
-    """Run each test three times: as it is, with `-n 0`, with two workers."""
+    """Run each test twice: in one process, and with two workers."""
     return Project(pytester, mode)
 
 

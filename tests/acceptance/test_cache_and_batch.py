@@ -147,6 +147,13 @@ def test_a_case_that_cannot_be_loaded_does_not_keep_the_batch_waiting(project, b
     assert run.outcomes == {"passed": 2, "errors": 2}
 
 
+def test_a_case_that_breaks_before_its_call_does_not_keep_the_batch_waiting(project, batched):
+    batched(numbered(3), **{"case-1": {"evaluators": [{"name": "judge", "type": "llm_judge"}]}})  # there is no judge
+    run = project.run()
+    assert program_calls(project) == ["batch"]
+    assert run.statuses == {"case-0": "pass", "case-1": "error", "case-2": "pass"}
+
+
 def test_an_id_that_the_batch_left_out_is_the_error_of_its_own_case(project, batched):
     batched({"case-0": "say hello", "case-missing": "say hello", "case-2": "say hello"})
     run = project.run()

@@ -267,6 +267,19 @@ def test_an_answer_that_a_python_test_finds_bad_on_purpose_makes_no_case_wait(pr
     assert calls(project).most == 5
 
 
+def test_after_a_failure_ahead_of_its_turn_the_free_place_is_left_empty(project):
+    prompts = {
+        "slow": "end_of bad; sleep 0.2; say hello",
+        "bad": "say nothing",
+        "busy": "end_of slow",
+        "next": "say hi",
+    }
+    write_cases(project, prompts)
+    run = project.run("-x", "--agentv-workers=3")
+    assert run.outcomes == {"passed": 1, "failed": 1}
+    assert sorted(calls(project).started) == ["bad", "busy", "slow"]
+
+
 def test_a_failure_of_a_python_test_stops_the_cases_as_well(project):
     project.write("0/test_first.py", "def test_bad():\n    assert False\n")
     write_cases(project, numbered(10), "1/a.eval.yaml")

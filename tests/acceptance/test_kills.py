@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 import warm
+from thorough import tries
 
 CASES = 12
 WORKERS = 3
-KILLS = int(os.environ.get("AGENTV_TEST_KILLS", "20"))
-"""More of them take minutes, and find what happens rarely."""
+KILLS = tries(20, 50)
 LONGEST_DELAY = 0.35
 """Seconds from a run's first call to the kill; an undisturbed run takes about that long."""
 PAUSE = 0.005

@@ -364,24 +364,34 @@ def test_an_object_of_the_users_own_judges_every_case_below(project, scope, has_
     assert len((project.path / "judged.txt").read_text().splitlines()) == 4
 
 
-def test_a_judge_that_raises_is_an_error_of_the_case(project):
+@pytest.mark.parametrize(
+    ("breaks", "reason"),
+    [
+        ("raise RuntimeError('no quota')", "agentv_judge raised RuntimeError: no quota"),
+        ("return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='no quota')", "no quota"),
+    ],
+    ids=["raises", "says-so"],
+)
+def test_a_judge_that_breaks_is_an_error_of_the_case(project, breaks, reason):
     project.write("qa.eval.yaml", JUDGED)
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
     project.write(
         "conftest.py",
-        """
+        f"""
         import pytest
+        from pytest_agentv.models.messages import Message
+        from pytest_agentv.providers.base import ProviderResponse
 
         @pytest.fixture
         def agentv_judge():
             def judge(prompt):
-                raise RuntimeError("no quota")
+                {breaks}
             return judge
         """,
     )
     run = project.run()
     assert run.outcomes == {"errors": 3}
-    assert "the judge 'agentv_judge' could not be asked: agentv_judge raised RuntimeError: no quota" in run.text
+    assert f"the judge 'agentv_judge' could not be asked: {reason}" in run.text
 
 
 def test_without_a_judge_an_own_provider_says_what_is_missing(project):

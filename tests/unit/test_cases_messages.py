@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import CaseError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.config import DEFAULT_GUIDELINE_PATTERNS, load_guideline_patterns
 from pytest_agentv.loading.suites import read_suite
@@ -31,7 +32,7 @@ def load(messages: str, patterns: tuple[str, ...] = PATTERNS) -> LoadedCase:
     path = Path("evals/qa.yaml")
     path.write_text(f"evalcases:\n  - {{id: a, outcome: ok, {messages}}}\n", encoding="utf-8")
     suite = read_suite(path)
-    return load_case(suite, suite.entries[0], LoadContext(Path.cwd(), Path.cwd(), patterns))
+    return load_case(suite, suite.entries[0], LoadContext(Path.cwd(), Path.cwd(), patterns, evaluators=EVALUATORS))
 
 
 def case_of(messages: str) -> EvalCase:
@@ -74,7 +75,7 @@ def test_text_files_and_guidelines_of_a_message(repo: Path) -> None:
     assert loaded.case.file_paths == (guideline, code, spec)
     assert [str(warning) for warning in loaded.warnings] == [
         "evals/qa.yaml:5: evalcases[0].input_messages[0].content[5]: "
-        "an item of type 'image' is not shown to the target; text and file are"
+        "an item of type 'image' is not sent to the target; only text and file items are"
     ]
 
 
@@ -170,10 +171,10 @@ def test_an_item_of_the_input_that_is_neither_text_nor_mapping_is_an_error() -> 
 @pytest.mark.parametrize(
     ("item", "warning"),
     [
-        ("{value: x}", "an item without a type is not shown to the target; text and file are"),
+        ("{value: x}", "an item without a type is not sent to the target; only text and file items are"),
         (
             "{type: txt, value: x}",
-            "an item of type 'txt' is not shown to the target; text and file are (did you mean 'text'?)",
+            "an item of type 'txt' is not sent to the target; only text and file items are (did you mean 'text'?)",
         ),
     ],
 )

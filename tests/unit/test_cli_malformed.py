@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from thorough import tries
 
 from pytest_agentv.cli.main import main
 
@@ -56,7 +57,7 @@ ODD_BYTES = st.binary(max_size=8) | st.sampled_from(
     ]
 )  # fmt: skip
 
-MANY = settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=tries(80, 250), suppress_health_check=[HealthCheck.function_scoped_fixture])
 """The files are written anew for each example."""
 
 
@@ -77,7 +78,7 @@ def mutated(draw, text):
 
 
 def check(capsys, arguments, exit_codes):
-    """Run a command: it says something, and does not raise."""
+    """Run a command that must print something and must not raise."""
     exit_code = main(arguments)
     out, err = capsys.readouterr()
     assert exit_code in exit_codes
@@ -102,11 +103,12 @@ def test_mutated_results_are_compared_or_refused(silent, name, data):
     Path("broken" + name).write_bytes(data.draw(mutated(FILES[name]) | st.binary(max_size=200)))
     for pair in (("broken" + name, name), (name, "broken" + name)):
         exit_code, out, err = check(silent, ["compare", *pair], {0, 1, 2})
-        assert (out == "") is (exit_code == 2)
+        assert any(line.startswith("agentv compare: ") for line in err.splitlines()[-1:]) is (exit_code == 2)
         if out:
-            json.loads(out)
+            compared = json.loads(out)
+            assert exit_code == 2 or (compared["matched"] and not compared["unmatched"]["file1"])
         else:
-            assert err.splitlines()[-1].startswith("agentv compare: ")
+            assert exit_code == 2
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.yaml"])

@@ -10,17 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.cli.project import EVAL_FILE, TARGETS_FILE
+from pytest_agentv.cli.schema import KINDS, schema_of
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases import LoadContext, load_case
-from pytest_agentv.loading.json_schemas import SCHEMAS
 from pytest_agentv.loading.source import read_jsonl, read_yaml
 from pytest_agentv.loading.suites import read_suite
 from pytest_agentv.loading.targets import load_targets_file
+from pytest_agentv.providers.table import KINDS as TARGET_KINDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-VALIDATORS = {kind: jsonschema.Draft7Validator(create()) for kind, create in SCHEMAS.items()}
+VALIDATORS = {kind: jsonschema.Draft7Validator(schema_of(kind)) for kind in KINDS}
 CASE_VALIDATOR = jsonschema.Draft7Validator(
-    {"$ref": "#/definitions/case", "definitions": SCHEMAS["eval"]()["definitions"]}
+    {"$ref": "#/definitions/case", "definitions": schema_of("eval")["definitions"]}
 )
 
 SUITE = {
@@ -97,7 +99,7 @@ def changed(value, where, new):
 
 def loads(path):
     """Tell whether an eval file loads without an error or a warning."""
-    context = LoadContext(path.parent, path.parent, strict=True)
+    context = LoadContext(path.parent, path.parent, strict=True, evaluators=EVALUATORS)
     try:
         suite = read_suite(path)
         for entry in suite.entries:
@@ -109,7 +111,7 @@ def loads(path):
 
 def targets_load(path):
     try:
-        return not load_targets_file(path, ()).warnings
+        return not load_targets_file(path, TARGET_KINDS).warnings
     except AgentvError:
         return False
 
@@ -119,13 +121,13 @@ def file(tmp_path_factory):
     return tmp_path_factory.mktemp("schema") / "file.yaml"
 
 
-@pytest.mark.parametrize("kind", list(SCHEMAS))
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_a_schema_is_a_schema_and_is_what_the_command_prints(agentv, kind):
     run = agentv("schema", kind)
     assert (run.exit_code, run.err) == (0, "")
     schema = json.loads(run.out)
     jsonschema.Draft7Validator.check_schema(schema)
-    assert schema == SCHEMAS[kind]()
+    assert schema == schema_of(kind)
 
 
 @pytest.mark.parametrize(
@@ -233,3 +235,32 @@ def test_an_unknown_kind_of_file_is_told(agentv):
     assert run.exit_code == 2
     assert run.err.startswith("agentv schema: argument kind: invalid choice: 'results' (choose from ")
     assert run.err.endswith("\nTry: agentv schema --help\n")
+
+
+def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
+    definitions = schema_of("eval")["definitions"]
+    cases = {case["if"]["properties"]["type"]["const"]: case["then"] for case in definitions["evaluator"]["allOf"]}
+    assert set(cases) == set(EVALUATORS)
+    assert cases["levenshtein"] == {"$ref": "#/definitions/Levenshtein"}
+    shape = definitions["Levenshtein"]
+    assert shape["description"] == "The answer is nearly a text, whatever few characters differ."
+    keys = {key: value.get("description") for key, value in shape["properties"].items() if key != "type"}
+    assert list(keys) == ["name", "weight", "value", "threshold"]
+    assert all(keys.values())
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        {"name": "n", "type": "levenshtein"},
+        {"name": "n", "type": "levenshtein", "value": "x", "threshold": 2},
+        {"name": "n", "type": "levenshtein", "value": "x", "treshold": 1},
+        {"name": "n", "type": "rubric", "rubrics": []},
+        {"name": "n", "type": "field_accuracy", "fields": []},
+        {"name": "n", "type": "llm_judge", "model": "m"},
+    ],
+)
+def test_what_is_wrong_with_an_evaluator_is_wrong_by_the_schema_too(evaluator):
+    case = {"id": "a", "expected_outcome": "o", "input": "q", "evaluators": [evaluator]}
+    assert not CASE_VALIDATOR.is_valid(case)
+    assert CASE_VALIDATOR.is_valid({**case, "evaluators": [{"name": "n", "type": "levenshtein", "value": "x"}]})

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.cli.generate import run
 from pytest_agentv.cli.rubric_edits import LayoutError, insert_rubrics
+from pytest_agentv.cli.rubric_edits import WrittenRubric as Rubric
 from pytest_agentv.cli.rubric_writer import (
     RubricError,
     RubricRequest,
@@ -23,7 +24,6 @@ from pytest_agentv.cli.rubric_writer import (
 )
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.yaml_values import build_yaml
-from pytest_agentv.models.evaluator_configs import Rubric
 from pytest_agentv.models.messages import Message
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 

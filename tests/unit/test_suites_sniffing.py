@@ -1,5 +1,6 @@
 """Which files look like eval files by what they hold."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -8,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.errors import CaseError, SourceError
+from pytest_agentv.loading.cases import LoadContext, load_case
+from pytest_agentv.loading.discovery import is_eval_file, left_out
 from pytest_agentv.loading.shapes import case_list_line, looks_like_suite
+from pytest_agentv.loading.suites import dataset_fault, read_suite
+from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS
 
 
 @pytest.fixture(autouse=True)
@@ -122,3 +128,32 @@ def test_whatever_has_an_id_and_an_input_looks_like_a_jsonl_suite(
     path = tmp_path_factory.getbasetemp() / "sniffed.jsonl"
     path.write_text(json.dumps(case), encoding="utf-8")
     assert looks_like_suite(path) is has_input
+
+
+PIECES = st.sampled_from(
+    (
+        *(b"evalcases:", b"\n", b"  - ", b"id: a", b"input: x", b"{", b"}", b"[", b"]", b'"', b"'", b": ", b",", b"\t"),
+        *(b"&a ", b"*a", b"<<: ", b"|\n", b"---\n", b"\xff", b"\xc3\xa9", b"!!int ", b"? ", b"\0", b"#"),
+        b'{"id": "a", "input": "x"}',
+    )
+)
+FILES = st.one_of(st.binary(), st.lists(PIECES).map(b"".join))
+
+
+@given(FILES, st.sampled_from(["evals/qa.yaml", "evals/test_qa.yml", "qa.jsonl", "evals/qa.eval.jsonl"]))
+def test_whatever_the_bytes_of_a_file_collecting_it_has_cases_or_one_error_with_its_path(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, name: str
+) -> None:
+    root = tmp_path_factory.getbasetemp() / "any-bytes"
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    for is_named in (True, False):
+        is_eval_file(path, root=root, is_named=is_named, globs=DEFAULT_EVAL_GLOBS)
+    left_out(path, root=root, globs=DEFAULT_EVAL_GLOBS)
+    if path.suffix == ".jsonl":
+        assert str(dataset_fault(path)).startswith(str(path))
+    with contextlib.suppress(SourceError, CaseError):
+        suite = read_suite(path)
+        for entry in suite.entries:
+            load_case(suite, entry, LoadContext(root, root))

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_agentv.loading.discovery import is_eval_file, left_out
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.session.compat import NEEDS_UNIX, can_run_evals
 from pytest_agentv.session.options import eval_globs
+from pytest_agentv.session.platforms import obstacle
 
 _IS_TOLD = pytest.StashKey[bool]()
 
@@ -16,8 +17,12 @@ _IS_TOLD = pytest.StashKey[bool]()
 class UnsupportedFile(pytest.File):
     """An eval file where evals cannot be run."""
 
+    def __init__(self, *, reason: str, **kwargs: Any) -> None:
+        self._reason = reason
+        super().__init__(**kwargs)
+
     def collect(self) -> Iterable[pytest.Item]:
-        raise self.CollectError(NEEDS_UNIX)
+        raise self.CollectError(self._reason)
 
 
 def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> pytest.Collector | None:
@@ -35,9 +40,7 @@ def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> p
     globs, root = eval_globs(parent.config), parent.config.rootpath
     if is_eval_file(path, root=root, is_named=is_named, globs=globs):
         return _eval_file(path, parent)
-    if is_claimed:
-        return None
-    if not can_run_evals():
+    if is_claimed or obstacle():
         return None
     if is_named:
         return _named_file(path, parent)
@@ -63,18 +66,18 @@ def _left_out_file(path: Path, parent: pytest.Collector, problem: Problem) -> py
 
 
 def _eval_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if not can_run_evals():
-        return _first_only(path, parent)
+    if reason := obstacle():
+        return _first_only(path, parent, reason)
     from pytest_agentv.session.collecting.files import EvalFile  # noqa: PLC0415 - the engine, for runs that have evals
 
     file: pytest.Collector = EvalFile.from_parent(parent, path=path)
     return file
 
 
-def _first_only(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+def _first_only(path: Path, parent: pytest.Collector, reason: str) -> pytest.Collector | None:
     """Return the collector of the run's first eval file; one error says enough for all of them."""
     if parent.config.stash.setdefault(_IS_TOLD, False):
         return None
     parent.config.stash[_IS_TOLD] = True
-    file: pytest.Collector = UnsupportedFile.from_parent(parent, path=path)
+    file: pytest.Collector = UnsupportedFile.from_parent(parent, path=path, reason=reason)
     return file

@@ -1,46 +1,78 @@
 """The hooks that conftest files and other plugins may implement.
 
-Factories: `providers.base.ProviderFactory` and `evaluators.base.EvaluatorFactory`; `case` is a `models.cases.EvalCase`,
-`result` a `models.results.EvalResult`, `response` a `providers.base.ProviderResponse`. This file is loaded by every
-pytest run and does not import them. A conftest's hooks about cases hold for the cases below its folder.
+Every pytest run loads this file, so the types are texts: `pytest_agentv` imports them when somebody asks for them. The
+hooks about cases apply to the cases below the folder of their conftest, and the nearest conftest is asked first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-
-@pytest.hookspec
-def pytest_agentv_providers() -> Mapping[str, Callable[..., object]]:  # type: ignore[empty-body]
-    """Return provider kinds to add: the word after `provider:` in targets.yaml, and the factory of its providers."""
+import pytest_agentv as agentv  # by another name: pytest takes all names that begin with `pytest_` here for hooks
 
 
 @pytest.hookspec
-def pytest_agentv_evaluators() -> Mapping[str, Callable[..., object]]:  # type: ignore[empty-body]
-    """Return evaluator kinds to add: the word after `type:` in an eval file, and the factory of its evaluators."""
+def pytest_agentv_providers() -> (  # type: ignore[empty-body]
+    "Sequence[type[agentv.Provider]] | Mapping[str, agentv.ProviderFactory]"
+):
+    """Return kinds of providers to add.
+
+    A list holds classes. A mapping holds a factory for each word after `provider:` in targets.yaml.
+    """
+
+
+@pytest.hookspec
+def pytest_agentv_evaluators() -> (  # type: ignore[empty-body]
+    "Sequence[type[agentv.Evaluator]] | Mapping[str, agentv.EvaluatorFactory]"
+):
+    """Return kinds of evaluators to add.
+
+    A list holds classes. A mapping holds a factory for each word after `type:` in an eval file.
+    """
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_agentv_case(case: Any) -> Any:
-    """Return a changed copy of a case before it runs (`case.replace(...)`); None leaves it as it is."""
+def pytest_agentv_case(case: "agentv.EvalCase") -> "agentv.EvalCase | None":
+    """Change a case before it runs.
+
+    Return a changed copy (`case.replace(...)`) with the same `eval_id`, or None to leave the case as it is. An
+    exception is an error of the case.
+    """
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_agentv_response(case: Any, response: Any) -> Any:
-    """See what a provider answered before it is judged; return a changed copy, or None."""
+def pytest_agentv_response(
+    case: "agentv.EvalCase", response: "agentv.ProviderResponse"
+) -> "agentv.ProviderResponse | None":
+    """See the answer of the target before it is judged.
+
+    Return a changed copy (`response.replace(...)`), or None to leave it as it is. An exception is an error of the case.
+    The hook runs in a thread of its own, several at a time.
+    """
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_agentv_assert(case: Any, result: Any) -> bool | str | None:
-    """Decide whether a judged case passed: True; False, a reason or an AssertionError: failed; None: not my matter."""
+def pytest_agentv_assert(case: "agentv.EvalCase", result: "agentv.EvalResult") -> bool | str | None:
+    """Decide whether a judged case passes.
+
+    True: it passes. False, a text or an AssertionError: it fails, and the text is the reason. None: the next hook
+    decides, and at last the score. Any other exception is an error of the case. Cases that could not be judged are not
+    asked about. The hook runs in a thread of its own, several at a time.
+    """
 
 
 @pytest.hookspec
-def pytest_agentv_result(case: Any, result: Any) -> None:
-    """See a result when its line is written; `case` is None if the case could not be loaded."""
+def pytest_agentv_result(case: "agentv.EvalCase | None", result: "agentv.EvalResult") -> None:
+    """See a result when its line is written.
+
+    `case` is None if the case could not be loaded. An exception is a warning. The hook runs in a thread of its own,
+    several at a time.
+    """
 
 
 @pytest.hookspec
-def pytest_agentv_summary(results: Sequence[Any]) -> None:
-    """See all results of the run at its end, in the process that owns the terminal."""
+def pytest_agentv_summary(results: "Sequence[agentv.EvalResult]") -> None:
+    """See all results of the run at its end, in the process that owns the terminal.
+
+    An exception is a line in the summary.
+    """

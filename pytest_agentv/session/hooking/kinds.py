@@ -2,25 +2,28 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Any
 
-Factory = TypeVar("Factory")
+from pytest_agentv.errors import HookError
+from pytest_agentv.models.kind_table import merge_kinds
 
 
-class HookedKinds(Mapping[str, Factory]):
+class HookedKinds(Mapping[str, Any]):
     """Kinds by name; the hooks are asked when a first case runs, for only then all conftest files are loaded."""
 
-    def __init__(self, ask: Callable[[], Sequence[Mapping[str, Factory]]]) -> None:
+    def __init__(self, name: str, ask: Callable[[], Sequence[object]]) -> None:
+        self._name = name
         self._ask = ask
 
     @cached_property
-    def _kinds(self) -> dict[str, Factory]:
-        merged: dict[str, Factory] = {}
-        for kinds in reversed(self._ask()):  # the nearest conftest answers first, and wins
-            merged |= kinds
-        return merged
+    def _kinds(self) -> dict[str, Any]:
+        """The nearest conftest answers first, and wins. Raises `HookError`."""
+        try:
+            return merge_kinds(self._ask())
+        except ValueError as error:
+            raise HookError(f"{self._name}: {error}", "config") from error
 
-    def __getitem__(self, name: str) -> Factory:
+    def __getitem__(self, name: str) -> Any:
         return self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:

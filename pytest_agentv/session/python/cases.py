@@ -11,9 +11,10 @@ from pytest_agentv.loading.places import first_key
 from pytest_agentv.loading.source import Source
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.loading.yaml_values import KeyPath
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, Plain
+from pytest_agentv.models.cases import AnyEvaluator
 
-Prompt: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
 
 _NO_OUTCOME: Final = "The evaluators are content with the answer."
@@ -28,7 +29,7 @@ class CaseWords:
     expected_outcome: str | None = None
     reference_answer: str | None = None
     expected_messages: Sequence[Mapping[str, Any]] | None = None
-    evaluators: Sequence[Mapping[str, Any]] | None = None
+    evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None
     rubrics: Sequence[Any] | None = None
     threshold: float | None = None
     files: Sequence[str | PathLike[str]] = ()
@@ -49,7 +50,7 @@ class PythonSource(Source):
         return self._line
 
 
-def python_case(prompt: Prompt, words: CaseWords) -> dict[str, Json]:
+def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
     """Return the case that a test describes, as it would stand in an eval file; its id may be missing.
 
     Raises `TypeError` for a prompt that is none, or for files beside one that is no text.
@@ -90,7 +91,7 @@ def python_suite(path: Path, line: int, case: JsonObject, target: str) -> SuiteS
     )
 
 
-def _case_of(prompt: Prompt, files: Sequence[str | PathLike[str]]) -> dict[str, Json]:
+def _case_of(prompt: EvalInput, files: Sequence[str | PathLike[str]]) -> dict[str, Json]:
     if isinstance(prompt, str):
         parts = [{"type": "text", "value": prompt}, *({"type": "file", "value": fspath(file)} for file in files)]
         return {INPUT_KEYS[0]: [{"role": "user", "content": parts}] if files else prompt}
@@ -128,10 +129,12 @@ def _asks_for_an_outcome(case: JsonObject) -> bool:
 
 
 def _wants_outcome(evaluator: Json) -> bool:
+    if isinstance(evaluator, Plain):
+        evaluator = {"type": getattr(evaluator, "kind", None), **evaluator.to_plain()}
     if not isinstance(evaluator, dict):
         return False
     members = evaluator.get(first_key(evaluator, EVALUATOR_LIST_KEYS) or "")
-    if isinstance(members, list) and any(map(_wants_outcome, members)):
+    if isinstance(members, list | tuple) and any(map(_wants_outcome, members)):
         return True
     has_own_words = any(evaluator.get(key) is not None for key in ("rubrics", "prompt", "prompt_path", "promptPath"))
     return evaluator.get("type") == "llm_judge" and not has_own_words

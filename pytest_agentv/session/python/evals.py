@@ -5,20 +5,21 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.own_parts import OwnParts
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.render import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
-from pytest_agentv.session.python.cases import CaseWords, Prompt, python_case, python_suite
+from pytest_agentv.session.python.cases import CaseWords, EvalInput, python_case, python_suite
 from pytest_agentv.session.python.results import PythonEvalResult
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -27,11 +28,9 @@ from pytest_agentv.session.running.turns import LOG_SECTION
 from pytest_agentv.session.showing.python_reports import forget_results, note_result
 from pytest_agentv.session.showing.texts import errored, failed
 
-_Mappings: TypeAlias = Sequence[Mapping[str, Any]]
-
 
 class Agentv:
-    """Runs and judges cases for one test; each is recorded like a case of an eval file."""
+    """The value of the fixture `agentv`: runs, judges and records cases for one test."""
 
     def __init__(self, item: pytest.Item, session: EvalSession, target: str, own: OwnParts) -> None:
         self._item = item
@@ -49,13 +48,13 @@ class Agentv:
 
     def run(
         self,
-        prompt: Prompt,
+        prompt: EvalInput,
         *,
         id: str | None = None,  # noqa: A002 - the word of eval files
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
-        expected_messages: _Mappings | None = None,
-        evaluators: _Mappings | None = None,
+        expected_messages: Sequence[Mapping[str, Any]] | None = None,
+        evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -68,7 +67,7 @@ class Agentv:
             expected_outcome: What a good answer achieves; for judges that are models.
             reference_answer: An example of a good answer.
             expected_messages: The same as messages, with tool calls.
-            evaluators: As in an eval file.
+            evaluators: As in an eval file, or objects of the classes of kinds.
             rubrics: As in an eval file.
             threshold: Score from which the case passes.
             files: Paths of files that go with a prompt that is a text; relative ones as in eval files.
@@ -85,13 +84,13 @@ class Agentv:
         self,
         answer: str | JsonObject | ProviderResponse,
         *,
-        prompt: Prompt = "",
-        output_messages: _Mappings | None = None,
+        prompt: EvalInput = "",
+        output_messages: Sequence[Mapping[str, Any]] | None = None,
         id: str | None = None,  # noqa: A002 - the word of eval files
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
-        expected_messages: _Mappings | None = None,
-        evaluators: _Mappings | None = None,
+        expected_messages: Sequence[Mapping[str, Any]] | None = None,
+        evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -106,7 +105,7 @@ class Agentv:
             expected_outcome: What a good answer achieves.
             reference_answer: An example of a good answer.
             expected_messages: The same as messages.
-            evaluators: As in an eval file.
+            evaluators: As in an eval file, or objects of the classes of kinds.
             rubrics: As in an eval file.
             threshold: Score from which the case passes.
             files: Paths of files that go with the prompt.
@@ -124,7 +123,7 @@ class Agentv:
         for begun in tuple(self._open):
             self._session.cases.end(begun, "ended before it was done: its test has ended")
 
-    def _evaluate(self, prompt: Prompt, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
+    def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
         case = python_case(prompt, words)
         case["id"] = self._unique_id(case.get("id") or self._item.name)
@@ -193,7 +192,9 @@ class Agentv:
         return name
 
 
-def _response(answer: str | JsonObject | ProviderResponse, output_messages: _Mappings | None) -> ProviderResponse:
+def _response(
+    answer: str | JsonObject | ProviderResponse, output_messages: Sequence[Mapping[str, Any]] | None
+) -> ProviderResponse:
     """Return what a target would have responded. Raises `TypeError` or `ValueError` for what it could not."""
     __tracebackhide__ = True
     if isinstance(answer, ProviderResponse):

@@ -15,6 +15,8 @@ from pytest_agentv.models.base import Json
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.secret_rule import is_secret_name
 from pytest_agentv.models.secrets import MASK
+from pytest_agentv.providers.table import KINDS
+from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.python.evals import Agentv
 from pytest_agentv.session.running.hooks import participate
@@ -33,7 +35,9 @@ def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
     cwd = config.invocation_params.dir
     try:
         path = find_targets_file(options_of(config).targets, cwd, find_repo_root(cwd), cwd)
-        file = load_targets_file(path, [kind for kinds in config.hook.pytest_agentv_providers() for kind in kinds])
+        file = load_targets_file(
+            path, KINDS.with_own(HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
+        )
     except AgentvError as error:
         _fail(error)
     shown = (definition.replace(values=_without_secrets(definition.values)) for definition in file.definitions)

@@ -12,24 +12,26 @@ _OWN_FIELDS: Final = ("account", "summary")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PythonEvalResult(EvalResult):
-    """A result that is true when the case passed, and shows in one line why it did not."""
+    """The result of an eval in Python. It is true when the case passed; its `repr` says in one line why it failed."""
 
     account: str = ""
-    """All that is to be said of the case, as eval files have it in their failures."""
+    """The whole text of a failure."""
     summary: str = ""
     """One line of at most 200 characters, without secrets."""
 
     @classmethod
     def of(cls, result: EvalResult, account: str, summary: str) -> Self:
+        """Return a result with what is said of it."""
         values = {field.name: getattr(result, field.name) for field in fields(result)}
         return cls(**values, account=account, summary=summary)
 
     @property
     def passed(self) -> bool:
+        """Whether the case passed."""
         return self.status == "pass"
 
     def assert_passed(self) -> None:
-        """Raise `EvalFailed` with the whole account unless the case passed."""
+        """Raise `EvalFailed` with the whole text unless the case passed."""
         __tracebackhide__ = True
         if not self.passed:
             raise EvalFailed(self.account, self.summary)

@@ -1,6 +1,5 @@
 """What happens to a case on the event loop: it is run, carried over or given up, and its result is written."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 from pytest_agentv.engine.asking_hooks import tell
@@ -9,7 +8,6 @@ from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets import TargetPool
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.evaluators.base import EvaluatorFactory
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import Carried
@@ -29,7 +27,6 @@ class CaseRuns:
         self,
         *,
         pool: TargetPool,
-        evaluators: Mapping[str, EvaluatorFactory],
         recorder: Recorder,
         progress: Progress,
         failures: FailureLimit,
@@ -37,7 +34,6 @@ class CaseRuns:
         identity: RunIdentity,
     ) -> None:
         self._pool = pool
-        self._evaluators = evaluators
         self._recorder = recorder
         self._progress = progress
         self._failures = failures
@@ -51,9 +47,7 @@ class CaseRuns:
         current_log.set(log)
         try:
             with ending.watched():
-                result = await run_case(
-                    job, self._pool, self._evaluators, member, hooks=prepared.hooks, own=prepared.own
-                )
+                result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
                 return await self._record(result, prepared)
         except GeneratorExit:
             raise  # the coroutine is closed: it must not await anything

@@ -8,11 +8,11 @@ import pytest
 from pytest_agentv.engine.asking import ask_target
 from pytest_agentv.engine.fingerprints import Fingerprints
 from pytest_agentv.engine.targets import Places, TargetPool
-from pytest_agentv.evaluators.base import EvaluatorFactory
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.environment import find_repo_root
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_loop import USER_LOOP
@@ -51,8 +51,8 @@ class EvalSession:
         self.masker.add_environment(os.environ)  # fixtures know these before any target does
         cwd, run_id, share = config.invocation_params.dir, self.identity.run_id, process_share(config)
         places = Places(find_repo_root(cwd), cwd, shared_folder(run_id) if share.count > 1 else None)
-        providers: HookedKinds[ProviderFactory] = HookedKinds(config.hook.pytest_agentv_providers)
-        evaluators: HookedKinds[EvaluatorFactory] = HookedKinds(config.hook.pytest_agentv_evaluators)
+        providers = HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers)
+        evaluators = EVALUATORS.with_own(HookedKinds("pytest_agentv_evaluators", config.hook.pytest_agentv_evaluators))
         self._loop = LoopThread()
         self._pool = TargetPool(self.options, places, self.masker, providers)
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
@@ -75,7 +75,6 @@ class EvalSession:
             loop=self._loop,
             runs=CaseRuns(
                 pool=self._pool,
-                evaluators=evaluators,
                 recorder=self.recorder,
                 progress=self.progress,
                 failures=self.failures,

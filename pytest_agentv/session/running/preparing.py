@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,13 +18,19 @@ from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.config import load_guideline_patterns
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.suites import CaseEntry, SuiteSource
-from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 
-_to_json: Final = json.JSONEncoder(sort_keys=True, default=str).encode
+
+def _to_plain(value: object) -> Json:
+    return value.to_plain() if isinstance(value, Plain) else str(value)
+
+
+_to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class CasePreparer:
         options: RunOptions,
         places: Places,
         run_id: str,
-        evaluator_types: Collection[str],
+        evaluators: KindTable,
     ) -> None:
         self.ambiguous_ids: set[str] = set()
         """Ids that several of the collected cases have."""
@@ -61,7 +67,7 @@ class CasePreparer:
         self._options = options
         self._places = places
         self._run_id = run_id
-        self._evaluator_types = evaluator_types
+        self._evaluators = evaluators
         self._eval_files: dict[Path, str] = {}
         self._headers: dict[Path, str] = {}
         """What eval files say for all their cases, as JSON."""
@@ -148,7 +154,7 @@ class CasePreparer:
                 guideline_patterns=patterns,
                 strict=self._options.strict,
                 unknown_keys=self._options.unknown_keys,
-                known_evaluator_types=frozenset(self._evaluator_types),
+                evaluators=self._evaluators,
             )
         return self._contexts[eval_dir]
 

@@ -1,10 +1,12 @@
 """Gives each case the hashes by which a later run sees whether its result still holds."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_agentv.engine.fingerprints import Fingerprints, asks_a_target, specs_of
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec
+from pytest_agentv.engine.fingerprints import Fingerprints, asks_a_target
+from pytest_agentv.engine.judging import evaluators_of
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.running.preparing import PreparedCase
@@ -16,42 +18,43 @@ class CaseSigner:
     def __init__(self, fingerprints: Fingerprints, loop: LoopThread) -> None:
         self._fingerprints = fingerprints
         self._loop = loop
-        self._targets: dict[tuple[Path, str], str | None] = {}
-        self._judges: dict[tuple[Path, str], str | None] = {}
-        self._last: tuple[Sequence[EvaluatorSpec], str, str] | None = None
+        self._targets: dict[tuple[str, str], str | None] = {}
+        self._judges: dict[tuple[str, str], str | None] = {}
+        self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:
         """Return a case with its hashes; what cannot be resolved has none, and the case itself will say why."""
         job = prepared.job
         if isinstance(job, EvalResult):
             return prepared
-        key = (Path(job.case.path).parent, job.identity.target)
-        specs = specs_of(job.case.evaluators)
-        judge = self._judge_hash(key, prepared) if asks_a_target(specs) else ""
-        grading = None if judge is None else self._grading_hash(specs, judge)
+        key = (os.path.dirname(job.case.path), job.identity.target)  # noqa: PTH120 - for each case
+        evaluators = evaluators_of(job.case)
+        judge = self._judge_hash(key, prepared) if asks_a_target(evaluators) else ""
+        grading = None if judge is None else self._grading_hash(evaluators, judge)
         identity = job.identity.replace(target_hash=self._target_hash(key, prepared), grading_hash=grading)
         return prepared.replace(job=job.replace(identity=identity))
 
-    def _grading_hash(self, specs: Sequence[EvaluatorSpec], judge: str) -> str:
+    def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str:
         """Return the hash of evaluators; cases behind one another often have those of their file."""
-        if self._last is not None and self._last[0] is specs and self._last[1] == judge:
-            return self._last[2]
-        grading = self._fingerprints.grading_hash(specs, judge or None)
-        self._last = (specs, judge, grading)
+        last = self._last  # tests may evaluate in several threads
+        if last is not None and last[0] is evaluators and last[1] == judge:
+            return last[2]
+        grading = self._fingerprints.grading_hash(evaluators, judge or None)
+        self._last = (evaluators, judge, grading)
         return grading
 
-    def _target_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:
+    def _target_hash(self, key: tuple[str, str], prepared: PreparedCase) -> str | None:
         own = prepared.own
         if own.replace_target:
-            return self._loop.run(self._fingerprints.target_hash(*key, own))
+            return self._loop.run(self._fingerprints.target_hash(Path(key[0]), key[1], own))
         if key not in self._targets:
-            self._targets[key] = self._loop.run(self._fingerprints.target_hash(*key, own))
+            self._targets[key] = self._loop.run(self._fingerprints.target_hash(Path(key[0]), key[1], own))
         return self._targets[key]
 
-    def _judge_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:
+    def _judge_hash(self, key: tuple[str, str], prepared: PreparedCase) -> str | None:
         own = prepared.own
         if own.judge is not None:
-            return self._loop.run(self._fingerprints.judge_hash(*key, own))
+            return self._loop.run(self._fingerprints.judge_hash(Path(key[0]), key[1], own))
         if key not in self._judges:
-            self._judges[key] = self._loop.run(self._fingerprints.judge_hash(*key, own))
+            self._judges[key] = self._loop.run(self._fingerprints.judge_hash(Path(key[0]), key[1], own))
         return self._judges[key]

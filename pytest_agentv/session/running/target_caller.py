@@ -14,7 +14,7 @@ OWN_FIXTURES: Final = (OWN_PROVIDER, OWN_JUDGE)
 
 
 class TargetCaller:
-    """A target as a function: asks it, and hands back its `ProviderResponse`. Nothing is judged or recorded."""
+    """A function that asks a target and returns its `ProviderResponse`. Nothing is judged or recorded."""
 
     def __init__(self, open_session: Callable[[], EvalSession], folder: Path, target: str) -> None:
         self._open_session = open_session
@@ -22,7 +22,7 @@ class TargetCaller:
         self._target = target
 
     def __call__(self, prompt: str) -> ProviderResponse:
-        """Blocks until the target has answered. Raises `AgentvError` when it does not."""
+        """Ask the target and wait for its answer. Raises `AgentvError` when there is none."""
         __tracebackhide__ = True
         session = self._open_session()
         if session.is_own_thread:

@@ -1,0 +1,120 @@
+"""The kinds of evaluators and providers that a project adds in its conftest files and plugins."""
+
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.kind_table import merge_kinds
+
+_HOOKS: Final = ("pytest_agentv_evaluators", "pytest_agentv_providers")
+_SIGNS: Final = (b"pytest_agentv_", b"pytest_plugins")
+"""What a conftest holds that may add kinds."""
+
+
+class ProjectKinds:
+    """Asks the hooks of a project for its kinds: pytest loads the conftest files, and runs nothing.
+
+    Conftest files are code of the user's. They are loaded only when one of them mentions our hooks, or when a file
+    names a kind that is not built in, which a plugin may add.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self.problems: list[Problem] = []
+        """What kept conftest files from being loaded."""
+        self._folders = sorted({path.parent for path in files})
+
+    def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "LazyKinds":
+        """Return the kinds of one hook; `named` ones count as kinds whatever the conftest files say."""
+        return LazyKinds(self, hook, built_in, named)
+
+    @cached_property
+    def mentions_hooks(self) -> bool:
+        """Whether a conftest in a folder of the files, or above it, may add kinds."""
+        folders = {folder for start in self._folders for folder in (start, *start.parents)}
+        return any(any(sign in _read(folder / "conftest.py") for sign in _SIGNS) for folder in folders)
+
+    @cached_property
+    def found(self) -> Mapping[str, Mapping[str, Any]]:
+        """The kinds by hook."""
+        import pytest  # noqa: PLC0415 - a fifth of a second
+
+        asker = _Asker()
+        said = io.StringIO()
+        arguments = ["-p", "no:cacheprovider", "-o", "addopts=", *map(str, self._folders)]
+        environment = os.environ.pop("PYTEST_ADDOPTS", None)
+        try:
+            with redirect_stdout(said), redirect_stderr(said):
+                pytest.main(arguments, plugins=[asker])
+        finally:
+            if environment is not None:
+                os.environ["PYTEST_ADDOPTS"] = environment
+        if asker.fault or not asker.found:
+            reason = asker.fault or said.getvalue().strip().rpartition("\n")[2] or "pytest could not be started"
+            folder = self._folders[0] if self._folders else Path.cwd()
+            message = f"kinds of conftest files are not known: {reason}"
+            self.problems.append(Problem(folder / "conftest.py", None, "", message, level="warning"))
+        return asker.found
+
+
+class _Asker:
+    """A plugin of pytest that asks our hooks in the place of running tests."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Mapping[str, Any]] = {}
+        self.fault = ""
+
+    def pytest_cmdline_main(self, config: Any) -> int:
+        try:
+            self.found = {hook: merge_kinds(getattr(config.hook, hook)()) for hook in _HOOKS}
+        except Exception as error:  # noqa: BLE001 - hooks are code of the user's
+            self.fault = f"{type(error).__name__}: {error}"
+        return 0
+
+
+# pluggy reads this mark; importing pytest for it would cost every `agentv` command a fifth of a second.
+_Asker.pytest_cmdline_main.pytest_impl = {"tryfirst": True}  # type: ignore[attr-defined]
+
+
+class LazyKinds(Mapping[str, Any]):
+    """The kinds of one hook, asked for when they may matter."""
+
+    def __init__(self, project: ProjectKinds, hook: str, built_in: Mapping[str, Any], named: Sequence[str]) -> None:
+        self._project = project
+        self._hook = hook
+        self._built_in = built_in
+        self._named = dict.fromkeys(named, _any_keys)
+
+    @property
+    def _kinds(self) -> Mapping[str, Any]:
+        return {**self._named, **self._project.found.get(self._hook, {})}
+
+    def __getitem__(self, word: str) -> Any:
+        if self._project.mentions_hooks or word not in {**self._built_in, **self._named}:
+            return self._kinds[word]
+        return self._named[word]
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and self.get(word) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds if self._project.mentions_hooks else self._named)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _any_keys(spec: object, services: object) -> object:
+    """Stand in for the factory of a kind whose keys are not known."""
+    raise NotImplementedError
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes() if path.is_file() else b""
+    except OSError:
+        return b""

@@ -1,0 +1,97 @@
+"""What an evaluator is shown, and what it may ask. Light to import: the classes of kinds are in `base`."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import ProviderResponse
+
+
+class Judge(Protocol):
+    """The target that judging evaluators ask."""
+
+    name: str
+    """The target's name, for the record."""
+
+    async def ask(self, system_prompt: str, user_prompt: str, context: "Context") -> str:
+        """Return the text of the reply. Raises `EvaluatorError` when there is no reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxiedQuestion(Record):
+    """What a judge script asks a target."""
+
+    question: str
+    """The text of the question."""
+    system_prompt: str | None
+    """The system prompt; None: the script gave none."""
+    eval_id: str
+    """The id of the case that is judged."""
+    attempt: int
+    """The number of the call, 0-based."""
+    timeout_seconds: float | None
+    """The longest that the call may take, in seconds; None: no limit."""
+
+
+class ProxiedTargets(Protocol):
+    """The targets that judge scripts may call."""
+
+    default_name: str
+    """The target that is called when the script names none: the judge target, else the one under test."""
+    names: tuple[str, ...]
+    """The target under test, then the others of its targets file."""
+
+    def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
+        """Return a function that calls a target and raises `ProviderError`.
+
+        Raises `TargetError` for a target that cannot be used.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What evaluators may use beside the case; live objects."""
+
+    judge: Judge | None = None
+    """None: no target can judge."""
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables of judge scripts: the process environment and `.env`. They hold secrets."""
+    targets: ProxiedTargets | None = None
+    """What judge scripts that have `target` may call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context(Record):
+    """The one argument of every evaluator: the case, the answer and how it came about."""
+
+    case: EvalCase
+    """The case that is judged."""
+    prompt: Prompt
+    """The prompt that the target got."""
+    candidate_answer: str
+    """The answer: the text of the last message of the assistant."""
+    output_messages: tuple[Message, ...] | None = None
+    """None: the target reported none."""
+    trace: tuple[TraceEvent, ...] | None = None
+    """The steps to the answer, in order; None: the target reported none."""
+    trace_summary: TraceSummary | None = None
+    """Counts over these steps; None: there are neither steps nor tool calls to count."""
+    metrics: ExecutionMetrics | None = None
+    """Tokens, US dollars and milliseconds of the answer; None: nothing is known."""
+    attempt: int = 0
+    """0-based."""
+    timeout_seconds: float | None = None
+    """The longest a judge may take; None: no limit."""
+    target: str = ""
+    """Name of the target under test."""
+    reports_calls: bool = True
+    """Whether the target can tell of tool calls; one that gave a mere text cannot."""
+    dry_run: bool = False
+    """Whether mocks stand in for the target and the judge."""
+    services: Services = field(default_factory=Services, repr=False, compare=False)
+    """The judge, the variables and the targets that an evaluator may use."""

@@ -1,0 +1,68 @@
+"""Kinds that a hook adds by a factory, the older form of `pytest_agentv_evaluators`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from pydantic import ConfigDict, PrivateAttr
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.kind import Part
+from pytest_agentv.models.scores import Score
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorSpec(Record):
+    """What a factory is told of an evaluator of an eval file."""
+
+    name: str
+    """How results call it."""
+    type: str
+    """The word after `type:`."""
+    config: JsonObject
+    """All its keys as written."""
+    weight: float = 1.0
+    """Its share in the case's score, 0 or more; 0 reports without counting."""
+
+
+EvaluatorFactory: TypeAlias = Callable[[EvaluatorSpec, Services], Any]
+"""Returns an object with `async def evaluate(context) -> Score`."""
+
+
+class FactoryEvaluator(Evaluator):
+    """An evaluator that a factory makes, once for each case."""
+
+    model_config = ConfigDict(extra="allow")
+
+    factory: ClassVar[EvaluatorFactory]
+
+    _live: Any = PrivateAttr(default=None)
+
+    @property
+    def config(self) -> JsonObject:
+        """Return the keys as they were written."""
+        return {"type": self.kind, **Part.to_plain(self)}
+
+    @property
+    def own_code(self) -> object:
+        return type(self).factory
+
+    def prepare(self, services: Services) -> Evaluator:
+        """Let the factory make the evaluator; what it raises is an error of the case."""
+        prepared = self.model_copy()
+        spec = EvaluatorSpec(self.label, self.kind, self.config, self.weight)
+        prepared._live = type(self).factory(spec, services)
+        return prepared
+
+    async def evaluate(self, context: Context) -> Score:
+        if self._live is None:
+            raise EvaluatorError(f"evaluator {self.label!r} was not prepared")
+        score: Score = await self._live.evaluate(context)
+        return score
+
+
+def factory_class(word: str, factory: EvaluatorFactory) -> type[FactoryEvaluator]:
+    """Return the class of a kind that a factory adds."""
+    return type("FactoryEvaluator", (FactoryEvaluator,), {"kind": word, "factory": staticmethod(factory)})

@@ -1,0 +1,107 @@
+"""Write docs/api.md: the names that `pytest_agentv` exports, with the docstrings and fields that their sources have.
+
+python scripts/api_page.py          # print the page
+python scripts/api_page.py --write  # replace docs/api.md
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from api_names import Entry, Member, entry_of
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "api.md"
+
+SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Evaluators": (
+        *("Evaluator", "Score", "Context", "Services", "Judge", "ProxiedTargets", "ProxiedQuestion"),
+        *("AnyEvaluator", "EvaluatorFactory", "EvaluatorSpec"),
+    ),
+    "Providers": (
+        *("Provider", "ProviderRequest", "ProviderResponse", "Prompt", "PromptMode", "ChatMessage"),
+        *("Target", "TargetDefinition", "ProviderFactory"),
+    ),
+    "Fields of kinds": ("Text", "Amount", "Items", "spelled", "Part"),
+    "Cases": (*("EvalCase", "InputMessage", "Role", "ContentPart", "TextPart", "FilePart", "ObjectPart", "OtherPart"),),
+    "Answers": (
+        *("Message", "ToolCall", "TraceEvent", "TraceEventType", "TraceSummary", "TokenUsage", "ExecutionMetrics"),
+    ),
+    "Results": ("EvalResult", "EvaluatorResult", "ErrorDetail", "Status", "Verdict", "ErrorStage", "ErrorKind"),
+    "Fixtures": (
+        *("Agentv", "EvalInput", "PythonEvalResult", "TargetCaller", "RunOptions", "OutputFormat", "UnknownKeys"),
+    ),
+    "Errors and warnings": (
+        *("AgentvError", "EvaluatorError", "ProviderError", "TargetError"),
+        *("EvalFailed", "EvalErrored", "AgentvWarning"),
+    ),
+    "Plain data": ("Record", "Json", "JsonObject", "ABSENT", "Absent"),
+}
+
+INTRODUCTION: Final = """\
+# API
+
+Your conftest files, tests and plugins import these names from `pytest_agentv`:
+
+```python
+from pytest_agentv import EvalCase, EvalResult, Evaluator, Score
+```
+
+Judge scripts import theirs from `pytest_agentv.sdk`: [Judges](judges.md). Everything else inside the package may change
+at any time. A name is imported when it is first used, so `import pytest_agentv` costs next to nothing.
+
+Records are frozen: `record.replace(field=value)` returns a changed copy. [Extending](extending.md) shows the names at
+work.
+
+<!-- Written by `python scripts/api_page.py --write`. Change the docstrings, not this page. -->
+"""
+
+
+def page() -> str:
+    """Return the text of the page."""
+    return "\n".join((INTRODUCTION, *_sections())).rstrip("\n") + "\n"
+
+
+def _sections() -> Iterator[str]:
+    for title, names in SECTIONS.items():
+        yield f"## {title}\n"
+        for name in names:
+            yield from _entry(entry_of(name))
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    yield f"### {entry.name}\n"
+    if entry.signature:
+        yield f"`{entry.signature}`\n"
+    yield f"{entry.summary}\n"
+    if fields := [member for member in entry.members if not member.is_method]:
+        yield "| field | type | default | meaning |\n|---|---|---|---|"
+        yield from (_row(member.name, member.type, member.default, text=member.summary) for member in fields)
+        yield ""
+    if methods := [member for member in entry.members if member.is_method]:
+        yield "| method | meaning |\n|---|---|"
+        yield from (_row(_call(member), text=member.summary) for member in methods)
+        yield ""
+
+
+def _call(member: Member) -> str:
+    return f"{member.name}{member.type}"
+
+
+def _row(*codes: str, text: str) -> str:
+    cells = [f"`{code}`" if code else "" for code in codes]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (*cells, text)) + " |"
+
+
+def main() -> None:
+    """Print or write the page."""
+    parser = argparse.ArgumentParser(description="Write docs/api.md from the public names of pytest_agentv.")
+    parser.add_argument("--write", action="store_true", help="replace docs/api.md")
+    if parser.parse_args().write:
+        PAGE.write_text(page(), "utf-8")
+    else:
+        print(page(), end="")
+
+
+if __name__ == "__main__":
+    main()
