@@ -10,7 +10,7 @@ from pytest_agentv.engine.asking_hooks import decide, show_response
 from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
 from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.judging import evaluators_of
-from pytest_agentv.engine.own_parts import NO_HOOKS, NO_OWN_PARTS, CaseHooks, OwnParts
+from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import (
     Answered,
     Asked,
@@ -63,7 +63,7 @@ async def run_case(
     member: BatchMember | None = None,
     *,
     hooks: CaseHooks = NO_HOOKS,
-    own: OwnParts = NO_OWN_PARTS,
+    own: Overrides = NO_OVERRIDES,
 ) -> EvalResult:
     """Run a case; whatever breaks becomes part of the result. Only cancellation is raised.
 
@@ -143,7 +143,7 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) ->
     return await invoke_with_retries(provider, request, job.options.max_retries)
 
 
-async def _prepare(job: CaseJob, pool: TargetPool, own: OwnParts) -> _Prepared:
+async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Get everything ready that can fail before something is paid for."""
     evaluators = evaluators_of(job.case)
     target = await pool.prepare(Path(job.case.path).parent, job.identity.target, evaluators, own)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.judging import needs_judge
-from pytest_agentv.engine.own_parts import OwnParts
+from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.proxying import needs_targets
 from pytest_agentv.engine.targets import Places, TargetPool
 from pytest_agentv.errors import AgentvError
@@ -39,7 +39,7 @@ class Fingerprints:
         self._files: dict[Path | None, ProjectFiles] = {}
         self._targets: dict[tuple[Path, str], str] = {}
 
-    async def target_hash(self, eval_dir: Path, name: str, own: OwnParts) -> str | None:
+    async def target_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
         """Return the hash of a target's definition and code; None: it cannot be resolved."""
         if self._dry_run:
             return _digest({"kind": "mock"})
@@ -49,7 +49,7 @@ class Fingerprints:
             return self._hash_object(own.provider)
         return self._hash_target(eval_dir, name)
 
-    async def judge_hash(self, eval_dir: Path, name: str, own: OwnParts) -> str | None:
+    async def judge_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
         """Return the hash of the judge that goes with a target; None: it cannot be resolved."""
         if self._dry_run:
             return _digest({"kind": "mock"})

@@ -11,7 +11,7 @@ from typing import Final
 from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.engine.checks import HealthChecks
 from pytest_agentv.engine.judging import ProviderJudge, judging_fault, needs_judge
-from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OWN_JUDGE, OWN_PROVIDER, OwnParts
+from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.engine.pacing import Pace, cap_warning, is_first_to_tell, pace_of
 from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.engine.results import effective_target_name
@@ -109,7 +109,7 @@ class TargetPool:
         self._told_of_answers: set[tuple[Path, str]] = set()
 
     async def prepare(
-        self, eval_dir: Path, name: str, evaluators: Sequence[AnyEvaluator], own: OwnParts = NO_OWN_PARTS
+        self, eval_dir: Path, name: str, evaluators: Sequence[AnyEvaluator], own: Overrides = NO_OVERRIDES
     ) -> ReadyTarget:
         """Get a target and a judge ready for the cases of a folder, before anything is paid for.
 
@@ -220,11 +220,11 @@ class TargetPool:
         target = self._target(eval_dir, self._targets_file(eval_dir), name)
         return target, self._provider(eval_dir, target)
 
-    def _own_target(self, eval_dir: Path, name: str, own: OwnParts) -> tuple[Target, Adapter]:
+    def _own_target(self, eval_dir: Path, name: str, own: Overrides) -> tuple[Target, Adapter]:
         function = (lambda _: own.answer) if own.provider is None else own.provider
         return Target(name, "python"), self._in_process(eval_dir, adapt_provider(function, OWN_PROVIDER))
 
-    def _judge(self, eval_dir: Path, target: Target, own: OwnParts) -> Judge:
+    def _judge(self, eval_dir: Path, target: Target, own: Overrides) -> Judge:
         if own.judge is not None:
             return ProviderJudge(*self._own_judge(eval_dir, own.judge), self._options)
         if own.replace_target:
@@ -242,7 +242,7 @@ class TargetPool:
         except AgentvError as error:
             raise TargetError(f"a model is to judge, and none is named: {error}; or override {OWN_JUDGE}") from error
 
-    def _callable(self, eval_dir: Path, target: Target, provider: Adapter, own: OwnParts) -> CallableTargets:
+    def _callable(self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides) -> CallableTargets:
         opened = {target.name: (target, provider)}
         if own.judge is not None:
             opened[OWN_JUDGE] = self._own_judge(eval_dir, own.judge)

@@ -20,7 +20,7 @@ from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.python.evals import Agentv
 from pytest_agentv.session.running.hooks import participate
-from pytest_agentv.session.running.target_caller import TargetCaller, own_parts
+from pytest_agentv.session.running.target_caller import TargetCaller, overrides
 
 
 def options_of(config: pytest.Config) -> RunOptions:
@@ -57,7 +57,7 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
         session = participate(item.config)
     except (pytest.UsageError, AgentvError) as error:
         _fail(error)
-    return Agentv(item, session, target, own_parts(provider, judge))
+    return Agentv(item, session, target, overrides(provider, judge))
 
 
 def _fail(error: Exception) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.own_parts import NO_HOOKS, NO_OWN_PARTS, CaseHooks, OwnParts
+from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import CaseIdentity, error_result
 from pytest_agentv.engine.targets import Places, choose_target
 from pytest_agentv.errors import CaseError, ErrorKind, HookError
@@ -40,7 +40,7 @@ class PreparedCase(Record):
     job: CaseJob | EvalResult
     problems: tuple[Problem, ...] = ()
     hooks: CaseHooks = NO_HOOKS
-    own: OwnParts = NO_OWN_PARTS
+    own: Overrides = NO_OVERRIDES
     folder: Path | None = None
     """Where the eval file lies, if its environment is still to be read for the secrets in it."""
 

@@ -31,7 +31,7 @@ class CaseHooks:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnParts:
+class Overrides:
     """User objects that replace entries of the targets file."""
 
     provider: object | None = None
@@ -48,7 +48,7 @@ class OwnParts:
 
 
 NO_HOOKS: Final = CaseHooks()
-NO_OWN_PARTS: Final = OwnParts()
+NO_OVERRIDES: Final = Overrides()
 
 OWN_PROVIDER: Final = "agentv_provider"
 """Name in messages of an object that replaces a target."""
