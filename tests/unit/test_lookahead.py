@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.session.compat import queued_items
+from pytest_agentv.session.running import lookahead as module
 from pytest_agentv.session.running.lookahead import Lookahead
 
 CASES = "evalcases:\n" + "".join(
@@ -59,6 +60,18 @@ def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> 
     assert names(ahead.after(items[0], begun, reach=4)) == ["d"]
     assert names(ahead.after(items[0], begun, reach=5)) == ["d", "e"]
     assert names(ahead.after(items[0], begun, count=0)) == []
+
+
+def test_a_far_reach_grows_by_steps_until_the_last_item(
+    items: list[pytest.Item], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_STEPS", 1)
+    ahead = lookahead(items)
+    begun: Any = set()
+    assert names(ahead.after(items[0], begun, reach=3)) == ["b", "c"]
+    assert names(ahead.after(items[1], begun, reach=3)) == ["c"]
+    assert names(ahead.after(items[2], begun, reach=3)) == ["d", "e"]
+    assert names(ahead.after(items[3], begun, reach=3)) == ["d", "e", "f"]
 
 
 @pytest.mark.parametrize("mark", ["skip", "skipif", "xfail"])
