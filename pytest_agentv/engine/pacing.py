@@ -26,7 +26,7 @@ class Pace:
 
 
 def pace_of(definition: TargetDefinition, kind: object, options: RunOptions) -> Pace:
-    """Return the limits of a target, whose kind has the class `kind`. In a dry run, those of the mock that replaces it."""
+    """Return the limits of a target of the class `kind`; in a dry run, those of the mock that replaces it."""
     if not options.dry_run and getattr(kind, "is_one_by_one", False):
         return Pace(1, definition.provider_batching, is_capped=True)
     return Pace(definition.workers or 1, definition.provider_batching and not options.dry_run)
