@@ -29,7 +29,7 @@ class AgentvError(Exception):
     """Base of all errors of pytest-agentv."""
 
     problems: tuple[Any, ...] = ()
-    """Each fault that the text names, and the warnings it leaves out, where they were found one by one (`Problem`)."""
+    """The faults that the text names, one by one, and warnings that it leaves out. Each has a text."""
 
 
 class FileError(AgentvError):

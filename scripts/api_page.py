@@ -7,6 +7,7 @@ python scripts/api_page.py --write  # replace docs/api.md
 import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Final
 
 from api_names import Entry, Member, entry_of
@@ -73,10 +74,10 @@ def _entry(entry: Entry) -> Iterator[str]:
     yield f"### {entry.name}\n"
     if entry.signature:
         yield f"`{entry.signature}`\n"
-    yield f"{entry.summary}\n"
+    yield fill(entry.summary, 120, break_long_words=False, break_on_hyphens=False) + "\n"
     if fields := [member for member in entry.members if not member.is_method]:
         yield "| field | type | default | meaning |\n|---|---|---|---|"
-        yield from (_row(member.name, member.type, member.default, text=member.summary) for member in fields)
+        yield from (_row(member.name, member.type, member.default, text=_sentence(member.summary)) for member in fields)
         yield ""
     if methods := [member for member in entry.members if member.is_method]:
         yield "| method | meaning |\n|---|---|"
@@ -86,6 +87,11 @@ def _entry(entry: Entry) -> Iterator[str]:
 
 def _call(member: Member) -> str:
     return f"{member.name}{member.type}"
+
+
+def _sentence(text: str) -> str:
+    """Descriptions of the keys of kinds are written for the middle of a line."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…")) else ".")
 
 
 def _row(*codes: str, text: str) -> str:

@@ -76,7 +76,7 @@ class Kind(Part):
 
 
 def spelled(*spellings: str, **options: Any) -> Any:
-    """Return a pydantic field with several spellings: the first is its name; `options` are those of `pydantic.Field`."""
+    """Return a field with several spellings. The first is its name. `options` are those of `pydantic.Field`."""
     return Field(validation_alias=AliasChoices(*spellings), **options)
 
 

@@ -32,7 +32,7 @@ _BEGUN = pytest.StashKey[set[tuple[str, str]]]()
 
 
 class Agentv:
-    """The value of the fixture `agentv`: runs and judges cases for one test, and records them like those of eval files."""
+    """The fixture `agentv`: runs and judges cases for one test, and records them like those of eval files."""
 
     def __init__(self, item: pytest.Item, session: EvalSession, target: str, own: OwnParts) -> None:
         self._item = item
