@@ -16,7 +16,11 @@ import pytest_agentv
 
 PACKAGE: Final = "pytest_agentv"
 
-_QUOTED_CLASS: Final = re.compile("'([A-Z][A-Za-z.]+)'")
+HOOKS: Final = "pytest_agentv.session.hookspecs"
+FIXTURES: Final = "pytest_agentv.session.fixtures"
+
+_QUOTED_TYPE: Final = re.compile(r"'((?:agentv\.)?[A-Z][\w.\[\]|, ]*)'")
+_PREFIX: Final = re.compile(r"\b(?:pytest_)?agentv\.(?=[A-Z])")
 
 _SHOWN_BASES: Final = ("EvalResult", "Part")
 """Public classes whose fields are not shown again for their subclasses."""
@@ -70,9 +74,10 @@ def entry_of(name: str) -> Entry:
     raise LookupError(f"{name} is not defined in {module.__name__}")
 
 
-def entry_of_module(module: ModuleType) -> Entry:
+def entry_of_module(name: str) -> Entry:
     """Read the functions of a module, such as that of the hooks."""
-    return Entry(module.__name__, "", "", tuple(members_of(_tree(module).body, module)))
+    module = importlib.import_module(name)
+    return Entry(name, "", "", tuple(members_of(_tree(module).body, module)))
 
 
 def strangers(entry: Entry) -> Iterator[str]:
@@ -154,7 +159,7 @@ def _construction(cls: type) -> str:
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    arguments = _QUOTED_CLASS.sub(r"\1", ast.unparse(node.args)).removeprefix("self, ").removeprefix("cls, ")
+    arguments = _plain_types(ast.unparse(node.args)).removeprefix("self, ").removeprefix("cls, ")
     returns = f" -> {_shown(node.returns)}" if node.returns is not None else ""
     return f"({'' if arguments in ('self', 'cls') else arguments}){returns}"
 
@@ -181,14 +186,22 @@ def _assigned(node: ast.stmt) -> list[str]:
 
 
 def _assigned_value(node: ast.stmt) -> str:
-    return _shown(node.value) if isinstance(node, ast.Assign | ast.AnnAssign) else ""
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Tuple) and _shown(value.value) == "Annotated":
+        return f"Annotated[{_shown(value.slice.elts[0])}, …]"
+    return _shown(value)
 
 
 def _shown(node: ast.expr | None) -> str:
     if node is None:
         return ""
     text = str(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, str) else ast.unparse(node)
-    return _QUOTED_CLASS.sub(r"\1", text)
+    return _plain_types(text)
+
+
+def _plain_types(text: str) -> str:
+    """Return types without the quotes and the module that they have in the source."""
+    return _PREFIX.sub("", _QUOTED_TYPE.sub(r"\1", text))
 
 
 def _default(node: ast.expr | None, module: ModuleType) -> str:

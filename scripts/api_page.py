@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Final
 
-from api_names import Entry, Member, entry_of
+from api_names import FIXTURES, HOOKS, Entry, Member, entry_of, entry_of_module
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "api.md"
 
@@ -29,7 +29,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("Message", "ToolCall", "TraceEvent", "TraceEventType", "TraceSummary", "TokenUsage", "ExecutionMetrics"),
     ),
     "Results": ("EvalResult", "EvaluatorResult", "ErrorDetail", "Status", "Verdict", "ErrorStage", "ErrorKind"),
-    "Fixtures": (
+    "Values of fixtures": (
         *("Agentv", "EvalInput", "PythonEvalResult", "TargetCaller", "RunOptions", "OutputFormat", "UnknownKeys"),
     ),
     "Errors and warnings": (
@@ -60,7 +60,7 @@ work.
 
 def page() -> str:
     """Return the text of the page."""
-    return "\n".join((INTRODUCTION, *_sections())).rstrip("\n") + "\n"
+    return "\n".join((INTRODUCTION, *_hooks(), *_sections())).rstrip("\n") + "\n"
 
 
 def _sections() -> Iterator[str]:
@@ -68,6 +68,15 @@ def _sections() -> Iterator[str]:
         yield f"## {title}\n"
         for name in names:
             yield from _entry(entry_of(name))
+
+
+def _hooks() -> Iterator[str]:
+    yield "## Hooks\n\n| hook | meaning |\n|---|---|"
+    yield from (_row(_call(member), text=member.summary) for member in entry_of_module(HOOKS).members)
+    yield "\n## Fixtures\n\n| fixture | type | value |\n|---|---|---|"
+    for member in entry_of_module(FIXTURES).members:
+        yield _row(member.name, member.type.rpartition(" -> ")[2], text=member.summary)
+    yield ""
 
 
 def _entry(entry: Entry) -> Iterator[str]:

@@ -47,7 +47,7 @@ class ProxiedTargets(Protocol):
     """The target under test, then the others of its targets file."""
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
-        """Return a function that calls a target and raises `ProviderError`. Raises `TargetError` for an unusable one."""
+        """Return a function that asks a target and may raise `ProviderError`. Raises `TargetError` if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
