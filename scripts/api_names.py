@@ -250,11 +250,6 @@ def _is_known(name: str, module: ModuleType) -> bool:
         return public or getattr(value, "__name__", PACKAGE) != PACKAGE
     if hasattr(builtins, name) or (name in pytest_agentv.__all__ and getattr(pytest_agentv, name) is value):
         return True
-    return (
-        not str(getattr(value, "__module__", PACKAGE)).startswith(PACKAGE) and value is not None and _is_foreign(value)
-    )
-
-
-def _is_foreign(value: Any) -> bool:
-    """Whether a value is what it is called by: an alias of ours made of foreign types has another name, or none."""
-    return bool(getattr(value, "__name__", None) or getattr(value, "_name", None))
+    own_name = getattr(value, "__name__", None) or getattr(value, "_name", None)
+    is_alias = own_name != name  # `JsonObject` is a name of ours for a foreign type
+    return not is_alias and not str(getattr(value, "__module__", PACKAGE)).startswith(PACKAGE)

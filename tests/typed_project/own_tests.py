@@ -3,14 +3,16 @@
 import pytest
 
 from pytest_agentv import Agentv, EvalErrored, EvalFailed, PythonEvalResult, TargetCaller
-from typed_project.own_conftest import Contains
+from typed_project.own_conftest import Bound, Contains
 
 
 def test_it_greets(agentv: Agentv) -> None:
-    result: PythonEvalResult = agentv.run("Ada", evaluators=[Contains(value="Hello"), {"type": "costs"}])
+    result: PythonEvalResult = agentv.run(
+        "Ada", evaluators=[Contains(value="Hello"), {"name": "cheap", "type": "costs"}]
+    )
     result.assert_passed()
     assert result.evaluator_results is not None
-    assert [each.name for each in result.evaluator_results] == ["contains", "costs"]
+    assert [each.name for each in result.evaluator_results] == ["contains", "cheap"]
 
 
 def test_it_is_asked(agentv_provider: TargetCaller) -> None:
@@ -22,7 +24,7 @@ def test_what_fails_and_what_breaks(agentv: Agentv, names: list[str]) -> None:
     with pytest.raises(EvalFailed):
         agentv.evaluate("Bye", evaluators=[Contains(value="Hello")]).assert_passed()
     with pytest.raises(EvalErrored, match="too short"):
-        agentv.evaluate("Bye", evaluators=[{"type": "contains", "value": "Bye", "length": {"least": 9}}])
+        agentv.evaluate("Bye", evaluators=[Contains(value="Bye", length=Bound(least=9))])
 
 
 def check_that_mistakes_are_found(agentv: Agentv) -> None:
