@@ -36,12 +36,20 @@ _NAMES = {
     "models.targets": ("Target",),
     "models.traces": ("ExecutionMetrics", "TokenUsage", "TraceEvent", "TraceEventType", "TraceSummary"),
     "prompts.prompt": ("ChatMessage", "Prompt", "PromptMode"),
-    "providers.base": ("Provider", "ProviderFactory", "ProviderRequest", "ProviderResponse"),
+    "providers.base": (
+        "Adapter",
+        "BatchProvider",
+        "ProviderFactory",
+        "ProviderRequest",
+        "ProviderResponse",
+        "TargetEnvironment",
+    ),
+    "providers.kind": ("Provider", "Sources"),
     "session.outcomes": ("AgentvWarning", "EvalErrored", "EvalFailed"),
-    "session.python_cases": ("EvalInput",),
-    "session.python_evals": ("Agentv",),
-    "session.python_results": ("PythonEvalResult",),
-    "session.target_caller": ("TargetCaller",),
+    "session.python.cases": ("EvalInput",),
+    "session.python.evals": ("Agentv",),
+    "session.python.results": ("PythonEvalResult",),
+    "session.running.target_caller": ("TargetCaller",),
 }
 """The public names, by the module below `pytest_agentv` that they are imported from."""
 
@@ -109,20 +117,23 @@ if TYPE_CHECKING:
     )
     from pytest_agentv.prompts.prompt import ChatMessage as ChatMessage, Prompt as Prompt, PromptMode as PromptMode
     from pytest_agentv.providers.base import (
-        Provider as Provider,
+        Adapter as Adapter,
+        BatchProvider as BatchProvider,
         ProviderFactory as ProviderFactory,
         ProviderRequest as ProviderRequest,
         ProviderResponse as ProviderResponse,
+        TargetEnvironment as TargetEnvironment,
     )
+    from pytest_agentv.providers.kind import Provider as Provider, Sources as Sources
     from pytest_agentv.session.outcomes import (
         AgentvWarning as AgentvWarning,
         EvalErrored as EvalErrored,
         EvalFailed as EvalFailed,
     )
-    from pytest_agentv.session.python_cases import EvalInput as EvalInput
-    from pytest_agentv.session.python_evals import Agentv as Agentv
-    from pytest_agentv.session.python_results import PythonEvalResult as PythonEvalResult
-    from pytest_agentv.session.target_caller import TargetCaller as TargetCaller
+    from pytest_agentv.session.python.cases import EvalInput as EvalInput
+    from pytest_agentv.session.python.evals import Agentv as Agentv
+    from pytest_agentv.session.python.results import PythonEvalResult as PythonEvalResult
+    from pytest_agentv.session.running.target_caller import TargetCaller as TargetCaller
 else:  # hidden from type checkers, so that they know a misspelt name
 
     def __getattr__(name):

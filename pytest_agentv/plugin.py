@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
+from pytest_agentv.session.options import add_options, attach_optional_values, check_options
+from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
     agentv_judge,
     agentv_options,
@@ -14,7 +15,6 @@ from pytest_agentv.session.fixtures import (  # noqa: F401 - pytest finds fixtur
     agentv_target,
     agentv_targets,
 )
-from pytest_agentv.session.options import add_options, attach_optional_values, check_options
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    from pytest_agentv.session import hookspecs
+    from pytest_agentv.session.hooking import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
@@ -45,7 +45,7 @@ def pytest_collect_file(
     collectors = yield
     if file_path.suffix not in _SUFFIXES:
         return collectors
-    from pytest_agentv.session.collection import collect_file
+    from pytest_agentv.session.collecting.collection import collect_file
 
     own = collect_file(file_path, parent, is_claimed=bool(collectors))
     return collectors if own is None else [*collectors, own]
@@ -58,9 +58,9 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from pytest_agentv.session.platforms import can_run_evals
+    from pytest_agentv.session.platforms import obstacle
 
-    if can_run_evals():
-        from pytest_agentv.session.controller import configure_worker
+    if obstacle() is None:
+        from pytest_agentv.session.showing.controller import configure_worker
 
         configure_worker(node)

@@ -16,8 +16,8 @@ import pytest_agentv
 
 PACKAGE: Final = "pytest_agentv"
 
-HOOKS: Final = "pytest_agentv.session.hookspecs"
-FIXTURES: Final = "pytest_agentv.session.fixtures"
+HOOKS: Final = "pytest_agentv.session.hooking.hookspecs"
+FIXTURES: Final = "pytest_agentv.session.python.fixtures"
 
 _QUOTED_TYPE: Final = re.compile(r"'((?:agentv\.)?[A-Z][\w.\[\]|, ]*)'")
 _PREFIX: Final = re.compile(r"\b(?:pytest_)?agentv\.(?=[A-Z])")

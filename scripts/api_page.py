@@ -21,7 +21,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Providers": (
         *("Provider", "ProviderRequest", "ProviderResponse", "Prompt", "PromptMode", "ChatMessage"),
-        *("Target", "TargetDefinition", "ProviderFactory"),
+        *("Adapter", "BatchProvider", "TargetEnvironment", "Target", "TargetDefinition", "Sources", "ProviderFactory"),
     ),
     "Fields of kinds": ("Text", "Amount", "Items", "spelled", "Part"),
     "Cases": (*("EvalCase", "InputMessage", "Role", "ContentPart", "TextPart", "FilePart", "ObjectPart", "OtherPart"),),

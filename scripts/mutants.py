@@ -24,7 +24,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("mutants.yaml")
 COPIED = ("pytest_agentv", "tests", "examples", "docs", "conftest.py", "pyproject.toml", "README.md")
-LONGEST_RUN = 400.0
+LONGEST_RUN = 180.0
 FOUND = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
 

@@ -4,7 +4,7 @@ No variable is looked up, nothing is called.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -21,11 +21,13 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.shapes import looks_like_suite
 from pytest_agentv.loading.suites import SuiteSource, read_suite
 from pytest_agentv.loading.target_definitions import TargetsFile
+from pytest_agentv.loading.target_kinds import TargetKinds
 from pytest_agentv.loading.targets import TARGETS_FILES, find_targets_file, load_targets_file
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.providers.table import KINDS
 
 FileKind: TypeAlias = Literal["eval", "targets", "config"]
 
@@ -43,8 +45,8 @@ class CheckSettings(Record):
     """The targets file of the run, where it is not the one that would be found."""
     evaluators: KindTable = field(default_factory=lambda: EVALUATORS, compare=False)
     """The kinds of evaluators, those of the project too."""
-    providers: Collection[str] = ()
-    """The kinds of providers that the project and plugins add."""
+    providers: TargetKinds = field(default_factory=lambda: KINDS, compare=False)
+    """The kinds of targets, those of the project too."""
     unknown_keys: UnknownKeys = "error"
 
 

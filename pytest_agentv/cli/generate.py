@@ -24,8 +24,9 @@ from pytest_agentv.loading.targets import find_targets_file, load_targets_file, 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.secrets import Masker, masking
-from pytest_agentv.providers.base import Provider
+from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reporting.escaping import visible
 
 _FAILED: Final = 1
@@ -74,7 +75,7 @@ class _Model:
     """The target that writes."""
 
     name: str
-    provider: Provider
+    provider: Adapter
 
 
 def _generate(options: argparse.Namespace, masker: Masker) -> int:
@@ -106,14 +107,15 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
     """Open the target that is chosen as for a run. Raises `TargetsError` or `TargetError`."""
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
-    file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd))
+    file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd), KINDS)
     definition = _writing_definition(file, choose_target(RunOptions(target=options.target), suite.target))
     environment = load_environment(eval_dir, repo_root, cwd, os.environ)
     masker.add_environment(environment.variables)
     target = resolve_target(file, definition, environment, eval_dir, masker)
-    if target.kind == "litellm":
+    provider = create_provider(target, environment.variables)
+    if getattr(provider, "reads_environ", False):
         os.environ.update({name: environment.variables[name] for name in environment.dotenv})
-    return _Model(target.name, create_provider(target, environment.variables))
+    return _Model(target.name, provider)
 
 
 def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:

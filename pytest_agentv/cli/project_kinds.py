@@ -94,18 +94,18 @@ class LazyKinds(Mapping[str, Any]):
         return {**self._named, **self._project.found.get(self._hook, {})}
 
     def __getitem__(self, word: str) -> Any:
-        if word in self._built_in and not self._project.mentions_hooks:
-            raise KeyError(word)
-        return self._named[word] if word in self._named else self._kinds[word]
+        if self._project.mentions_hooks or word not in {**self._built_in, **self._named}:
+            return self._kinds[word]
+        return self._named[word]
 
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and self.get(word) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
+        return iter(self._kinds if self._project.mentions_hooks else self._named)
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return sum(1 for _ in self)
 
 
 def _any_keys(spec: object, services: object) -> object:

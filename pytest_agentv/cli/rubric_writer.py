@@ -15,7 +15,7 @@ from pytest_agentv.models.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SE
 from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Provider, ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
 
 ATTEMPTS: Final = 3
 """How often a model is asked whose reply holds no rubrics."""
@@ -57,7 +57,7 @@ class RubricError(AgentvError):
     """A model wrote no rubrics."""
 
 
-async def write_rubrics(provider: Provider, request: RubricRequest) -> tuple[WrittenRubric, ...]:
+async def write_rubrics(provider: Adapter, request: RubricRequest) -> tuple[WrittenRubric, ...]:
     """Ask for the rubrics of a case, up to three times. Raises `RubricError`."""
     reply = ""
     for _ in range(ATTEMPTS):
@@ -87,7 +87,7 @@ def read_rubrics(reply: str) -> tuple[WrittenRubric, ...]:
     return tuple(_rubric(rubric_id, item) for rubric_id, item in zip(ids, items, strict=True))
 
 
-async def _ask(provider: Provider, request: RubricRequest) -> str:
+async def _ask(provider: Adapter, request: RubricRequest) -> str:
     asked = ProviderRequest(
         Prompt(build_user_prompt(request)),
         eval_id=request.eval_id,

@@ -8,6 +8,7 @@ from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import say
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.providers.table import KINDS as TARGETS
 
 KINDS: Final = ("eval", "targets", "config")
 _EPILOG: Final = """\
@@ -36,7 +37,7 @@ def schema_of(kind: str) -> JsonObject:
         case "eval":
             return json_schemas.eval_schema(EVALUATORS, AGGREGATORS)
         case "targets":
-            return json_schemas.targets_schema()
+            return json_schemas.targets_schema(TARGETS)
         case _:
             return json_schemas.config_schema()
 

@@ -15,9 +15,9 @@ from pytest_agentv.errors import locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.discovery import SUFFIXES
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.loading.target_definitions import KINDS
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.option_values import UNKNOWN_KEYS
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reporting.escaping import visible
 
 _AGENTV_FOLDER: Final = ".agentv"
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
             Path.cwd(),
             options.targets,
             EVALUATORS.with_own(kinds.of("pytest_agentv_evaluators", EVALUATORS, options.plugin_kind)),
-            kinds.of("pytest_agentv_providers", dict.fromkeys(KINDS), options.plugin_kind),
+            KINDS.with_own(kinds.of("pytest_agentv_providers", KINDS.table, options.plugin_kind)),
             options.unknown_keys,
         )
     )
@@ -83,7 +83,7 @@ def _create_parser() -> ArgumentParser:
         default=[],
         metavar="NAME",
         help="An evaluator type or provider of which nothing else is known; may be repeated (default: none). Those of\n"
-        "conftest files and installed plugins are known.",
+        "conftest files are known.",
     )
     return parser
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject, Record
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse, require_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.runtime.outcomes import attempt_async
 from pytest_agentv.runtime.user_errors import describe_error, leaves
 
@@ -29,7 +29,7 @@ class Attempts(Record):
     """What the provider told of its requests of an API and of its log, under the names that results have for it."""
 
 
-async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_retries: int) -> Attempts:
+async def invoke_with_retries(provider: Adapter, request: ProviderRequest, max_retries: int) -> Attempts:
     """Call a provider; a call that timed out is repeated up to `max_retries` times, whatever the time-out's wording.
 
     Any failure of the provider is handed back as a value. Source: decisions 26, "Timeout with retry".
@@ -49,7 +49,7 @@ async def invoke_with_retries(provider: Provider, request: ProviderRequest, max_
         request = request.replace(attempt=request.attempt + 1)
 
 
-async def invoke_within_limit(provider: Provider, request: ProviderRequest) -> ProviderResponse:
+async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> ProviderResponse:
     """Call a provider once. Raises `ProviderError` for whatever goes wrong: providers of plugins may raise anything."""
     limit = None if request.timeout_seconds is None else request.timeout_seconds + _GRACE_SECONDS
     if getattr(provider, "keeps_limits", False):

@@ -9,7 +9,7 @@ from typing import Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.secrets import masked
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import BatchProvider, Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -36,11 +36,11 @@ class Batch:
     def __init__(self, size: int, limit: int) -> None:
         self._missing = size
         self._limit = limit
-        self._provider: Provider | None = None
+        self._provider: Adapter | None = None
         self._waiting: list[_Waiting] = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def invoke(self, place: int, provider: Provider, request: ProviderRequest) -> Outcome[ProviderResponse]:
+    async def invoke(self, place: int, provider: Adapter, request: ProviderRequest) -> Outcome[ProviderResponse]:
         """Wait for the others and return what came of one's own request."""
         waiting = _Waiting(place, request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
@@ -55,7 +55,7 @@ class Batch:
             self._waiting.sort(key=lambda waiting: waiting.place)
             self._sending = asyncio.create_task(self._send(self._provider))
 
-    async def _send(self, provider: Provider) -> None:
+    async def _send(self, provider: Adapter) -> None:
         try:
             responses = await _send_together(provider, [waiting.request for waiting in self._waiting])
         except ProviderError as error:  # whatever went wrong, each case gets a call of its own
@@ -67,7 +67,7 @@ class Batch:
         for waiting, response in zip(self._waiting, responses, strict=True):
             _settle(waiting, Outcome(response))
 
-    async def _send_singly(self, provider: Provider) -> None:
+    async def _send_singly(self, provider: Adapter) -> None:
         places = asyncio.Semaphore(self._limit)
 
         async def send(waiting: _Waiting) -> None:
@@ -85,10 +85,10 @@ class BatchMember:
         self._place = place
         self._is_counted = False
 
-    def wrap(self, provider: Provider) -> "BatchedProvider":
+    def wrap(self, provider: Adapter) -> "BatchedProvider":
         return BatchedProvider(provider, self)
 
-    async def invoke(self, provider: Provider, request: ProviderRequest) -> ProviderResponse:
+    async def invoke(self, provider: Adapter, request: ProviderRequest) -> ProviderResponse:
         if self._is_counted:  # a repetition after a time-out
             return await provider.invoke(request)
         self._is_counted = True
@@ -106,7 +106,7 @@ class BatchedProvider:
 
     keeps_limits = True
 
-    def __init__(self, provider: Provider, member: BatchMember) -> None:
+    def __init__(self, provider: Adapter, member: BatchMember) -> None:
         self.mode: PromptMode = provider.mode
         self._provider = provider
         self._member = member
@@ -121,7 +121,7 @@ class BatchedProvider:
         await self._provider.close()
 
 
-async def _send_together(provider: Provider, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
     if not isinstance(provider, BatchProvider):
         raise ProviderError("this kind of provider cannot batch", "config")
     outcome = await attempt_async(lambda: provider.invoke_batch(requests))

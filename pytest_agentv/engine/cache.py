@@ -13,7 +13,7 @@ from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.runtime.files import write_atomically
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -32,11 +32,11 @@ class CachedProvider:
     processes may share the folder.
     """
 
-    def __init__(self, provider: Provider, target: Target, folder: Path, masker: Masker) -> None:
+    def __init__(self, provider: Adapter, target: Target, folder: Path, masker: Masker) -> None:
         self.mode: PromptMode = provider.mode
         self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
         self._provider = provider
-        self._target = {"kind": target.kind, "settings": _public(target.settings)}
+        self._target = {"kind": target.kind, "settings": _public(target.settings.to_plain())}
         self._folder = folder
         self._masker = masker
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.secrets import masked
-from pytest_agentv.models.targets import CliSettings, Target
-from pytest_agentv.providers.base import Provider
+from pytest_agentv.models.targets import Target
+from pytest_agentv.providers.base import Adapter
 from pytest_agentv.runtime.outcomes import Outcome, capture
 from pytest_agentv.runtime.reaper import remove_at_end
 
@@ -25,11 +25,11 @@ class HealthChecks:
         self._folder = folder
         self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
 
-    async def check(self, target: Target, provider: Provider) -> None:
+    async def check(self, target: Target, provider: Adapter) -> None:
         """Return when the target is known to be well. Raises `ProviderError` when it is not."""
         key = (target.path, target.name)
         if key not in self._probes:
-            is_probed = isinstance(target.settings, CliSettings) and target.settings.healthcheck is not None
+            is_probed = target.settings.is_probed
             folder = self._folder if is_probed else None
             probe = provider.check if folder is None else lambda: _check_together(folder, repr(key), provider.check)
             self._probes[key] = asyncio.ensure_future(capture(probe))

@@ -13,10 +13,10 @@ from pytest_agentv.engine.proxying import needs_targets
 from pytest_agentv.engine.targets import Places, TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.project_files import ProjectFiles, command_words
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import AgentSettings, CliSettings, PythonSettings, Target, VscodeSettings
+from pytest_agentv.models.targets import Target
 
 _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
@@ -26,8 +26,7 @@ _WITHOUT_EFFECT: Final = frozenset(
 )
 """Settings that shape no answer."""
 
-_OURS: Final = "pytest_agentv."
-"""How the modules of kinds begin whose code is no part of a project."""
+_SHELL: Final = ("sh", "-lc")
 
 
 class Fingerprints:
@@ -63,16 +62,15 @@ class Fingerprints:
         return self._hash_target(eval_dir, target.judge_target or name)
 
     def grading_hash(self, evaluators: Sequence[AnyEvaluator], judge_hash: str | None) -> str:
-        """Return the hash of a case's evaluators: settings, prompts, scripts, judge. The threshold is no part of it."""
+        """Return the hash of a case's evaluators: settings, prompts, scripts, code, judge. The threshold is no part."""
         found: dict[str, str] = {}
-        for evaluator in _with_members(evaluators):
-            for folder, words in evaluator.scripts:
-                files = self._files_of(folder)
-                found |= files.hashes(files.of_words(words, folder))
-            if not type(evaluator).__module__.startswith(_OURS) and (path := _source_file(evaluator)) is not None:
-                files = self._files_of(None)
-                found |= files.hashes(files.of_source(path))
-        plain = [self._plain(evaluator) for evaluator in evaluators]
+        members = [member for evaluator in evaluators for member in evaluator.walk()]
+        for folder, words in (script for member in members for script in _judge_scripts(member)):
+            files = self._files_of(folder)
+            found |= files.hashes(files.of_words(words, folder))
+        codes = [self._hash_object(code) for member in members if (code := member.own_code) is not None]
+        found |= {f"code {number}": code for number, code in enumerate(codes)}
+        plain = [self._plain(evaluator.to_plain()) for evaluator in evaluators]
         return _digest({"evaluators": plain, "files": found, "judge": judge_hash})
 
     def _hash_target(self, eval_dir: Path, name: str) -> str | None:
@@ -83,7 +81,7 @@ class Fingerprints:
             except (AgentvError, OSError):
                 return None
             files = self._files_of(None if target.path is None else Path(target.path).parent)
-            settings = self._plain(target.settings)
+            settings = self._plain(target.settings.to_plain())
             self._targets[key] = _digest({
                 "kind": target.kind,
                 "settings": {key: value for key, value in settings.items() if key not in _WITHOUT_EFFECT},
@@ -106,7 +104,7 @@ class Fingerprints:
 
     def _plain(self, value: object) -> Json:
         """Return plain data that is the same wherever the project lies, secrets as hashes."""
-        if hasattr(value, "to_plain"):
+        if isinstance(value, Plain):
             return self._plain(value.to_plain())
         if isinstance(value, Mapping):
             return {str(key): self._plain(item) for key, item in value.items()}
@@ -124,23 +122,19 @@ def asks_a_target(evaluators: Sequence[AnyEvaluator]) -> bool:
     return needs_judge(evaluators) or needs_targets(evaluators)
 
 
-def _with_members(evaluators: Sequence[AnyEvaluator]) -> Iterator[AnyEvaluator]:
-    for evaluator in evaluators:
-        yield evaluator
-        yield from _with_members(evaluator.members)
-
-
 def _target_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
-    settings = target.settings
-    if isinstance(settings, PythonSettings):
-        yield from files.of_callable(settings.callable, Path(settings.cwd))
-    elif isinstance(settings, CliSettings):
-        yield from files.of_words(command_words(settings.command_template), Path(settings.cwd))
-    elif isinstance(settings, AgentSettings) and target.path is not None:
-        words = [settings.executable, *(word for word in settings.args if isinstance(word, str))]
-        yield from files.of_words(words, Path(settings.cwd or Path(target.path).parent))
-    elif isinstance(settings, VscodeSettings) and settings.workspace_template is not None and target.path is not None:
-        yield from files.of_words([settings.workspace_template], Path(target.path).parent)
+    sources = target.settings.sources
+    folder = Path(sources.folder or Path(target.path or "").parent)
+    if sources.callable is not None:
+        yield from files.of_callable(sources.callable, folder)
+    yield from files.of_words(sources.words, folder)
+
+
+def _judge_scripts(evaluator: AnyEvaluator) -> Iterator[tuple[Path, Sequence[str]]]:
+    """Yield the words of each script that judges, with the folder that it runs in."""
+    for folder, words in evaluator.scripts:
+        is_shell = words[:1] == ("sh",) and len(words) > len(_SHELL)
+        yield Path(folder or "."), command_words(words[2]) if is_shell else words
 
 
 def _source_file(value: object) -> Path | None:

@@ -1,6 +1,7 @@
 """The target that judges: what evaluators ask when a model has to decide."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Provider, ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
 
 HONOURS_SYSTEM_PROMPT: Final = frozenset(
     {"azure", "anthropic", "gemini", "openai", "litellm", "mock", "vscode", "vscode-insiders"}
@@ -27,7 +28,7 @@ JUDGING_KINDS: Final = frozenset({"azure", "anthropic", "gemini", "openai", "lit
 class ProviderJudge:
     """A judge that is a target."""
 
-    def __init__(self, target: Target, provider: Provider, options: RunOptions) -> None:
+    def __init__(self, target: Target, provider: Adapter, options: RunOptions) -> None:
         self.name = target.name
         self._takes_system_prompt = target.kind in HONOURS_SYSTEM_PROMPT
         self._provider = provider
@@ -48,7 +49,8 @@ class ProviderJudge:
             error = attempts.error or ProviderError("the provider gave no response")
             raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
         if response.error:
-            raise EvaluatorError(f"the judge {self.name!r} gave no answer: {response.error}", response.error_kind)
+            text = f"the judge {self.name!r} could not be asked: {response.error}"
+            raise EvaluatorError(text, response.error_kind)
         reason = incomplete_reason(response.finish_reason)
         if reason is not None:
             text = f"the reply of the judge {self.name!r} is not whole: {reason}"
@@ -70,6 +72,11 @@ def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
     """Return what judges a case: its evaluators, else the default judge."""
     if case.evaluators is not None:
         return case.evaluators
+    return _default_evaluators()
+
+
+@cache
+def _default_evaluators() -> tuple[AnyEvaluator, ...]:
     from pytest_agentv.evaluators.llm_judge import default_judge  # noqa: PLC0415 - pydantic
 
     return (default_judge(),)

@@ -11,9 +11,9 @@ from pytest_agentv.evaluators.context import ProxiedQuestion
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 
-OpenTarget: TypeAlias = Callable[[str], tuple[Target, Provider]]
+OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
 """Resolves a target by its name; raises `TargetError`."""
 
 
@@ -44,7 +44,7 @@ def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
     return any(evaluator.calls_targets for evaluator in evaluators)
 
 
-async def _ask(target: Target, provider: Provider, asked: ProxiedQuestion) -> ProviderResponse:
+async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
     """Call a target once: the script has the time limit of one call for all that it does.
 
     Raises `ProviderError`, also when the target answers that something went wrong.

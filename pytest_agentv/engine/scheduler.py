@@ -25,8 +25,8 @@ class _Job(Generic[T]):
 class Scheduler(Generic[T]):
     """An ordered queue of jobs, run on the event loop; used from any thread.
 
-    Jobs of a group share a limit. A job is started when its group has room, in the order of submission, or at once
-    when it is urged. While `may_start` says no, only urged jobs are started; `start_waiting` asks it again.
+    Jobs of a group share a limit. A job is started when its group has room, in the order of submission; `start_now`
+    starts one at once. While `may_start` says no, no other jobs are started; `start_waiting` asks it again.
     """
 
     def __init__(self, loop: LoopThread, may_start: Callable[[], bool] = lambda: True) -> None:
@@ -53,7 +53,7 @@ class Scheduler(Generic[T]):
         self.start_waiting()
         return job.future
 
-    def urge(self, future: "Future[T]") -> None:
+    def start_now(self, future: "Future[T]") -> None:
         """Start a job that still waits, whatever the limit."""
         with self._lock:
             job = next((job for job in self._queue if job.future is future), None)

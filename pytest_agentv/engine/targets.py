@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -14,21 +15,23 @@ from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.pacing import ONE_BY_ONE_KINDS, Pace, cap_warning, is_first_to_tell, pace_of
 from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.engine.results import effective_target_name
-from pytest_agentv.engine.variables import READS_ENVIRON, InProcessProvider, ProcessVariables
+from pytest_agentv.engine.variables import InProcessProvider, ProcessVariables
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Judge, ProxiedTargets
 from pytest_agentv.loading.environment import Environment, load_environment
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.target_definitions import TargetsFile
+from pytest_agentv.loading.target_kinds import TargetKinds
 from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import Target
-from pytest_agentv.providers.base import RUN_VARIABLE, Provider, ProviderFactory
+from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
 from pytest_agentv.providers.function import adapt_provider
 from pytest_agentv.providers.mock import dry_run_provider
 from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.outcomes import attempt_async
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_loop import USER_LOOP
@@ -44,7 +47,7 @@ class ReadyTarget:
 
     name: str
     kind: str
-    provider: Provider
+    provider: Adapter
     judge: Judge | None
     environment: Mapping[str, str]
     callable_targets: ProxiedTargets | None = None
@@ -82,7 +85,7 @@ class TargetPool:
         options: RunOptions,
         places: Places,
         masker: Masker,
-        factories: Mapping[str, ProviderFactory],
+        kinds: Mapping[str, object],
     ) -> None:
         self.masker = masker
         self.warnings: list[Problem] = []
@@ -91,13 +94,13 @@ class TargetPool:
         """Set when a health check failed: the run ends (decisions 32)."""
         self._options = options
         self._places = places
-        self._factories = factories
+        self._own_kinds = kinds
         self._paths: dict[Path, Path] = {}
         """Targets file by eval folder."""
         self._files: dict[Path, TargetsFile] = {}
         self._environments: dict[Path, Environment] = {}
         self._targets: dict[tuple[Path, str], Target] = {}
-        self._providers: dict[tuple[Path, str], Provider] = {}
+        self._providers: dict[tuple[Path, str], Adapter] = {}
         self._checks = HealthChecks(places.shared_folder)
         self._process = ProcessVariables()
         self._dotenv: dict[Path, Mapping[str, str]] = {}
@@ -157,13 +160,17 @@ class TargetPool:
         self._process.close()
         await run_in_thread(USER_LOOP.close, "agentv-close")
 
+    @cached_property
+    def _kinds(self) -> TargetKinds:
+        return KINDS.with_own(self._own_kinds)  # asks the hooks: not before a first target is needed
+
     def _targets_file(self, eval_dir: Path) -> TargetsFile:
         if eval_dir not in self._paths:
             places = self._places
             self._paths[eval_dir] = find_targets_file(self._options.targets, eval_dir, places.repo_root, places.cwd)
         path = self._paths[eval_dir]
         if path not in self._files:
-            file = load_targets_file(path, extra_kinds=self._factories.keys())
+            file = load_targets_file(path, self._kinds)
             if file.warnings and self._options.strict:
                 raise TargetError(join_problems(file.warnings))
             self.warnings.extend(file.warnings)
@@ -190,15 +197,15 @@ class TargetPool:
             self._targets[key] = resolve_target(file, file.find(name), environment, eval_dir, self.masker)
         return self._targets[key]
 
-    def _provider(self, eval_dir: Path, target: Target) -> Provider:
+    def _provider(self, eval_dir: Path, target: Target) -> Adapter:
         key = (eval_dir, target.name)
         if key not in self._providers:
             variables = self._environment(eval_dir).variables
             if target.kind in ONE_BY_ONE_KINDS and self._places.shared_folder is not None:
                 variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
-            provider = create_provider(target, variables, self._factories)
+            provider = create_provider(target, variables)
             warm_up = getattr(provider, "warm_up", None)
-            if target.kind in READS_ENVIRON and target.kind not in self._factories:
+            if getattr(provider, "reads_environ", False):
                 provider = self._in_process(eval_dir, provider)
             if self._options.cache and not target.provider_batching:
                 provider = CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self.masker)
@@ -207,11 +214,11 @@ class TargetPool:
             self._providers[key] = provider
         return self._providers[key]
 
-    def _open(self, eval_dir: Path, name: str) -> tuple[Target, Provider]:
+    def _open(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:
         target = self._target(eval_dir, self._targets_file(eval_dir), name)
         return target, self._provider(eval_dir, target)
 
-    def _own_target(self, eval_dir: Path, name: str, own: OwnParts) -> tuple[Target, Provider]:
+    def _own_target(self, eval_dir: Path, name: str, own: OwnParts) -> tuple[Target, Adapter]:
         function = (lambda _: own.answer) if own.provider is None else own.provider
         return Target(name, "python", {}), self._in_process(eval_dir, adapt_provider(function, OWN_PROVIDER))
 
@@ -233,7 +240,7 @@ class TargetPool:
         except AgentvError as error:
             raise TargetError(f"a model is to judge, and none is named: {error}; or override {OWN_JUDGE}") from error
 
-    def _callable(self, eval_dir: Path, target: Target, provider: Provider, own: OwnParts) -> CallableTargets:
+    def _callable(self, eval_dir: Path, target: Target, provider: Adapter, own: OwnParts) -> CallableTargets:
         opened = {target.name: (target, provider)}
         if own.judge is not None:
             opened[OWN_JUDGE] = self._own_judge(eval_dir, own.judge)
@@ -259,15 +266,15 @@ class TargetPool:
         callable_targets = CallableTargets(mock.name, names, mock.name, lambda _: (mock, provider))
         return ReadyTarget(mock.name, mock.kind, provider, judge, environment.variables, callable_targets)
 
-    def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Provider]:
+    def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
         return Target(OWN_JUDGE, "python", {}), self._in_process(eval_dir, adapt_provider(judge, OWN_JUDGE))
 
-    def _in_process(self, eval_dir: Path, provider: Provider) -> Provider:
+    def _in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
         """Return a provider that shows the folder's `.env` to those who read `os.environ`."""
         self._environment(eval_dir)
         return InProcessProvider(provider, self._process, self._dotenv[eval_dir])
 
-    async def _check(self, target: Target, provider: Provider) -> None:
+    async def _check(self, target: Target, provider: Adapter) -> None:
         try:
             await self._checks.check(target, provider)
         except ProviderError as error:

@@ -17,10 +17,7 @@ from typing import Final
 from pytest_agentv.engine.attempts import invoke_within_limit
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
-
-READS_ENVIRON: Final = frozenset({"anthropic", "azure", "gemini", "litellm", "openai", "python"})
-"""Kinds whose code reads `os.environ` in this process: functions of users, and litellm."""
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 
 
 @dataclass(slots=True)
@@ -129,7 +126,7 @@ class InProcessProvider:
 
     keeps_limits = True  # the limit of a call begins when its turn has come
 
-    def __init__(self, provider: Provider, process: ProcessVariables, variables: Mapping[str, str]) -> None:
+    def __init__(self, provider: Adapter, process: ProcessVariables, variables: Mapping[str, str]) -> None:
         self.mode: PromptMode = provider.mode
         self._provider = provider
         self._process = process

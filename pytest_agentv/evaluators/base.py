@@ -1,7 +1,6 @@
 """The base of every kind of evaluator. Importing this costs pydantic: import it lazily."""
 
-from collections.abc import Awaitable, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Iterator, Sequence
 
 from pydantic import Field, ValidationInfo
 
@@ -63,19 +62,23 @@ class Evaluator(Kind):
         return False
 
     @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        """The commands that it runs, each with its folder: a resumed run looks whether their files have changed."""
+        return ()
+
+    @property
+    def own_code(self) -> object:
+        """Code of the user's that judges, for the same purpose; None for a built-in kind."""
+        return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
+
+    def walk(self) -> "Iterator[Evaluator]":
+        """Yield the evaluator and its members."""
+        yield self
+
+    @property
     def calls_targets(self) -> bool:
         """Whether a script of it may call targets."""
         return False
-
-    @property
-    def members(self) -> Sequence["Evaluator"]:
-        """The evaluators within it."""
-        return ()
-
-    @property
-    def scripts(self) -> Sequence[tuple[Path, Sequence[str]]]:
-        """The folder and the words of each program that it starts: a change of their files makes old results stale."""
-        return ()
 
 
 def scope_of(info: ValidationInfo) -> Scope | None:

@@ -18,10 +18,9 @@ from pytest_agentv.evaluators.judge_payload import build_payload
 from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.evaluators.judge_script import cut, run_judge_script
 from pytest_agentv.evaluators.target_proxy import TargetProxy
-from pytest_agentv.loading.project_files import command_words
 from pytest_agentv.loading.scripts import find_cwd, script_command
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.kind import FILLED_TEXT, Part, Text, expected, spelled
+from pytest_agentv.models.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.secrets import Masker, masked
 from pytest_agentv.models.text import compact_json, trim
@@ -32,7 +31,7 @@ SHOWN_OUTPUT: Final = 200
 DEFAULT_PROXY_CALLS: Final = 50
 
 COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
-PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, {"$ref": "#/definitions/Proxy"}]}
+PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Proxy")]}
 
 _EXPECTED: Final = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
@@ -51,7 +50,7 @@ class Proxy(Part):
 def _proxy(value: Json) -> Json:
     if isinstance(value, bool):
         return {} if value else None
-    if not isinstance(value, dict | Proxy):
+    if value is not None and not isinstance(value, dict | Proxy):
         raise expected("true or a mapping with max_calls")
     return value
 
@@ -64,11 +63,6 @@ def _words(value: Json) -> Json:
     if not words or not all(isinstance(word, str) and word.strip() for word in words):
         raise expected("a command: a text or a list of non-empty texts")
     return tuple(words)
-
-
-def _shell_words(words: Sequence[str]) -> Sequence[str]:
-    """Return the words of the command that a shell is given, the words themselves without a shell."""
-    return command_words(words[2]) if words[:2] == ("sh", "-lc") and len(words) > 2 else words
 
 
 def _folder(value: str | None, info: ValidationInfo) -> str | None:
@@ -110,9 +104,8 @@ class CodeJudge(Evaluator):
         return ("sh", "-lc", self.script) if isinstance(self.script, str) else self.script
 
     @property
-    def scripts(self) -> Sequence[tuple[Path, Sequence[str]]]:
-        words = command_words(self.script) if isinstance(self.script, str) else _shell_words(self.script)
-        return () if self.cwd is None else ((Path(self.cwd), words),)
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ((self.cwd, self.command),)
 
     @property
     def calls_targets(self) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self, TypeAlias, get_args
 
@@ -23,14 +23,13 @@ from pytest_agentv.loading.judge_templates import NO_MODEL, check_aggregator_tem
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
 from pytest_agentv.loading.kind_reader import find_kind, read_part
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.loading.project_files import command_words
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.kind import Amount, Items, Kind, Text, expected, spelled
+from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Kind, Text, definition, expected, spelled
 from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score, unmet_required
 from pytest_agentv.models.text import pretty_json
 from pytest_agentv.prompts.templates import render_template
 
-MEMBERS_SCHEMA: Final = {"type": "array", "items": {"$ref": "#/definitions/evaluator"}, "minItems": 1}
+MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
 
 Results: TypeAlias = Sequence[EvaluatorResult]
 
@@ -52,6 +51,10 @@ class Aggregator(Kind):
     @property
     def asks_judge(self) -> bool:
         return False
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ()
 
     async def combine(self, results: Results, context: Context) -> Score:
         """Raises `EvaluatorError` when it cannot judge."""
@@ -78,6 +81,10 @@ class CodeAggregator(Aggregator):
     cwd: Folder = Field(
         default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
     )
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ((self.cwd, ("sh", "-c", self.path)),)
 
     async def combine(self, results: Results, context: Context) -> Score:
         return await _ask_script(self, results, context)
@@ -118,8 +125,6 @@ AGGREGATORS: Final[Mapping[str, type[Aggregator]]] = {
 def _read_members(value: Json, info: ValidationInfo) -> Json:
     if not isinstance(value, list | tuple):
         raise expected("a list")
-    if not value:
-        raise expected("at least one entry")
     scope = scope_of(info)
     return value if scope is None else load_evaluators(scope.at(list(value), "evaluators"))
 
@@ -136,6 +141,11 @@ def _read_aggregator(value: Json, info: ValidationInfo) -> Json:
     return (kind and read_part(kind, value, inner.place, context=inner, elsewhere=("type",))) or WeightedAverage()
 
 
+Members: TypeAlias = Annotated[
+    Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
+]
+
+
 class Composite(Evaluator):
     """Several evaluators with one score. They run side by side, and an aggregator combines their results.
 
@@ -144,12 +154,12 @@ class Composite(Evaluator):
 
     kind = "composite"
 
-    evaluators: Annotated[Items[Evaluator], BeforeValidator(_read_members), WithJsonSchema(MEMBERS_SCHEMA)] = spelled(
-        *EVALUATOR_LIST_KEYS, description="the members"
+    evaluators: Annotated[
+        Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
+    ] = spelled(*EVALUATOR_LIST_KEYS, description="the members")
+    aggregator: Annotated[Aggregator, BeforeValidator(_read_aggregator), WithJsonSchema(definition("aggregator"))] = (
+        Field(description="what makes one score of theirs")
     )
-    aggregator: Annotated[
-        Aggregator, BeforeValidator(_read_aggregator), WithJsonSchema({"$ref": "#/definitions/aggregator"})
-    ] = Field(description="what makes one score of theirs")
 
     @model_validator(mode="after")
     def _note_unknown_members(self, info: ValidationInfo) -> Self:
@@ -165,19 +175,17 @@ class Composite(Evaluator):
         return self
 
     @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return self.aggregator.scripts
+
+    def walk(self) -> Iterator[Evaluator]:
+        yield self
+        for member in self.evaluators:
+            yield from member.walk()
+
+    @property
     def asks_judge(self) -> bool:
         return self.aggregator.asks_judge or any(member.asks_judge for member in self.evaluators)
-
-    @property
-    def members(self) -> Sequence[Evaluator]:
-        return self.evaluators
-
-    @property
-    def scripts(self) -> Sequence[tuple[Path, Sequence[str]]]:
-        aggregator = self.aggregator
-        if not isinstance(aggregator, CodeAggregator) or aggregator.cwd is None:
-            return ()
-        return ((Path(aggregator.cwd), command_words(aggregator.path)),)
 
     @property
     def calls_targets(self) -> bool:

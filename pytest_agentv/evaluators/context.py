@@ -47,7 +47,10 @@ class ProxiedTargets(Protocol):
     """The target under test, then the others of its targets file."""
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
-        """Return a function that asks a target and may raise `ProviderError`. Raises `TargetError` if there is none."""
+        """Return a function that calls a target and raises `ProviderError`.
+
+        Raises `TargetError` for a target that cannot be used.
+        """
 
 
 @dataclass(frozen=True, slots=True)

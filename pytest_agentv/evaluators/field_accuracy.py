@@ -14,7 +14,7 @@ from pytest_agentv.evaluators.equality import json_equal
 from pytest_agentv.evaluators.field_dates import parse_date
 from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
-from pytest_agentv.models.kind import Amount, Items, Part, Text
+from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import format_fixed, format_number
 
@@ -62,7 +62,9 @@ class FieldAccuracy(Evaluator):
 
     kind = "field_accuracy"
 
-    fields: Annotated[Items[FieldCheck], Field(min_length=1)] = Field(description="the fields that are compared")
+    fields: Annotated[Items[FieldCheck], NOT_EMPTY] = Field(
+        description="the fields that are compared", json_schema_extra={"minItems": 1}
+    )
     aggregation: Literal["weighted_average", "all_or_nothing"] = Field(
         default="weighted_average", description="how the fields make the score"
     )

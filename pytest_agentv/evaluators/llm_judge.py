@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.judge_reply import JudgeQuestion, Quotes, ask_judg
 from pytest_agentv.evaluators.rubrics import RUBRICS_SCHEMA, Rubrics, judge_rubrics
 from pytest_agentv.loading.judge_templates import NO_MODEL, check_judge_template, load_template
 from pytest_agentv.models.base import Json
-from pytest_agentv.models.kind import Text, spelled
+from pytest_agentv.models.kind import NOT_EMPTY, Text, spelled
 from pytest_agentv.models.messages import ContentPart, FilePart, InputMessage, OtherPart
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import pretty_json, trim
@@ -67,11 +67,12 @@ class LlmJudge(Evaluator):
         template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)
         if template is not None:
             check_judge_template(template, scope.place.at("prompt" if self.prompt is not None else "prompt_path"))
-        return self.model_copy(update={"prompt": template and template.text, "prompt_path": None})
+        given = {} if self.prompt_path is None else {"prompt_path": None}
+        return self.model_copy(update={"prompt": template and template.text, **given})
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:
         if self.rubrics:
-            for key in sorted({"prompt", "prompt_path"} & self.model_fields_set):
+            for key in [key for key in ("prompt_path", "prompt") if key in self.model_fields_set][:1]:
                 yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
 
     @property
@@ -93,7 +94,7 @@ class LlmJudge(Evaluator):
 class RubricJudge(LlmJudge):
     """`type: rubric`, the older spelling of an LLM judge with rubrics."""
 
-    rubrics: Annotated[Rubrics, Field(min_length=1), WithJsonSchema({**RUBRICS_SCHEMA, "minItems": 1})] = Field(
+    rubrics: Annotated[Rubrics, NOT_EMPTY, WithJsonSchema({**RUBRICS_SCHEMA, "minItems": 1})] = Field(
         description="what is checked one by one"
     )
 

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, PrivateAttr
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, Services
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.kind import Part
 from pytest_agentv.models.scores import Score
 
 
@@ -42,7 +43,11 @@ class FactoryEvaluator(Evaluator):
     @property
     def config(self) -> JsonObject:
         """Return the keys as they were written."""
-        return {"type": self.kind, **super().to_plain()}
+        return {"type": self.kind, **Part.to_plain(self)}
+
+    @property
+    def own_code(self) -> object:
+        return type(self).factory
 
     def prepare(self, services: Services) -> Evaluator:
         """Let the factory make the evaluator; what it raises is an error of the case."""

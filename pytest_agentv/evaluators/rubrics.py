@@ -11,7 +11,7 @@ from pytest_agentv.evaluators.context import Context, Judge
 from pytest_agentv.evaluators.grading import question_of, section, trace_texts
 from pytest_agentv.evaluators.judge_reply import JudgeQuestion, Quotes, ask_judge, own_object, unreadable
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.kind import FILLED_TEXT, Amount, Items, Part, Text
+from pytest_agentv.models.kind import FILLED_TEXT, Amount, Items, Part, Text, definition
 from pytest_agentv.models.scores import Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number, trim
 
@@ -56,7 +56,7 @@ def _numbered(rubrics: tuple[Rubric, ...]) -> tuple[Rubric, ...]:
     )
 
 
-RUBRICS_SCHEMA: Final = {"type": "array", "items": {"anyOf": [FILLED_TEXT, {"$ref": "#/definitions/Rubric"}]}}
+RUBRICS_SCHEMA: Final = {"type": "array", "items": {"anyOf": [FILLED_TEXT, definition("Rubric")]}}
 
 Rubrics: TypeAlias = Annotated[
     Items[Annotated[Rubric, BeforeValidator(_described)]],

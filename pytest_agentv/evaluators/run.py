@@ -1,10 +1,9 @@
 """Running one evaluator: whatever happens, an `EvaluatorResult` comes back."""
 
-import asyncio
 import inspect
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
@@ -12,6 +11,7 @@ from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number
 from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import describe_error
 
 DEEPEST: Final = 100
@@ -39,8 +39,13 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
 
 async def _evaluate(evaluator: AnyEvaluator, context: Context) -> Score:
     is_async = inspect.iscoroutinefunction(evaluator.evaluate)
-    score = evaluator.evaluate(context) if is_async else await asyncio.to_thread(evaluator.evaluate, context)
-    return await score if inspect.isawaitable(score) else score
+    score: Any = (
+        evaluator.evaluate(context)
+        if is_async
+        else await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
+    )
+    found: Score = await score if inspect.isawaitable(score) else score
+    return found
 
 
 def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:

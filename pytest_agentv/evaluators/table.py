@@ -22,6 +22,7 @@ EVALUATORS: Final = KindTable(
         "field_accuracy": f"{_HERE}.field_accuracy:FieldAccuracy",
         "heuristic": f"{_HERE}.heuristic:Heuristic",
         "latency": f"{_HERE}.latency:Latency",
+        "levenshtein": f"{_HERE}.levenshtein:Levenshtein",
         "llm_judge": f"{_HERE}.llm_judge:LlmJudge",
         "rubric": f"{_HERE}.llm_judge:RubricJudge",
         "token_usage": f"{_HERE}.token_usage:TokenUsageLimit",

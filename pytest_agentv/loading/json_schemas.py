@@ -21,11 +21,10 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     OUTCOME_KEYS,
 )
-from pytest_agentv.loading.target_definitions import KINDS
-from pytest_agentv.loading.target_models import HEALTHCHECKS, TargetModel, spellings
-from pytest_agentv.loading.target_models import MODELS as TARGETS
+from pytest_agentv.loading.target_kinds import TargetKinds
+from pytest_agentv.loading.target_validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.kind import Kind, Part, parts_of
+from pytest_agentv.models.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.models.messages import ROLES
 
 Kinds: TypeAlias = Mapping[str, type[Part]]
@@ -107,9 +106,7 @@ _CASE: Final = {
     "allOf": [_one_key(OUTCOME_KEYS), _one_key(INPUT_KEYS)],
 }
 
-_OVERRIDES: Final[Mapping[str, JsonObject]] = {
-    "CliModel.healthcheck": _any_of(*(_ref(model.__name__) for model in HEALTHCHECKS.values())),
-}
+_OVERRIDES: Final[Mapping[str, JsonObject]] = {}
 """Fields that take more shapes than their models say, because a validator unifies them first."""
 
 
@@ -138,14 +135,23 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     return _document("AgentV eval file", {**root, "oneOf": [*_one_key(CASE_LIST_KEYS)["anyOf"], no_list]}, definitions)
 
 
-def targets_schema() -> JsonObject:
+def targets_schema(kinds: TargetKinds) -> JsonObject:
     """Return the schema of targets files. Any value may be a text: a variable may fill it in."""
-    kinds = {"provider": _any_of({"enum": list(KINDS)}, _FILLED_TEXT), "name": _FILLED_TEXT}
-    definitions: dict[str, Json] = {"target": _by_kind(TARGETS, "provider", kinds)}
-    models: tuple[type[BaseModel], ...] = (*TARGETS.values(), *HEALTHCHECKS.values())
-    definitions |= {model.__name__: _model_schema(model, texts=True) for model in models}
+    classes = {word: kinds.table[word] for word in kinds.table}
+    known = {"provider": _any_of({"enum": [*classes, *kinds.unsupported]}, _FILLED_TEXT), "name": _FILLED_TEXT}
+    definitions: dict[str, Json] = {"target": _by_kind(classes, "provider", known)}
+    for kind in classes.values():
+        definitions[kind.__name__] = _target_schema(kind)
+        definitions |= {part.__name__: _model_schema(part, texts=True) for part in parts_of(kind)}
     root = _closed({"targets": _list_of(_ref("target"))}, ("$schema", "targets"))
     return _document("AgentV targets file", {**root, "required": ["targets"]}, definitions)
+
+
+def _target_schema(kind: type[BaseModel]) -> JsonObject:
+    """Return the schema of a kind with the keys that all targets have."""
+    common, own = _model_schema(common_keys(kind), texts=True), _model_schema(kind, texts=True)
+    required = [*common.get("allOf", ()), *own.get("allOf", ())]
+    return {**own, "properties": {**common["properties"], **own["properties"]}, "allOf": required}
 
 
 def config_schema() -> JsonObject:
@@ -184,9 +190,9 @@ def _model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
         properties |= {key: {**about, **_any_of(*alternatives)} for key in keys}
         if field in plain.get("required", ()):
             required.append(_one_key(keys))
-    if issubclass(model, Kind):
+    if issubclass(model, Kind) and not texts:
         properties["type"] = {}  # chose the kind
-    is_open = model is TargetModel or model.model_config.get("extra") == "allow"
+    is_open = model.model_config.get("extra") == "allow"
     about = {"description": _first_line(model)} if issubclass(model, Part) else {}
     shape = {**about, **_MAPPING, "properties": properties, "additionalProperties": is_open}
     return {**shape, "allOf": required} if required else shape
@@ -202,6 +208,8 @@ def _relinked(schema: Json, *, texts: bool) -> Json:
         return [_relinked(item, texts=texts) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    if REFERENCE in schema:
+        return _ref(schema[REFERENCE])
     relinked = {key: _relinked(value, texts=texts) for key, value in schema.items() if key not in ("title", "default")}
     if "$ref" in relinked:
         relinked["$ref"] = relinked["$ref"].replace("#/$defs/", "#/definitions/")

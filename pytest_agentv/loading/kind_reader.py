@@ -6,12 +6,12 @@ It knows no kind: tables and classes are handed in. Imports pydantic: import thi
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from pytest_agentv.loading.places import Place, misspelling, misspelt_key
+from pytest_agentv.loading.places import Place, misspelt_key
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
@@ -68,9 +68,14 @@ def read_part(
         elsewhere: Keys of the mapping that are read by others.
     """
     known = (*known_keys(part), *elsewhere)
-    given = {key: item for key, item in value.items() if key not in elsewhere}
+    is_open = part.model_config.get("extra") == "allow"
+    unknown = [key for key in value if key not in known and not is_open]
+    given = {key: item for key, item in value.items() if key not in (*unknown, *elsewhere)}
     given = {key: item for key, item in given.items() if item is not None or key not in known}
-    read = _validate(part, given, place, known, context)
+    reader = _Reader(part, value, place, known, context)
+    read = reader.validate(given)
+    for key in unknown:
+        reader.note_unknown((key,))
     for where, each in _parts(read, place) if read else ():
         for key, reason in each.unread_keys():
             where.at(key).unread("nobody reads this key", reason)
@@ -83,45 +88,67 @@ def known_keys(part: Any) -> tuple[str, ...]:
     return tuple(key for keys in spellings(part).values() for key in keys)
 
 
-def _validate(part: type[P], given: Json, place: Place, known: Collection[str], context: object) -> P | None:
-    """Validate, and again without the keys that are not known: rules across keys wait until the keys are right."""
-    while True:
-        before = given
+class _Reader(Generic[P]):
+    """Reads one mapping, and notes what is wrong with it."""
+
+    def __init__(self, part: type[P], value: JsonObject, place: Place, known: Collection[str], context: object) -> None:
+        self._part = part
+        self._value = value
+        self._place = place
+        self._known = known
+        self._context = context
+        self._told: set[KeyPath] = set()
+        """Places of keys that a hint has named already."""
+
+    def validate(self, given: Json) -> P | None:
+        """Validate, and again without unknown keys of nested mappings: rules across keys wait until these are right."""
+        noted = len(self._place.problems)
         try:
-            return part.model_validate(given, context=context)
+            return self._part.model_validate(given, context=self._context)
         except ValidationError as error:
             faults = error.errors(include_url=False)
+        except RecursionError:
+            raise
         except Exception as error:  # noqa: BLE001 - users write kinds, and their validators may raise anything
-            place.error(f"{part.__name__} raised {type(error).__name__}: {error}")
+            self._place.error(f"{self._part.__name__} raised {type(error).__name__}: {error}")
             return None
         unknown = [fault["loc"] for fault in faults if fault["type"] == _UNKNOWN]
         others = [fault for fault in faults if fault["type"] != _UNKNOWN]
-        told = {where for fault in others if (where := _misspelt(fault, known)) is not None}
-        for where in unknown:
-            if where not in told:
-                _note_unknown(part, where, place, known)
-            given = _without(given, where)
         for fault in others:
-            _note(fault, place, known)
-        if others or given == before:
-            return None
+            self._note(fault)
+        rest = given
+        for where in unknown:
+            rest = _without(rest, where)
+        read = None
+        if not others and rest != given:
+            del self._place.problems[noted:]  # validators note these again
+            read = self.validate(rest)
+        for where in unknown:
+            self.note_unknown(where)
+        return read
 
+    def note_unknown(self, where: KeyPath) -> None:
+        """Note a key that is not known; of a nested mapping, its own class says which ones are."""
+        if where in self._told:
+            return
+        owner: type[Part] = self._part
+        for key in where[:-1]:
+            owner = next(iter(field_parts(owner, key)), owner)
+        key = str(where[-1])
+        known = self._known if owner is self._part else known_keys(owner)
+        self._place.at(*where).unread("unknown key", owner.hints.get(key) or did_you_mean(key, known))
 
-def _misspelt(fault: ErrorDetails, known: Collection[str]) -> KeyPath | None:
-    """Return the place of the key that the hint of a missing one names; it needs no second word."""
-    *above, key = fault["loc"] or ("",)
-    near = misspelt_key(str(key), fault["input"], known) if fault["type"] == "missing" else None
-    return None if near is None else (*above, near)
-
-
-def _note_unknown(part: type[Part], where: KeyPath, place: Place, known: Collection[str]) -> None:
-    """Note a key that is not known; of a nested mapping, its own class says which ones are."""
-    owner = part
-    for key in where[:-1]:
-        owner = next(iter(field_parts(owner, key)), owner)
-    key = str(where[-1])
-    hint = owner.hints.get(key) or did_you_mean(key, known if owner is part else known_keys(owner))
-    place.at(*where).unread("unknown key", hint)
+    def _note(self, fault: ErrorDetails) -> None:
+        if fault["type"] != "missing":
+            _note(fault, self._place)
+            return
+        *above, key = fault["loc"]
+        mapping = fault["input"] if above else self._value
+        near = misspelt_key(str(key), mapping, self._known)
+        if near is not None:
+            self._told.add((*above, near))
+        hint = None if near is None else f"is {near!r} a misspelling of it?"
+        self._place.at(*fault["loc"]).error("is missing", hint)
 
 
 def _without(value: Json, where: KeyPath) -> Json:
@@ -136,12 +163,10 @@ def _without(value: Json, where: KeyPath) -> Json:
     return {name: _without(item, tuple(below)) if name == key else item for name, item in value.items()}
 
 
-def _note(fault: ErrorDetails, place: Place, known: Collection[str]) -> None:
+def _note(fault: ErrorDetails, place: Place) -> None:
     where = place.at(*fault["loc"])
     context: dict[str, Any] = fault.get("ctx", {})
     match fault["type"]:
-        case "missing":
-            where.error("is missing", misspelling(str(fault["loc"][-1]), fault["input"], known))
         case "value_error" | "assertion_error":
             where.error(str(context["error"]))
         case "greater_than_equal":

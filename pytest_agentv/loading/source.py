@@ -82,8 +82,6 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 def _read_text(path: Path) -> str:
-    if path.exists() and not path.is_file():
-        raise SourceError(path, "cannot be read: it is no regular file")
     try:
         if path.exists() and not path.is_file():  # a pipe would keep its reader waiting
             raise SourceError(path, "cannot be read: expected a file, and not a folder, a pipe or a device")

@@ -1,56 +1,16 @@
-"""Targets as written in a targets file, and the kinds of provider they may have."""
+"""Targets as written in a targets file."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import TargetError, locate
 from pytest_agentv.loading.problems import Problem, did_you_mean
-from pytest_agentv.models.base import Json, JsonObject, Record
-
-UNSUPPORTED: Final = "pi-agent-sdk"
-"""AgentV runs this JavaScript library within its own process."""
-
-_OTHER_SPELLINGS: Final = {
-    "azure-openai": "azure",
-    "google": "gemini",
-    "google-gemini": "gemini",
-    "codex-cli": "codex",
-    "pi": "pi-coding-agent",
-    "vscode-copilot": "vscode",
-}
-KINDS: Final = (
-    *("azure", "anthropic", "gemini", "openai", "litellm", "cli", "mock", "python"),
-    *("codex", "claude-code", "pi-coding-agent", "vscode", "vscode-insiders", UNSUPPORTED),
-)
-"""The canonical provider kinds."""
+from pytest_agentv.loading.target_kinds import NO_KINDS, TargetKinds
+from pytest_agentv.models.base import JsonObject, Record
 
 IDENTITY: Final = ("name", "provider")
 """Keys whose texts are used as they are, `${{ VAR }}` and all."""
-
-
-def canonical_kind(provider: Json) -> str:
-    """Return the kind that a provider stands for: `azure` for `Azure-OpenAI`; what is not ours is lower-cased only."""
-    word = provider.lower() if isinstance(provider, str) else ""
-    return _OTHER_SPELLINGS.get(word, word)
-
-
-def known_kinds(extra_kinds: Collection[str]) -> tuple[str, ...]:
-    """Return the provider kinds that can be used."""
-    return (*(kind for kind in KINDS if kind != UNSUPPORTED), *extra_kinds)
-
-
-def kind_fault(provider: str, extra_kinds: Collection[str]) -> str | None:
-    """Return why a provider cannot be used, if so."""
-    kind = canonical_kind(provider)
-    if kind == UNSUPPORTED:
-        return f"provider {provider!r} is a JavaScript library, which cannot run here; use provider: pi-coding-agent"
-    known = known_kinds(extra_kinds)
-    if kind in known:
-        return None
-    near = did_you_mean(provider, (*known, *_OTHER_SPELLINGS))
-    return f"unknown provider {provider!r}; {near + ' ' if near else ''}known: {', '.join(known)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +42,7 @@ class TargetsFile(Record):
     path: Path
     definitions: tuple[TargetDefinition, ...]
     warnings: tuple[Problem, ...] = ()
-    extra_kinds: tuple[str, ...] = ()
-    """Provider kinds of plugins, in lower case."""
+    kinds: TargetKinds = field(default=NO_KINDS, repr=False, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,104 +1,73 @@
-"""The types of the fields of targets: each says in its error what it expected.
+"""Types for the fields of targets: each says in its error what it expected.
 
-What variables fill in is always text. So fields that want real numbers and booleans in the file accept texts once the
-variables are filled in, which the context `RESOLVED` of the validation tells. Importing this costs pydantic.
+A target is checked twice: as it is written, where `${{ VAR }}` may stand for anything, and once variables are filled
+in. What variables fill in is always text. So fields that want real numbers and booleans in the file accept texts the
+second time, which a validation context (`Resolution`) tells. Importing this costs pydantic.
 """
 
 import math
-import re
-from typing import Annotated, Final, Literal, TypeAlias
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Strict, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticUseDefault
 
-from pytest_agentv.loading.environment import REFERENCE
-from pytest_agentv.loading.problems import describe_value, did_you_mean
-from pytest_agentv.loading.shell_context import find_unsafe
+from pytest_agentv.loading.problems import describe_value
+from pytest_agentv.loading.target_definitions import Folders
+from pytest_agentv.models.secrets import Secret
 
-RESOLVED: Final = {"resolved": True}
+T = TypeVar("T")
 
-PLACEHOLDERS: Final = (
-    *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
-    *("FILES", "ATTACHMENTS", "OUTPUT_FILE"),
-)
-"""What a command template may hold, in braces."""
-
-_PLACEHOLDER: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
-_KNOWN_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(PLACEHOLDERS) + r")\}")
-_FILE_PLACEHOLDER: Final = re.compile(r"\{(?:path|basename)\}")
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
-class PlaceholderError(ValueError):
-    """A template holds a placeholder that is unknown, or not safe where it stands. Variables do not mend that."""
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The validation context of a target whose variables are filled in."""
+
+    folders: Folders
+    shield: Callable[[str], str | Secret]
+    """Wraps a text that holds a secret."""
 
 
-def _text(value: object) -> str:
+class FinalFault(ValueError):
+    """A fault that no variable of the text can mend."""
+
+
+def text_of(value: object) -> str:
+    """Return a value that is a text. Raises `ValueError`."""
     if not isinstance(value, str):
         quoted = f'; write "{value}"' if type(value) in (int, float) else ""
         raise ValueError(f"expected a text, got {describe_value(value)}{quoted}")  # noqa: TRY004 - pydantic wants it
     return value
 
 
-def _filled_text(value: object) -> str:
-    text = _text(value)
+def filled_text(value: object) -> str:
+    """Return a value that is a text and not blank. Raises `ValueError`."""
+    text = text_of(value)
     if not text.strip():
         raise ValueError("must not be empty")
     return text
 
 
-def _optional_text(value: object) -> str | None:
-    return _text(value) if not isinstance(value, str) or value.strip() else None
+def optional_text(value: object) -> str:
+    """Return a value that is a text; a blank one counts as absent."""
+    if isinstance(value, str) and not value.strip():
+        raise PydanticUseDefault
+    return text_of(value)
 
 
-def _template(value: object) -> str:
-    text = _text_with_placeholders(value)
-    _refuse_quotes(text, _KNOWN_PLACEHOLDER)
-    return text
-
-
-def _files_format(value: object) -> str | None:
-    text = _optional_text(value)
-    if text is not None:
-        _refuse_quotes(f"{text} {text}", _FILE_PLACEHOLDER)  # a quote that stays open holds the next file
-    return text
-
-
-def _refuse_quotes(text: str, placeholder: re.Pattern[str]) -> None:
-    found = find_unsafe(REFERENCE.sub("x", text), placeholder)
-    if found:
-        name, where = found
-        other = "" if name != "{PROMPT}" else "; or use {PROMPT_JSON}, {PROMPT_FILE}, the key stdin or $AGENTV_PROMPT"
-        raise PlaceholderError(
-            f"{name} stands {where}, where its text could run as a command; write it as a word of its own, without "
-            f"quotes: it is quoted for the shell{other}"
-        )
-
-
-def _text_with_placeholders(value: object) -> str:
-    text = _filled_text(value)
-    for dollar, name in _PLACEHOLDER.findall(REFERENCE.sub("", text)):
-        if dollar and name in PLACEHOLDERS:
-            raise PlaceholderError(f"write {{{name}}} without the $: it is a placeholder, not a variable of the shell")
-        if not dollar and name not in PLACEHOLDERS:
-            valid = [f"{{{placeholder}}}" for placeholder in PLACEHOLDERS]
-            near = did_you_mean(f"{{{name}}}", valid)
-            hint = f"{near} " if near else ""
-            raise PlaceholderError(f"unknown placeholder {{{name}}}; {hint}valid are {', '.join(valid)}")
-    return text
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else optional_text(value)
 
 
 def _url(value: object) -> str:
-    text = _filled_text(value)
+    text = filled_text(value)
     if not text.startswith(("http://", "https://")):
         raise ValueError(f"expected a URL that starts with http:// or https://, got {describe_value(value)}")
-    return text
-
-
-def _callable(value: object) -> str:
-    text = _filled_text(value)
-    module, _, function = text.rpartition(":")
-    if not module.strip() or not function.strip():
-        raise ValueError(f"expected package.module:function or path/to/file.py:function, got {describe_value(value)}")
     return text
 
 
@@ -116,10 +85,43 @@ def _real_flag(value: object, info: ValidationInfo) -> bool:
     return _flag(value)
 
 
-def _log_format(value: object) -> str:
-    if isinstance(value, str) and value.strip().lower() in ("summary", "json"):
-        return value.strip().lower()
-    raise ValueError(f"expected summary or json, got {describe_value(value)}")
+def _secret(value: object) -> Secret | None:
+    return value if value is None or isinstance(value, Secret) else Secret(optional_text(value))
+
+
+def _shielded(value: str | Secret, info: ValidationInfo) -> str | Secret:
+    is_text = isinstance(value, str) and isinstance(info.context, Resolution)
+    return info.context.shield(value) if is_text else value  # type: ignore[union-attr]
+
+
+def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bool = False) -> Any:
+    """Return what makes a path absolute that is relative to a folder; an absent one may stand for the folder."""
+
+    def resolve(value: str | None, info: ValidationInfo) -> str | None:
+        if not isinstance(info.context, Resolution) or (value is None and not is_default):
+            return value
+        base: Path = getattr(info.context.folders, folder)
+        return os.path.normpath(base / (value or ""))
+
+    return AfterValidator(resolve)
+
+
+def program_in(folder: Literal["cwd"]) -> Any:
+    """Return what makes the path of a program absolute, and leaves its mere name alone: it runs in another folder.
+
+    Words may follow the program, unless the whole is the path of a file (agentv-formats 5.4).
+    """
+
+    def resolve(command: str, info: ValidationInfo) -> str:
+        if not isinstance(info.context, Resolution) or "/" not in command:
+            return command
+        base: Path = getattr(info.context.folders, folder)
+        if (base / command).is_file():
+            return os.path.normpath(base / command)
+        program, *words = command.split(maxsplit=1)
+        return " ".join((os.path.normpath(base / program) if "/" in program else program, *words))
+
+    return AfterValidator(resolve)
 
 
 def _as_number(value: object, *, accept_text: bool) -> float | None:
@@ -148,18 +150,21 @@ def _number(
     return BeforeValidator(check)
 
 
-Text: TypeAlias = Annotated[str, BeforeValidator(_filled_text)]
-AnyText: TypeAlias = Annotated[str, BeforeValidator(_text)]
-OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(_optional_text)]
+Text: TypeAlias = Annotated[str, BeforeValidator(filled_text)]
+AnyText: TypeAlias = Annotated[str, BeforeValidator(text_of)]
+OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(_text_or_none)]
 """Blank counts as absent."""
-Template: TypeAlias = Annotated[str, BeforeValidator(_template)]
-InputTemplate: TypeAlias = Annotated[str, BeforeValidator(_text_with_placeholders)]
-FilesFormat: TypeAlias = Annotated[str | None, BeforeValidator(_files_format)]
+DefaultText: TypeAlias = Annotated[str, BeforeValidator(optional_text)]
+"""The same of a field that has a default."""
+SecretText: TypeAlias = Annotated[Secret | None, BeforeValidator(_secret), WithJsonSchema({"type": "string"})]
+"""Blank counts as absent."""
+ShieldedText: TypeAlias = Annotated[str | Secret, AfterValidator(_shielded), WithJsonSchema({"type": "string"})]
+"""A text that becomes a `Secret` where a variable brings one in."""
 Url: TypeAlias = Annotated[str, BeforeValidator(_url)]
-CallableName: TypeAlias = Annotated[str, BeforeValidator(_callable)]
 Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]
 RealFlag: TypeAlias = Annotated[bool, BeforeValidator(_real_flag)]
-LogFormat: TypeAlias = Annotated[Literal["summary", "json"], BeforeValidator(_log_format)]
+Items: TypeAlias = Annotated[tuple[T, ...], Strict(False)]
+"""A list, kept as a tuple."""
 Number: TypeAlias = Annotated[float, _number("a number")]
 Seconds: TypeAlias = Annotated[float, _number("a number of seconds above 0", above=0)]
 RealSeconds: TypeAlias = Annotated[float, _number("a number of seconds above 0, without quotes", above=0, real=True)]

@@ -1,6 +1,6 @@
 """The targets file: where it lies, what it defines and what is wrong with it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -11,13 +11,11 @@ from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems,
 from pytest_agentv.loading.source import Source, read_yaml
 from pytest_agentv.loading.target_definitions import (
     IDENTITY,
-    KINDS,
     Folders,
     TargetDefinition,
     TargetsFile,
-    canonical_kind,
-    kind_fault,
 )
+from pytest_agentv.loading.target_kinds import TargetKinds
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.secrets import Masker
@@ -48,13 +46,13 @@ def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cw
     )
 
 
-def load_targets_file(path: Path, extra_kinds: Collection[str] = ()) -> TargetsFile:
-    """Read and check a targets file; `extra_kinds` are the provider kinds of plugins.
+def load_targets_file(path: Path, kinds: TargetKinds) -> TargetsFile:
+    """Read and check a targets file, whose targets may be of the kinds.
 
     Raises `SourceError` when it is no YAML, and `TargetsError` that names all its faults with their lines.
     Source: evaluation-2025-11, "Schema validation for targets"; eval-cli-2026-01, "Targets validation with warnings".
     """
-    return _Loader(read_yaml(path), tuple(kind.lower() for kind in extra_kinds)).load()
+    return _Loader(read_yaml(path), kinds).load()
 
 
 def resolve_target(
@@ -91,9 +89,9 @@ def _targets_file_in(folder: Path) -> Path | None:
 class _Loader:
     """Collects the definitions of one file and all that is wrong with them."""
 
-    def __init__(self, source: Source, extra_kinds: tuple[str, ...]) -> None:
+    def __init__(self, source: Source, kinds: TargetKinds) -> None:
         self._source = source
-        self._extra_kinds = extra_kinds
+        self._kinds = kinds
         self._problems: list[Problem] = []
         self._root = Place(source, (), self._problems)
 
@@ -102,7 +100,7 @@ class _Loader:
         self._raise_errors()
         definitions = tuple(definition for definition in loaded if definition)
         self._compare_names(definitions)
-        return TargetsFile(self._source.path, definitions, tuple(self._problems), self._extra_kinds)
+        return TargetsFile(self._source.path, definitions, tuple(self._problems), self._kinds)
 
     def _entries(self) -> list[Json]:
         value = self._source.value
@@ -123,16 +121,22 @@ class _Loader:
         if not isinstance(entry, dict):
             place.expected("a mapping with name and provider", entry)
             return None
-        kind = canonical_kind(entry.get("provider"))
-        values = _merged_settings(entry, place) if kind in KINDS and entry.get("settings") is not None else entry
+        kind = self._kinds.canonical(entry.get("provider"))
+        has_settings = entry.get("settings") is not None and self._reads_settings(kind)
+        values = _merged_settings(entry, place) if has_settings else entry
         self._check_values(values, place)
         self._check_fields(kind, values, entry, place)
         return self._definition(kind, values, place)
 
+    def _reads_settings(self, kind: str) -> bool:
+        """Whether an older file's `settings:` of such a target is a part of it; kinds of plugins may have the key."""
+        found = self._kinds.find(kind)
+        return self._kinds.is_known(kind) if found is None else found.model_config.get("extra") != "allow"
+
     def _check_values(self, values: dict[str, Json], place: Place) -> None:
         """Find what no type tells: an unknown provider, a null judge, what looks like a variable and is none."""
         provider = values.get("provider")
-        fault = kind_fault(provider, self._extra_kinds) if isinstance(provider, str) and provider.strip() else None
+        fault = self._kinds.fault(provider) if isinstance(provider, str) and provider.strip() else None
         if fault:
             place.at("provider").warn(fault)
         if "judge_target" in values and values["judge_target"] is None:
@@ -142,24 +146,21 @@ class _Loader:
                 place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
 
     def _check_fields(self, kind: str, values: dict[str, Json], entry: dict[str, Json], place: Place) -> None:
-        from pytest_agentv.loading.target_models import MODELS, TargetModel  # noqa: PLC0415 - costs pydantic
-        from pytest_agentv.loading.target_validation import check_written, unknown_keys  # noqa: PLC0415 - the same
+        from pytest_agentv.loading.target_validation import check_written, unknown_keys  # noqa: PLC0415 - pydantic
 
-        model = MODELS.get(kind, TargetModel)
-        faults = check_written(model, values).faults
-        unknown = unknown_keys(model, values) if model is not TargetModel else ()
-        for fault in (*faults, *unknown):
-            is_nested = fault.where[0] not in entry and fault.where[0] in values
+        found = self._kinds.find(kind)
+        faults = check_written(found, values).faults
+        for fault in (*faults, *unknown_keys(found, values)):
+            is_nested = any(key not in entry and key in values for key in fault.where[:1])
             at = place.at("settings", *fault.where) if is_nested else place.at(*fault.where)
-            note = at.error if fault in faults or kind == "cli" else at.warn
+            note = at.error if fault in faults or (found and found.is_strict) else at.warn
             note(fault.message, fault.hint)
 
     def _definition(self, kind: str, values: dict[str, Json], place: Place) -> TargetDefinition | None:
-        from pytest_agentv.loading.target_models import TargetModel  # noqa: PLC0415 - costs pydantic
-        from pytest_agentv.loading.target_validation import check_written  # noqa: PLC0415 - the same
+        from pytest_agentv.loading.target_validation import check_written  # noqa: PLC0415 - costs pydantic
 
         known_now = {key: value for key, value in values.items() if key in IDENTITY or not has_reference(value)}
-        base = check_written(TargetModel, known_now).fields
+        base = check_written(None, known_now).common
         if base is None:
             return None
         return TargetDefinition(

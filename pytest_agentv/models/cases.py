@@ -1,8 +1,7 @@
 """Eval cases, as the engine runs them."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_agentv.models.base import JsonObject, Record
@@ -34,12 +33,22 @@ class AnyEvaluator(Protocol):
         """Whether a script of it may call targets."""
 
     @property
-    def members(self) -> "Sequence[AnyEvaluator]":
-        """The evaluators within it."""
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        """The folder and the words of each program that it starts."""
+        ...
 
     @property
-    def scripts(self) -> Sequence[tuple[Path, Sequence[str]]]:
-        """The folder and the words of each program that it starts."""
+    def own_code(self) -> object:
+        """The class or function of a kind that is not built in; None for built-in kinds."""
+        ...
+
+    def walk(self) -> "Iterator[AnyEvaluator]":
+        """Yield it and the evaluators within it, at every depth."""
+        ...
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return its settings as plain data, for hashes."""
+        ...
 
     def prepare(self, services: Any) -> "AnyEvaluator":
         """Return the evaluator that judges; raises `EvaluatorError`."""

@@ -8,13 +8,18 @@ lazily.
 import types
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_args
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from pytest_agentv.models.base import ABSENT
+
 EXPECTED: Final = "expected"
 """The error type of `expected`."""
+
+REFERENCE: Final = "x-definition"
+"""Where `definition` keeps the name."""
 
 T = TypeVar("T")
 
@@ -43,6 +48,16 @@ Items: TypeAlias = Annotated[tuple[T, ...], Strict(False)]
 """A list; kept as a tuple, because kinds are frozen."""
 
 
+def _has_entries(value: object) -> object:
+    if isinstance(value, list | tuple) and not value:
+        raise expected("at least one entry")
+    return value
+
+
+NOT_EMPTY: Final = BeforeValidator(_has_entries)
+"""For lists with at least one entry; pydantic's `min_length` counts the entries that are valid."""
+
+
 class Part(BaseModel):
     """A mapping within a kind, such as a rubric. Types are strict: a number in quotes is a text."""
 
@@ -53,8 +68,14 @@ class Part(BaseModel):
 
     def to_plain(self) -> dict[str, Any]:
         """Return what was given, for hashes; the values are as they are."""
-        given = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        names = (name for name in type(self).model_fields if name in self.model_fields_set)
+        given = {name: value for name in names if (value := getattr(self, name)) is not ABSENT}
         return {**given, **(self.model_extra or {})}
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed. Raises `pydantic.ValidationError` for a wrong value."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**given, **changes})
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:
         """Yield each key that was given and is not read beside the others, with the reason."""
@@ -73,6 +94,11 @@ class Kind(Part):
     def to_plain(self) -> dict[str, Any]:
         """Return the kind and what was given, for hashes."""
         return {"kind": self.kind, **super().to_plain()}
+
+
+def definition(name: str) -> dict[str, Any]:
+    """Return a JSON Schema that refers to a definition of the whole document; pydantic knows its own ones only."""
+    return {REFERENCE: name}
 
 
 def spelled(*spellings: str, **options: Any) -> Any:

@@ -1,21 +1,36 @@
 """What all coding agents share: their program is started, watched and read, and nothing of it is left behind."""
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pytest_agentv.errors import ProviderError, locate
+from pydantic import BeforeValidator, Field
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.loading.problems import describe_value
+from pytest_agentv.loading.target_fields import (
+    DefaultText,
+    Items,
+    OptionalText,
+    Seconds,
+    ShieldedText,
+    filled_text,
+    path_in,
+    program_in,
+)
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.secrets import Secret, masked
-from pytest_agentv.models.targets import AgentSettings, Target
 from pytest_agentv.prompts.preread import build_preread
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.agent_failure import raise_for_failure
 from pytest_agentv.providers.agent_log import stream_logs
 from pytest_agentv.providers.agent_output import AgentOutput
-from pytest_agentv.providers.agent_program import AgentCommand, AgentProgram
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.agent_program import AgentAnswer, AgentCommand
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.runtime.process import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.reaper import marked_processes, temporary_folder
 
@@ -25,22 +40,100 @@ DEFAULT_SYSTEM_PROMPT: Final = (
 )
 
 
+def _word(value: object) -> str | Secret:
+    return value if isinstance(value, Secret) else filled_text(value)
+
+
+def _log_format(value: object) -> str:
+    if isinstance(value, str) and value.strip().lower() in ("summary", "json"):
+        return value.strip().lower()
+    raise ValueError(f"expected summary or json, got {describe_value(value)}")
+
+
+ShieldedWord: TypeAlias = Annotated[ShieldedText, BeforeValidator(_word)]
+LogFormat: TypeAlias = Annotated[Literal["summary", "json"], BeforeValidator(_log_format)]
+
+
+Executable: TypeAlias = Annotated[DefaultText, program_in("cwd")]
+
+
+def executable_key(program: str) -> Any:
+    """Return the key of the program, with the name that it has by itself."""
+    return spelled("executable", "command", "binary", default=program, description="the program, a name or a path")
+
+
+class CodingAgent(Provider):
+    """A program that works in a folder with tools of its own (agentv-formats 4.5)."""
+
+    title: ClassVar[str]
+    """What messages call it."""
+    skipped_types: ClassVar[frozenset[str]] = frozenset()
+    """Events to be passed over: those that repeat the whole text with each new word."""
+
+    executable: Executable
+    args: Items[ShieldedWord] = spelled(*("args", "arguments"), default=(), description="further arguments")
+    cwd: Annotated[OptionalText, path_in("cwd")] = Field(
+        default=None, description="the folder it works in (default: a new, empty one for each call)"
+    )
+    model: OptionalText = Field(default=None, description="handed on")
+    system_prompt: OptionalText = spelled(
+        *("system_prompt", "systemPrompt"), default=None, description="how it is to answer"
+    )
+    timeout_seconds: Seconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"),
+        default=None,
+        description="limit of one call; `--agentv-timeout` holds as well",
+    )
+    log_dir: Annotated[OptionalText, path_in("cwd")] = spelled(
+        *("log_dir", "logDir", "log_directory", "logDirectory"),
+        default=None,
+        description="where the log of each call goes (default: `.agentv/logs/<provider>`)",
+    )
+    log_format: LogFormat = spelled(
+        *("log_format", "logFormat", "log_output_format", "logOutputFormat"),
+        default="summary",
+        description="`summary`, a line for each event (default), or `json`, the events",
+    )
+
+    def command(self, request: ProviderRequest) -> AgentCommand:
+        """Return how the program is called; its executable comes before the arguments."""
+        raise NotImplementedError
+
+    def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
+        """Read the events; what is odd in them is passed over."""
+        raise NotImplementedError
+
+    def summarize(self, event: JsonObject) -> str | None:
+        """Return an event's line in the log; None for an event that says nothing to people."""
+        raise NotImplementedError
+
+    def open(self, environment: TargetEnvironment) -> "AgentProvider":
+        return AgentProvider(self, environment)
+
+    @property
+    def sources(self) -> Sources:
+        words = (self.executable, *(word for word in self.args if isinstance(word, str)))
+        return Sources(words, folder=self.cwd)
+
+
 class AgentProvider:
     """Runs the program of a coding agent once per case, in the target's folder or in a new one."""
 
     mode: PromptMode = "agent"
 
-    def __init__(self, target: Target, environment: Mapping[str, str], program: AgentProgram) -> None:
-        assert isinstance(target.settings, AgentSettings)
-        place = f" ({locate(Path(target.path), target.line)})" if target.path else ""
-        self._where = f"target {target.name!r}{place}"
-        self._kind = target.kind
-        self._settings = target.settings
-        self._environment = environment
-        self._program = program
+    def __init__(self, settings: CodingAgent, environment: TargetEnvironment) -> None:
+        self._where = environment.where
+        self._settings = settings
+        self._environment = environment.variables
         self._argv: tuple[str, ...] = ()
         """The program's absolute path and the words that follow it in `executable`; empty: not looked for yet."""
-        self._logs = stream_logs(program.title, target, self._settings, environment, program.summarize)
+        self._logs = stream_logs(
+            settings.title,
+            settings.kind,
+            environment,
+            folder=settings.log_dir,
+            summarize=settings.summarize if settings.log_format == "summary" else None,
+        )
 
     async def check(self) -> None:
         self._locate()
@@ -50,9 +143,9 @@ class AgentProvider:
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         argv = self._locate()
-        command = self._program.command(self._settings, request)
+        command = self._settings.command(request)
         limit = _shortest(self._settings.timeout_seconds, request.timeout_seconds)
-        output = AgentOutput(log := self._logs.open(request.eval_id, request.attempt), self._program.skipped_types)
+        output = AgentOutput(log := self._logs.open(request.eval_id, request.attempt), self._settings.skipped_types)
         try:
             result = await self._run(argv, command, limit, output)
         finally:
@@ -65,8 +158,8 @@ class AgentProvider:
         }
         if log.path is not None:
             raw["log_file"] = str(log.path)
-        answer = self._program.read(output.events)
-        raise_for_failure(self._program.title, result, output, answer, limit=limit, raw=raw)
+        answer = self._settings.read(output.events)
+        raise_for_failure(self._settings.title, result, output, answer, limit=limit, raw=raw)
         return ProviderResponse(
             output_messages=answer.messages,
             token_usage=answer.token_usage,
@@ -89,7 +182,7 @@ class AgentProvider:
                     listener=output.listen,
                 )
         except ProcessStartError as error:
-            raise ProviderError(f"{self._where}: {self._program.title}: {error}", "config") from error
+            raise ProviderError(f"{self._where}: {self._settings.title}: {error}", "config") from error
 
     def _locate(self) -> tuple[str, ...]:
         """Find the program. Raises `ProviderError`."""
@@ -100,7 +193,7 @@ class AgentProvider:
             if found is None:
                 what = "is no program that can be run" if "/" in words[0] else "was not found on PATH"
                 raise ProviderError(
-                    f"{self._where}: {self._program.title}: executable {words[0]!r} {what}; install it, or write its "
+                    f"{self._where}: {self._settings.title}: executable {words[0]!r} {what}; install it, or write its "
                     "path as `executable`",
                     "config",
                 )
@@ -111,7 +204,7 @@ class AgentProvider:
     @contextmanager
     def _folders(self, prompt: str) -> Iterator[tuple[Path, Path]]:
         """Create what a call needs: its working directory, if the target has none, and a place for temporary files."""
-        with temporary_folder(f"agentv-{self._kind}-") as folder:
+        with temporary_folder(f"agentv-{self._settings.kind}-") as folder:
             temporary = folder / "tmp"
             temporary.mkdir()
             workspace = folder / "workspace"
@@ -130,13 +223,13 @@ class AgentProvider:
         }
 
 
-def agent_prompt(settings: AgentSettings, request: ProviderRequest, *, with_system_prompt: bool = True) -> str:
+def agent_prompt(settings: CodingAgent, request: ProviderRequest, *, with_system_prompt: bool = True) -> str:
     """Return the text for an agent: how it is to answer, the files it must read first, and the question."""
     document = build_preread(request.prompt.question, request.guideline_paths, request.input_paths)
     return f"{system_prompt(settings, request)}\n\n{document}" if with_system_prompt else document
 
 
-def system_prompt(settings: AgentSettings, request: ProviderRequest) -> str:
+def system_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
     """Return how the agent is to answer: as the judge that asks it says, or the target, or by default."""
     return request.system_prompt or settings.system_prompt or DEFAULT_SYSTEM_PROMPT
 

@@ -5,7 +5,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from typing import IO, Final
 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.secrets import masked
-from pytest_agentv.models.targets import AgentSettings, Target
+from pytest_agentv.providers.base import TargetEnvironment
 
 _LOGGER: Final = logging.getLogger(__name__)
 _OFF: Final = frozenset({"false", "0", "off", "no"})
@@ -115,23 +115,24 @@ class StreamLogs:
 
 def stream_logs(
     title: str,
-    target: Target,
-    settings: AgentSettings,
-    environment: Mapping[str, str],
-    summarize: Callable[[JsonObject], str | None],
+    kind: str,
+    environment: TargetEnvironment,
+    *,
+    folder: str | None,
+    summarize: Callable[[JsonObject], str | None] | None,
 ) -> StreamLogs:
     """Return the logs of a target: in its log folder, or in `.agentv/logs/<kind>` below the working directory.
 
     The environment variable `AGENTV_<KIND>_STREAM_LOGS`, set to `false`, `0`, `off` or `no`, turns them off.
     """
-    switch = f"AGENTV_{target.kind.upper().replace('-', '_')}_STREAM_LOGS"
+    switch = f"AGENTV_{kind.upper().replace('-', '_')}_STREAM_LOGS"
     return StreamLogs(
         title,
-        target.kind,
-        target.name,
-        Path(settings.log_dir) if settings.log_dir else Path.cwd() / ".agentv" / "logs" / target.kind,
-        summarize if settings.log_format == "summary" else None,
-        is_on=environment.get(switch, "").strip().lower() not in _OFF,
+        kind,
+        environment.name,
+        Path(folder) if folder else Path.cwd() / ".agentv" / "logs" / kind,
+        summarize,
+        is_on=environment.variables.get(switch, "").strip().lower() not in _OFF,
     )
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from pytest_agentv.errors import ErrorKind
+from pytest_agentv.errors import ErrorKind, locate
 from pytest_agentv.models.base import ABSENT, JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.messages import Message
@@ -12,6 +13,9 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
 from pytest_agentv.prompts.prompt import Prompt, PromptMode
+
+if TYPE_CHECKING:
+    from pytest_agentv.providers.kind import Provider  # noqa: F401 - see __getattr__
 
 RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 """In the environment of some providers: what names the run, where it has several processes."""
@@ -81,13 +85,17 @@ class ProviderResponse(Record):
     """
 
 
-class Provider(Protocol):
-    """Asks what is under test. One object per target, process and run, shared by all cases in flight.
+class Adapter(Protocol):
+    """Asks what is under test: what `Provider.open` returns, completed.
+
+    One object per target, process and run, shared by all cases in flight.
 
     `invoke` raises `ProviderError` (with a kind; a time-out has the kind `timeout`) when there is no answer.
     It is cancelled by `asyncio` cancellation and must then leave neither processes nor temporary files.
     One that has an attribute `keeps_limits`, true, is not watched for calls that take too long: they may have to wait
     for their turn, and their limit begins after that.
+    One that has an attribute `reads_environ`, true, calls code that reads `os.environ`: it finds the variables of its
+    folder's `.env` there.
     A method `warm_up`, if it has one, starts in the background what its first call would wait for; it is called before
     the target's first case, unless answers may come from a cache.
     """
@@ -107,13 +115,44 @@ class Provider(Protocol):
 
 @runtime_checkable
 class BatchProvider(Protocol):
-    """A provider that can answer many requests in one call; responses come in the order of the requests."""
+    """An adapter that can answer many requests in one call; responses come in the order of the requests."""
 
-    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]: ...
+    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        """Ask all requests in one call. Raises `ProviderError`."""
 
 
-ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Provider]
-"""Creates the provider of a target; the mapping is the environment: the process's variables and those of `.env`."""
+@dataclass(frozen=True, slots=True)
+class TargetEnvironment(Record):
+    """What a target is opened in."""
+
+    target: Target
+    """The target, with the keys that all kinds share."""
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables of the processes it starts: this process's and those of `.env`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the target."""
+        return self.target.name
+
+    @property
+    def where(self) -> str:
+        """How messages name the target: `target 'agent' (targets.yaml:3)`."""
+        target = self.target
+        place = f" ({locate(Path(target.path), target.line)})" if target.path else ""
+        return f"target {target.name!r}{place}"
+
+
+ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
+"""Creates the adapter of a target; the mapping is the environment: the process's variables and those of `.env`."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Provider":
+        from pytest_agentv.providers.kind import Provider  # noqa: PLC0415 - pydantic, for who writes or opens a kind
+
+        return Provider
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def require_answer(response: ProviderResponse) -> ProviderResponse:

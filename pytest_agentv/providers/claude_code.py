@@ -6,14 +6,13 @@ Source: evaluation-2026-01, "Claude Code CLI provider"; decisions 28.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Final
+from typing import ClassVar, Final
 
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import AgentSettings
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.agent import agent_prompt, system_prompt
+from pytest_agentv.providers.agent import CodingAgent, Executable, agent_prompt, executable_key, system_prompt
 from pytest_agentv.providers.agent_events import (
     as_list,
     as_mapping,
@@ -38,24 +37,28 @@ _NESTING_MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
 """Tell the program that it runs inside another one of its kind."""
 
 
-class ClaudeCode:
-    """How Claude Code is called and read."""
+class ClaudeCode(CodingAgent):
+    """Anthropic's Claude Code."""
 
+    kind = "claude-code"
     title = "Claude Code CLI"
-    skipped_types: frozenset[str] = frozenset({"stream_event"})
+    skipped_types = frozenset({"stream_event"})
+    stand_ins: ClassVar = {"log_format": "AGENTV_CLAUDE_CODE_LOG_FORMAT"}
 
-    def command(self, settings: AgentSettings, request: ProviderRequest) -> AgentCommand:
+    executable: Executable = executable_key("claude")
+
+    def command(self, request: ProviderRequest) -> AgentCommand:
         arguments: list[str | Secret] = ["-p", "--output-format", "stream-json", "--verbose"]
-        if settings.model is not None:
-            arguments += ["--model", settings.model]
+        if self.model is not None:
+            arguments += ["--model", self.model]
         # By default the program's own system prompt stays: it is part of what is evaluated.
-        is_own = request.system_prompt is not None or settings.system_prompt is not None
-        arguments += ["--system-prompt" if is_own else "--append-system-prompt", system_prompt(settings, request)]
+        is_own = request.system_prompt is not None or self.system_prompt is not None
+        arguments += ["--system-prompt" if is_own else "--append-system-prompt", system_prompt(self, request)]
         for folder in dict.fromkeys(str(PurePath(path).parent) for path in request.file_paths):
             arguments += ["--add-dir", folder]  # what lies outside the working directory is refused otherwise
         return AgentCommand(
-            (*arguments, *settings.args),
-            agent_prompt(settings, request, with_system_prompt=False),
+            (*arguments, *self.args),
+            agent_prompt(self, request, with_system_prompt=False),
             environment=dict.fromkeys(_NESTING_MARKS),
             defaults=_DEFAULTS,
         )

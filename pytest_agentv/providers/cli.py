@@ -7,17 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.loading.target_fields import PLACEHOLDERS
+from pytest_agentv.loading.project_files import command_words
+from pytest_agentv.loading.target_fields import OptionalText, RealFlag, RealSeconds, ShieldedText, path_in, text_of
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.secrets import Secret, masked
-from pytest_agentv.models.targets import CliSettings
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.cli_output import describe_exit, parse_batch_output, parse_output, report_output
+from pytest_agentv.providers.cli_placeholders import PLACEHOLDERS, CommandTemplate, FilesFormat, InputTemplate
 from pytest_agentv.providers.cli_template import (
     LONGEST_ARGUMENT,
     CallValues,
@@ -27,7 +31,8 @@ from pytest_agentv.providers.cli_template import (
     shell_argv,
     with_prompt,
 )
-from pytest_agentv.providers.healthcheck import run_healthcheck
+from pytest_agentv.providers.healthcheck import Healthcheck, run_healthcheck
+from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.runtime.process import OUTPUT_LIMIT, ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.reading import read_regular_file
 from pytest_agentv.runtime.reaper import temporary_folder
@@ -53,6 +58,72 @@ class _Run(Record):
     duration_ms: float
 
 
+def _environment_text(value: object) -> str | Secret:
+    return value if isinstance(value, Secret) else text_of(value)
+
+
+def _variable_name(value: str) -> str:
+    if not value.strip() or "=" in value or "\0" in value:
+        raise ValueError(f"{value!r} is no name of an environment variable")
+    return value
+
+
+VariableName: TypeAlias = Annotated[str, AfterValidator(_variable_name)]
+EnvironmentText: TypeAlias = Annotated[ShieldedText, BeforeValidator(_environment_text)]
+
+
+class Cli(Provider):
+    """A command line, rendered and run once per case (agentv-formats 4.6)."""
+
+    kind = "cli"
+    is_strict = True
+
+    command_template: CommandTemplate = spelled(
+        *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
+    )
+    stdin: InputTemplate | None = Field(
+        default=None, description="what the command reads, with the same placeholders, filled in as they are"
+    )
+    files_format: FilesFormat = spelled(
+        *("files_format", "filesFormat", "attachments_format", "attachmentsFormat"),
+        default="{path}",
+        description="how each path of `{FILES}` is written, with `{path}` and `{basename}`",
+    )
+    cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
+        default=None, validate_default=True, description="where it runs, relative to the eval file's folder"
+    )
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"),
+        default=None,
+        description="limit of one call; `--agentv-timeout` holds as well, the shorter one counts",
+    )
+    verbose: RealFlag = spelled(
+        *("verbose", "cli_verbose", "cliVerbose"), default=False, description="log the commands and their exit codes"
+    )
+    keep_temp_files: RealFlag = spelled(
+        *("keep_temp_files", "keepTempFiles", "keep_output_files", "keepOutputFiles"),
+        default=False,
+        description="leave prompt and output files where they are, for debugging",
+    )
+    env: dict[VariableName, EnvironmentText] = Field(
+        default={}, description="variables of the command, beside those of the environment and of `.env`"
+    )
+    healthcheck: Healthcheck | None = Field(
+        default=None, description="a probe, once per run, before the first case; where it fails the run ends"
+    )
+
+    def open(self, environment: TargetEnvironment) -> "CliProvider":
+        return CliProvider(environment.name, self, environment.variables)
+
+    @property
+    def is_probed(self) -> bool:
+        return self.healthcheck is not None
+
+    @property
+    def sources(self) -> Sources:
+        return Sources(tuple(command_words(self.command_template)), folder=self.cwd)
+
+
 class CliProvider:
     """Runs a command template with `/bin/sh` (agentv-formats 5.8).
 
@@ -61,9 +132,10 @@ class CliProvider:
 
     mode: PromptMode = "agent"
 
-    def __init__(self, name: str, settings: CliSettings, environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, settings: Cli, environment: Mapping[str, str]) -> None:
         self._name = name
         self._settings = settings
+        self._cwd = settings.cwd or str(Path.cwd())
         self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
         self._placeholders = [name for name in PLACEHOLDERS if f"{{{name}}}" in settings.command_template]
         self._uses_output_file = "{OUTPUT_FILE}" in settings.command_template
@@ -114,7 +186,7 @@ class CliProvider:
         try:
             result = await run_process(
                 shell_argv(command, call.output_file.parent),
-                cwd=self._settings.cwd,
+                cwd=self._cwd,
                 env=with_prompt(self._environment, call.prompt),
                 stdin=self._input(call),
                 timeout_seconds=limit,
@@ -141,7 +213,7 @@ class CliProvider:
         return render_command(self._settings.stdin, call.as_texts()).encode("utf-8", "surrogateescape")
 
     def _complete(self, response: ProviderResponse, run: _Run, duration_ms: float) -> ProviderResponse:
-        trace_ref = None if response.trace_ref is None else str(Path(self._settings.cwd, response.trace_ref))
+        trace_ref = None if response.trace_ref is None else str(Path(self._cwd, response.trace_ref))
         if response.duration_ms is not None:
             duration_ms = response.duration_ms
         return response.replace(trace_ref=trace_ref, duration_ms=duration_ms, raw=run.raw)

@@ -5,13 +5,12 @@ Source: evaluation-2026-01, "Codex CLI provider"; agentv-formats 5.2; decisions 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.targets import AgentSettings
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.agent import agent_prompt
+from pytest_agentv.providers.agent import CodingAgent, Executable, agent_prompt, executable_key
 from pytest_agentv.providers.agent_events import as_mapping, as_number, as_text, shorten
 from pytest_agentv.providers.agent_program import AgentAnswer, AgentCommand
 from pytest_agentv.providers.base import ProviderRequest
@@ -23,15 +22,18 @@ _CALL_KEYS: Final = frozenset({"id", "type", "status", "aggregated_output", "exi
 """What an item says besides the input of its tool."""
 
 
-class Codex:
-    """How Codex is called and read."""
+class Codex(CodingAgent):
+    """OpenAI's Codex."""
 
+    kind = "codex"
     title = "Codex CLI"
-    skipped_types: frozenset[str] = frozenset()
+    stand_ins: ClassVar = {"log_format": "AGENTV_CODEX_LOG_FORMAT"}
 
-    def command(self, settings: AgentSettings, request: ProviderRequest) -> AgentCommand:
-        model = () if settings.model is None else ("--model", settings.model)
-        return AgentCommand((*_OPTIONS, *model, *settings.args, "-"), agent_prompt(settings, request))
+    executable: Executable = executable_key("codex")
+
+    def command(self, request: ProviderRequest) -> AgentCommand:
+        model = () if self.model is None else ("--model", self.model)
+        return AgentCommand((*_OPTIONS, *model, *self.args, "-"), agent_prompt(self, request))
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         turn = _Turn()

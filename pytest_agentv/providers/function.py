@@ -4,14 +4,14 @@ import inspect
 import json
 import time
 from asyncio import timeout as time_limit
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.wire import EXPECTED_KEYS, WireError, answer_message, parse_response
 from pytest_agentv.runtime.outcomes import Outcome
 from pytest_agentv.runtime.threads import attempt_in_thread
@@ -53,7 +53,7 @@ class FunctionProvider:
         arguments = self._arguments(request)
         started = time.perf_counter()
         value = await self._call(prompt_text(request), arguments, request.timeout_seconds)
-        response = self._response(value)
+        response = read_value(value, self._label)
         if response.duration_ms is None:
             return response.replace(duration_ms=round((time.perf_counter() - started) * 1000))
         return response
@@ -79,42 +79,58 @@ class FunctionProvider:
         return arguments
 
     async def _call(self, prompt: str, arguments: Mapping[str, Any], run_limit: float | None) -> object:
-        function = self._function
         limit = min((limit for limit in (self._timeout_seconds, run_limit) if limit is not None), default=None)
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-            return await call_async(lambda: function(prompt, **arguments), self._label, limit)
-        started = time.monotonic()
-        try:
-            async with time_limit(limit):
-                outcome = await attempt_in_thread(lambda: function(prompt, **arguments), "agentv-python")
-        except TimeoutError as error:
-            note = "; a sync function cannot be stopped: its thread runs on until it returns"
-            raise _timeout_error(self._label, limit, note) from error
-        value: object = _value_of(outcome, self._label)
-        if not isinstance(value, Awaitable):
-            return value
-        rest = None if limit is None else max(0, limit - (time.monotonic() - started))
-        return await call_async(lambda: value, self._label, rest)
+        return await call_user(self._function, (prompt,), arguments, label=self._label, limit=limit)
 
-    def _response(self, value: object) -> ProviderResponse:
-        if isinstance(value, ProviderResponse):
-            return value
-        if isinstance(value, str):
-            return ProviderResponse(output_messages=(answer_message(value),), is_text_only=True)
-        if not isinstance(value, Mapping):
-            expected = f"a str, a mapping with {EXPECTED_KEYS}, or a ProviderResponse"
-            returned = "None" if value is None else f"a value of type {type(value).__name__}"
-            raise ProviderError(f"{self._label} returned {returned}: expected {expected}", "crash")
-        try:
-            response = parse_response(json.loads(json.dumps(dict(value), allow_nan=False)))
-        except WireError as error:
-            raise ProviderError(f"{self._label} returned a mapping that cannot be read: {error}", "crash") from None
-        except (TypeError, ValueError) as error:
-            raise ProviderError(f"{self._label} returned a mapping that is no JSON: {error}", "crash") from None
-        if response.output_messages is None:
-            keys = ", ".join(map(repr, value)) or "no keys"
-            raise ProviderError(f"{self._label} returned a mapping with {keys}: expected {EXPECTED_KEYS}", "crash")
-        return response
+
+def read_value(value: object, label: str) -> ProviderResponse:
+    """Return the response that a value of the user's stands for. Raises `ProviderError`."""
+    if isinstance(value, ProviderResponse):
+        return value
+    if isinstance(value, str):
+        return ProviderResponse(output_messages=(answer_message(value),), is_text_only=True)
+    if not isinstance(value, Mapping):
+        expected = f"a str, a mapping with {EXPECTED_KEYS}, or a ProviderResponse"
+        returned = "None" if value is None else f"a value of type {type(value).__name__}"
+        raise ProviderError(f"{label} returned {returned}: expected {expected}", "crash")
+    try:
+        response = parse_response(json.loads(json.dumps(dict(value), allow_nan=False)))
+    except WireError as error:
+        raise ProviderError(f"{label} returned a mapping that cannot be read: {error}", "crash") from None
+    except (TypeError, ValueError) as error:
+        raise ProviderError(f"{label} returned a mapping that is no JSON: {error}", "crash") from None
+    if response.output_messages is None:
+        keys = ", ".join(map(repr, value)) or "no keys"
+        raise ProviderError(f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}", "crash")
+    return response
+
+
+async def call_user(
+    function: Function,
+    arguments: Sequence[object],
+    keywords: Mapping[str, Any],
+    *,
+    label: str,
+    limit: float | None,
+) -> object:
+    """Call a function of the user's: an async one on the loop of users, a sync one in a thread of its own.
+
+    Raises `ProviderError` for whatever it raises, and where it takes longer than the limit.
+    """
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        return await call_async(lambda: function(*arguments, **keywords), label, limit)
+    started = time.monotonic()
+    try:
+        async with time_limit(limit):
+            outcome = await attempt_in_thread(lambda: function(*arguments, **keywords), "agentv-python")
+    except TimeoutError as error:
+        note = "; a sync function cannot be stopped: its thread runs on until it returns"
+        raise _timeout_error(label, limit, note) from error
+    value: object = _value_of(outcome, label)
+    if not isinstance(value, Awaitable):
+        return value
+    rest = None if limit is None else max(0, limit - (time.monotonic() - started))
+    return await call_async(lambda: value, label, rest)
 
 
 async def call_async(start: Callable[[], Awaitable[T]], label: str, limit: float | None) -> T:
@@ -145,36 +161,65 @@ def _timeout_error(label: str, limit: float | None, note: str) -> ProviderError:
     return ProviderError(f"{label} timed out after {format_number(limit or 0)}s{note}", "timeout")
 
 
-class _ForeignProvider:
-    """A provider object of the user's own, of which no more than `invoke` is asked."""
+class ForeignAdapter:
+    """An object of the user's own that has `invoke`, and perhaps other parts of an `Adapter`.
 
-    def __init__(self, label: str, value: Any) -> None:
+    Its async methods share the loop of users, its sync ones run in threads.
+    """
+
+    def __init__(self, value: Any, label: str, *, is_owned: bool) -> None:
+        """Take an object; one that is not owned is neither checked nor closed: who made it sees to that."""
         self.mode: PromptMode = getattr(value, "mode", "lm")
+        self.keeps_limits: bool = getattr(value, "keeps_limits", False)
+        self.reads_environ: bool = getattr(value, "reads_environ", False)
+        self._value = value
         self._label = label
-        self._invoke = value.invoke
+        self._is_owned = is_owned
+        if hasattr(value, "warm_up"):
+            self.warm_up = value.warm_up
+        if hasattr(value, "invoke_batch"):
+            self.invoke_batch = self._invoke_batch
 
     async def check(self) -> None:
-        """Who made the object has seen to it."""
+        if self._is_owned:
+            await self._call("check")
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        response = await call_async(lambda: self._invoke(request), self._label, request.timeout_seconds)
-        if not isinstance(response, ProviderResponse):
-            returned = type(response).__name__
-            raise ProviderError(f"{self._label}: invoke() returned {returned}, expected a ProviderResponse", "crash")
-        return response
+        limit = None if self.keeps_limits else request.timeout_seconds
+        return read_value(await self._call("invoke", request, limit=limit), f"{self._label}: invoke()")
 
     async def close(self) -> None:
-        """Who made the object closes it."""
+        if self._is_owned:
+            await self._call("close")
+
+    async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        values: Any = await self._call("invoke_batch", requests)
+        return [read_value(value, f"{self._label}: invoke_batch()") for value in values]
+
+    async def _call(self, name: str, *arguments: object, limit: float | None = None) -> object:
+        method = getattr(self._value, name, None)
+        if method is None:
+            return None
+        return await call_user(method, arguments, {}, label=self._label, limit=limit)
 
 
-def adapt_provider(value: object, label: str) -> Provider:
+def complete(value: Any, label: str) -> Adapter:
+    """Return what `Provider.open` gave, with what an `Adapter` has beside `invoke`. Raises `ProviderError`."""
+    if type(value).__module__.startswith("pytest_agentv."):
+        return value  # type: ignore[no-any-return]
+    if callable(getattr(value, "invoke", None)):
+        return ForeignAdapter(value, label, is_owned=True)
+    raise ProviderError(f"{label}: open() returned {type(value).__name__}, expected an object with `invoke`", "config")
+
+
+def adapt_provider(value: object, label: str) -> Adapter:
     """Return the provider that an object stands for: one with an async `invoke`, or a function of the prompt.
 
     Raises `ProviderError` of the kind `config` for anything else; `label` is how messages begin.
     """
     invoke = getattr(value, "invoke", None)
     if inspect.iscoroutinefunction(invoke):
-        return _ForeignProvider(label, value)
+        return ForeignAdapter(value, label, is_owned=False)
     if callable(value) and not isinstance(value, type):
         return FunctionProvider(label, value, {})
     found = f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"

@@ -8,19 +8,65 @@ import urllib.request
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from pydantic import BeforeValidator, Field
+
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.models.targets import CommandHealthcheck, HttpHealthcheck
+from pytest_agentv.loading.problems import describe_value
+from pytest_agentv.loading.target_fields import OptionalText, RealSeconds, Url, path_in
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number
 from pytest_agentv.providers.cli_output import describe_exit, report_output
+from pytest_agentv.providers.cli_placeholders import CommandTemplate
 from pytest_agentv.providers.cli_template import CallValues, render_command
+from pytest_agentv.providers.kind import Settings
 from pytest_agentv.runtime.process import ProcessStartError, run_process
 from pytest_agentv.runtime.threads import run_in_thread
 
 DEFAULT_TIMEOUT_SECONDS: Final = 60.0
 """Where neither the check nor its target has a limit: a check that hangs would hold the whole run."""
+
+
+class HttpHealthcheck(Settings):
+    """GET a URL; 2xx is healthy."""
+
+    type: Literal["http"] = "http"
+    url: Url = Field(description="the URL to GET")
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
+    )
+
+
+class CommandHealthcheck(Settings):
+    """Run a command; exit code 0 is healthy."""
+
+    type: Literal["command"] = "command"
+    command_template: CommandTemplate = spelled(
+        *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
+    )
+    cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
+        default=None, validate_default=True, description="where it runs, relative to the eval file's folder"
+    )
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
+    )
+
+
+def _healthcheck(value: object) -> object:
+    if isinstance(value, Settings):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a mapping with the key type, got {describe_value(value)}")  # noqa: TRY004
+    if value.get("type") not in ("http", "command"):
+        raise ValueError(f"type must be 'http' or 'command', got {describe_value(value.get('type'))}")
+    return {key: item for key, item in value.items() if item is not None}
+
+
+Healthcheck: TypeAlias = Annotated[
+    Annotated[HttpHealthcheck | CommandHealthcheck, Field(discriminator="type")], BeforeValidator(_healthcheck)
+]
 
 
 async def run_healthcheck(
@@ -52,8 +98,6 @@ class _UnhealthyError(Exception):
 
 def probe_url(url: str, timeout_seconds: float) -> None:
     """GET a URL and expect 2xx."""
-    if urlsplit(url).scheme not in {"http", "https"}:
-        raise _UnhealthyError(f"{url!r} is no URL of a web server: expected http://… or https://…", "config")
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if _is_loopback(url) else []))
     try:
         with opener.open(url, timeout=timeout_seconds):
@@ -74,7 +118,7 @@ async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[s
     command = render_command(healthcheck.command_template, {**values, "PROMPT_FILE": "/dev/null"})
     try:
         result = await run_process(
-            ["/bin/sh", "-c", command], cwd=healthcheck.cwd, env=environment, timeout_seconds=limit
+            ["/bin/sh", "-c", command], cwd=healthcheck.cwd or str(Path.cwd()), env=environment, timeout_seconds=limit
         )
     except ProcessStartError as error:
         raise _UnhealthyError(str(error), "process") from error

@@ -2,18 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from pytest_agentv.errors import ProviderError, locate
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.secret_rule import secrets_of
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.models.targets import LlmSettings, Target
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import ChatMessage, PromptMode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.llm_request import build_messages
+from pytest_agentv.providers.model import Model
 from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, with_retries
 
 
@@ -38,16 +37,15 @@ class LlmProvider:
 
     def __init__(
         self,
-        target: Target,
-        environment: Mapping[str, str],
+        settings: Model,
+        environment: TargetEnvironment,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        settings = target.settings
-        assert isinstance(settings, LlmSettings)
-        self._target = target
-        self._model = f"model {settings.model!r} ({target.kind})"
+        self._retry = settings.retry
+        self._model = f"model {settings.model!r} ({settings.kind})"
         self._masker = Masker(secrets_of("api_key", settings.api_key.reveal()) if settings.api_key else ())
-        self._client = _create_client(target.kind, settings, environment, self._model, _describe_target(target))
+        self._client = _create_client(settings, environment, self._model)
+        self.reads_environ = settings.uses_litellm
         self._sleep = sleep
 
     def warm_up(self) -> None:
@@ -70,7 +68,7 @@ class LlmProvider:
             async with asyncio.timeout(limit):
                 response = await with_retries(
                     lambda: self._ask(messages),
-                    self._target.retry,
+                    self._retry,
                     log,
                     deadline=None if limit is None else time.monotonic() + limit,
                     sleep=self._sleep,
@@ -93,7 +91,7 @@ class LlmProvider:
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
 
     def _describe_attempts(self, error: RequestError, log: RequestLog) -> str:
-        policy = self._target.retry
+        policy = self._retry
         if is_retryable(error.failure, policy) and log.attempts <= policy.max_retries:
             return f"; no time is left for another request ({_requests(log)})"
         return f" ({_requests(log)})" if log.attempts > 1 else ""
@@ -103,21 +101,14 @@ class LlmProvider:
         return f"no answer from {self._model} within {format_number(limit or 0)} s{before}"
 
 
-def _create_client(
-    kind: str, settings: LlmSettings, environment: Mapping[str, str], model: str, target: str
-) -> ModelClient:
-    if kind == "litellm" or settings.client == "litellm":
+def _create_client(settings: Model, environment: TargetEnvironment, model: str) -> ModelClient:
+    if settings.uses_litellm:
         from pytest_agentv.providers.llm_litellm import LitellmClient  # noqa: PLC0415 - only who names it needs it
 
-        return LitellmClient(kind, settings, environment, model, target)
+        return LitellmClient(settings, environment.variables, model, environment.where)
     from pytest_agentv.providers.llm_direct import DirectClient  # noqa: PLC0415 - as above
 
-    return DirectClient(kind, settings, environment, model, target)
-
-
-def _describe_target(target: Target) -> str:
-    where = f" ({locate(Path(target.path), target.line)})" if target.path else ""
-    return f"target {target.name!r}{where}"
+    return DirectClient(settings, environment.variables, model, environment.where)
 
 
 def _requests(log: RequestLog) -> str:

@@ -5,34 +5,26 @@ import functools
 import importlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.targets import LlmSettings
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import Api, ModelSettings
+from pytest_agentv.providers.apis.base import Api
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm_reply import build_response
+from pytest_agentv.providers.model import Model
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
-_APIS: Final = {
-    "anthropic": "anthropic:AnthropicApi",
-    "azure": "azure:AzureApi",
-    "gemini": "gemini:GeminiApi",
-    "openai": "openai:OpenAiApi",
-}
 _ROOM: Final = "pytest_agentv.providers.apis"
 
 
 class DirectClient:
     """One target's way to its API."""
 
-    def __init__(
-        self, kind: str, settings: LlmSettings, environment: Mapping[str, str], model: str, target: str
-    ) -> None:
-        self._api = create_api(kind, settings, environment)
+    def __init__(self, settings: Model, environment: Mapping[str, str], model: str, target: str) -> None:
+        self._api: Api = settings.api(environment)
         self._environment = environment
         self._model = model
         self._target = target
@@ -69,22 +61,6 @@ class DirectClient:
             return await asyncio.wrap_future(load_network())
         except ImportError as error:
             raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
-
-
-def create_api(kind: str, settings: LlmSettings, environment: Mapping[str, str]) -> Api:
-    """Create the API of a kind, with a target's settings."""
-    module, _, name = _APIS[kind].partition(":")
-    api: Callable[[ModelSettings, Mapping[str, str]], Api] = getattr(importlib.import_module(f"{_ROOM}.{module}"), name)
-    known = ModelSettings(
-        settings.model,
-        settings.api_key.reveal() if settings.api_key else None,
-        settings.base_url,
-        settings.api_version,
-        settings.temperature,
-        settings.max_output_tokens,
-        settings.thinking_budget,
-    )
-    return api(known, environment)
 
 
 @functools.cache

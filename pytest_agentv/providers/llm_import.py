@@ -9,7 +9,6 @@ import functools
 import gc
 import os
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -27,47 +26,20 @@ _IMPORT_ENVIRONMENT: Final = {
 
 _MISSING: Final = "this target needs litellm, which is not installed: pip install 'pytest-agentv[litellm]'"
 
-_STEP_SECONDS: Final = 0.003
-"""From one of the first calls to the next, about what the processor needs for one.
-
-All of them wait for the import. Begun at once they would end at once, and so would those that follow: a processor that
-has too much to do and nothing by turns, and an API that is asked by bursts.
-"""
-
-
-class _Steps:
-    """Gives each caller a time to go on, a step after that of the one before."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def seconds_to_wait(self) -> float:
-        now = time.monotonic()
-        turn = max(now, self._next)
-        self._next = turn + _STEP_SECONDS
-        return turn - now
-
-
-_FIRST_CALLS: Final = _Steps()
-
 
 async def load_litellm() -> Any:
-    """Return litellm, imported once per process; those who waited for that go on one after another.
+    """Return litellm, imported once per process.
 
     Raises `ProviderError` (kind `config`) when it cannot be imported.
     """
-    is_first = not begin_import().done()
     try:
-        litellm = await asyncio.wrap_future(begin_import())
+        return await asyncio.wrap_future(begin_import())
     except ModuleNotFoundError as error:
         if error.name != "litellm":
             raise ProviderError(f"litellm cannot be imported: {error}", "config") from error
         raise ProviderError(_MISSING, "config") from None
     except ImportError as error:
         raise ProviderError(f"litellm cannot be imported: {error}", "config") from error
-    if is_first:
-        await asyncio.sleep(_FIRST_CALLS.seconds_to_wait())
-    return litellm
 
 
 def imported_litellm() -> Any:
@@ -90,8 +62,6 @@ def _load(future: "Future[Any]") -> None:
     try:
         with _without_collector():
             litellm = _import_litellm()
-        # A million objects that stay until the targets are closed: the collector goes round them between the answers.
-        gc.freeze()
         future.set_result(litellm)
     except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
         future.set_exception(error)

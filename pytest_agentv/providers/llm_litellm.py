@@ -1,14 +1,14 @@
 """Asks a model through litellm: `provider: litellm`, and `client: litellm` on any model."""
 
-import gc
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 from weakref import WeakSet
 
+from pytest_agentv.loading.target_fields import OptionalText
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.secrets import Masker
-from pytest_agentv.models.targets import LlmSettings
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm_failure import read_failure
@@ -16,6 +16,7 @@ from pytest_agentv.providers.llm_import import begin_import, imported_litellm, l
 from pytest_agentv.providers.llm_limit import limited_replies
 from pytest_agentv.providers.llm_reply import build_response, read_cost, read_litellm
 from pytest_agentv.providers.llm_request import build_arguments, system_role
+from pytest_agentv.providers.model import Model
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 _NO_LIMIT_SECONDS: Final = 86_400.0
@@ -27,19 +28,31 @@ _OPEN: Final["WeakSet[LitellmClient]"] = WeakSet()
 """Clients that are not closed."""
 
 
+class Litellm(Model):
+    """Any model string of litellm."""
+
+    kind = "litellm"
+
+    api_version: OptionalText = spelled(
+        *("api_version", "apiVersion", "version"), default=None, description="the version of the API"
+    )
+
+    @property
+    def uses_litellm(self) -> bool:
+        return True
+
+
 class LitellmClient:
     """One target's way through litellm, whose retries, price-map download and telemetry are off.
 
     litellm keeps one client per URL and key, so that connections are reused.
     """
 
-    def __init__(
-        self, kind: str, settings: LlmSettings, environment: Mapping[str, str], model: str, target: str
-    ) -> None:
+    def __init__(self, settings: Model, environment: Mapping[str, str], model: str, target: str) -> None:
         self._model = model
         self._target = target
-        self._arguments = build_arguments(kind, settings, environment)
-        self._system_role = system_role(kind, settings.model)
+        self._arguments = build_arguments(settings.kind, settings.api_settings, environment)
+        self._system_role = system_role(settings.kind, settings.model)
         self._max_output_tokens = settings.max_output_tokens
         self._masker = Masker([settings.api_key.reveal()] if settings.api_key else [])
         _OPEN.add(self)
@@ -74,7 +87,6 @@ class LitellmClient:
         _OPEN.discard(self)
         litellm = imported_litellm()
         if not _OPEN and litellm is not None:
-            gc.unfreeze()
             with suppress(AttributeError):  # of versions before 1.74
                 await litellm.close_litellm_async_clients()
                 litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which come again

@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from pytest_agentv.models.targets import LlmSettings
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.build import guidelines_section
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.anthropic import known_limit
 from pytest_agentv.providers.apis.azure import is_reasoning_deployment, resource_url
+from pytest_agentv.providers.apis.base import ModelSettings
 from pytest_agentv.providers.base import ProviderRequest
 
 DEFAULT_SYSTEM_PROMPT: Final = (
@@ -27,7 +27,7 @@ Arguments: TypeAlias = dict[str, Any]
 """Keyword arguments of `acompletion`."""
 
 
-def build_arguments(kind: str, settings: LlmSettings, environment: Mapping[str, str]) -> Arguments:
+def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str, str]) -> Arguments:
     """Return the arguments that all requests of a target share; those without a value are left out.
 
     Args:
@@ -38,7 +38,7 @@ def build_arguments(kind: str, settings: LlmSettings, environment: Mapping[str, 
     base_url = settings.base_url or environment.get(_BASE_URL_VARIABLES.get(kind, ""), "")
     arguments: Arguments = {
         "model": settings.model if kind == "litellm" else f"{kind}/{settings.model}",
-        "api_key": settings.api_key.reveal() if settings.api_key else None,
+        "api_key": settings.api_key,
         "api_base": base_url.strip().rstrip("/") or None,
         "api_version": settings.api_version,
         "temperature": settings.temperature,
@@ -68,7 +68,7 @@ def system_role(kind: str, model: str) -> str:
     return "developer" if is_reasoning else "system"
 
 
-def _adapt_azure(settings: LlmSettings, base_url: str | None) -> Arguments:
+def _adapt_azure(settings: ModelSettings, base_url: str | None) -> Arguments:
     endpoint = resource_url(base_url or "")
     if not is_reasoning_deployment(settings.model):
         return {"api_base": endpoint}
@@ -81,7 +81,7 @@ def _adapt_azure(settings: LlmSettings, base_url: str | None) -> Arguments:
     }
 
 
-def _adapt_anthropic(settings: LlmSettings, base_url: str | None) -> Arguments:
+def _adapt_anthropic(settings: ModelSettings, base_url: str | None) -> Arguments:
     limit = known_limit(settings.model)
     tokens = settings.max_output_tokens or limit
     endpoint = base_url and re.sub(r"/v1(/messages)?$", "", base_url)  # litellm adds it
@@ -97,12 +97,12 @@ def _adapt_anthropic(settings: LlmSettings, base_url: str | None) -> Arguments:
     }
 
 
-def _adapt_gemini(_settings: LlmSettings, base_url: str | None) -> Arguments:
+def _adapt_gemini(_settings: ModelSettings, base_url: str | None) -> Arguments:
     has_version = base_url is None or re.search(r"/v\d\w*$", base_url)
     return {"api_base": base_url if has_version else f"{base_url}/v1beta"}
 
 
-_ADAPTATIONS: Final[Mapping[str, Callable[[LlmSettings, str | None], Arguments]]] = {
+_ADAPTATIONS: Final[Mapping[str, Callable[[ModelSettings, str | None], Arguments]]] = {
     "anthropic": _adapt_anthropic,
     "azure": _adapt_azure,
     "gemini": _adapt_gemini,

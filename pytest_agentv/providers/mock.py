@@ -3,17 +3,47 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
+
+from pydantic import Field
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.targets import MockSettings
+from pytest_agentv.loading.target_fields import AnyText, Items, Milliseconds, OptionalText
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.kind import Provider
 from pytest_agentv.providers.wire import WireError, parse_response
 
 DEFAULT_RESPONSE: Final = '{"answer":"Mock provider response"}'
 DRY_RUN_RESPONSE: Final = '{"answer":"Mock dry-run response"}'
+
+
+class Mock(Provider):
+    """A canned answer, after an optional delay."""
+
+    kind = "mock"
+
+    response: AnyText | None = Field(default=None, description="the answer")
+    delay_ms: Milliseconds = spelled("delay_ms", "delayMs", default=0, description="the wait before the answer")
+    delay_min_ms: Milliseconds = spelled(
+        *("delay_min_ms", "delayMinMs"), default=0, description="the shortest of random waits"
+    )
+    delay_max_ms: Milliseconds = spelled(
+        *("delay_max_ms", "delayMaxMs"), default=0, description="the longest of random waits"
+    )
+    trace: Items[dict[str, Any]] | None = Field(default=None, description="events of the way to the answer")
+    output_messages: Items[dict[str, Any]] | None = spelled(
+        *("output_messages", "outputMessages"), default=None, description="messages, in place of the answer"
+    )
+    finish_reason: OptionalText = spelled(
+        *("finish_reason", "finishReason"), default=None, description="why the answer ends, as APIs of models say it"
+    )
+
+    def open(self, environment: TargetEnvironment) -> "MockProvider":
+        return MockProvider(environment.name, self)
 
 
 class MockProvider:
@@ -21,9 +51,7 @@ class MockProvider:
 
     mode: PromptMode = "lm"
 
-    def __init__(
-        self, name: str, settings: MockSettings, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
+    def __init__(self, name: str, settings: Mock, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._name = name
         self._settings = settings
         self._sleep = sleep
@@ -34,7 +62,7 @@ class MockProvider:
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         await self._delay(request.timeout_seconds)
         settings = self._settings
-        data = {
+        data: dict[str, Json] = {
             "text": DEFAULT_RESPONSE if settings.response is None else settings.response,
             "output_messages": None if settings.output_messages is None else list(settings.output_messages),
             "trace": None if settings.trace is None else list(settings.trace),
@@ -59,11 +87,11 @@ class MockProvider:
 
 def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms: float = 0) -> MockProvider:
     """Return what answers instead of the target in a dry run; the delays are milliseconds."""
-    settings = MockSettings(DRY_RUN_RESPONSE, delay_ms, delay_min_ms, delay_max_ms)
+    settings = Mock(response=DRY_RUN_RESPONSE, delay_ms=delay_ms, delay_min_ms=delay_min_ms, delay_max_ms=delay_max_ms)
     return MockProvider("dry-run", settings)
 
 
-def choose_delay(settings: MockSettings) -> float:
+def choose_delay(settings: Mock) -> float:
     """Return the milliseconds to wait: a uniform integer of the range where there is one, else the fixed delay."""
     if settings.delay_min_ms <= 0 and settings.delay_max_ms <= 0:
         return max(0, settings.delay_ms)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from pytest_agentv.loading.target_fields import OptionalText, SecretText
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import AgentSettings
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.agent import agent_prompt
+from pytest_agentv.providers.agent import CodingAgent, Executable, agent_prompt, executable_key
 from pytest_agentv.providers.agent_events import (
     as_list,
     as_mapping,
@@ -45,30 +46,43 @@ _FAILED: Final = frozenset({"error", "aborted"})
 """Reasons to stop that leave no answer. The program ends with exit code 0 all the same."""
 
 
-class Pi:
-    """How pi is called and read."""
+class Pi(CodingAgent):
+    """The coding agent pi."""
 
+    kind = "pi-coding-agent"
     title = "pi"
-    skipped_types: frozenset[str] = frozenset({"message_update", "tool_execution_update"})
+    skipped_types = frozenset({"message_update", "tool_execution_update"})
 
-    def command(self, settings: AgentSettings, request: ProviderRequest) -> AgentCommand:
+    executable: Executable = executable_key("pi")
+
+    model: OptionalText = spelled("model", "pi_model", "piModel", default=None, description="handed on")
+    llm_provider: OptionalText = spelled(
+        *("pi_provider", "piProvider", "llm_provider"), default=None, description="whose models are asked"
+    )
+    api_key: SecretText = spelled(
+        *("api_key", "apiKey"), default=None, description="put into the variable that pi knows for the provider"
+    )
+    tools: OptionalText = spelled("tools", "pi_tools", "piTools", default=None, description="handed on")
+    thinking: OptionalText = spelled("thinking", "pi_thinking", "piThinking", default=None, description="handed on")
+
+    def command(self, request: ProviderRequest) -> AgentCommand:
         options = {
-            "--provider": settings.llm_provider,
-            "--model": settings.model,
-            "--tools": settings.tools,
-            "--thinking": settings.thinking,
+            "--provider": self.llm_provider,
+            "--model": self.model,
+            "--tools": self.tools,
+            "--thinking": self.thinking,
         }
-        variable = _KEY_VARIABLES.get(_llm_provider(settings).lower())
+        variable = _KEY_VARIABLES.get(_llm_provider(self).lower())
         # In a variable, where there is one: everybody on the machine sees the arguments of a program.
         key: dict[str, str | Secret | None] = {}
         key_option: tuple[str | Secret, ...] = ()
-        if settings.api_key is not None and variable is not None:
-            key[variable] = settings.api_key
-        elif settings.api_key is not None:
-            key_option = ("--api-key", settings.api_key)
+        if self.api_key is not None and variable is not None:
+            key[variable] = self.api_key
+        elif self.api_key is not None:
+            key_option = ("--api-key", self.api_key)
         given = (word for option, value in options.items() if value is not None for word in (option, value))
-        arguments = (*given, *key_option, "--mode", "json", "--print", "--no-session", *settings.args)
-        return AgentCommand(arguments, agent_prompt(settings, request), environment=key)
+        arguments = (*given, *key_option, "--mode", "json", "--print", "--no-session", *self.args)
+        return AgentCommand(arguments, agent_prompt(self, request), environment=key)
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         """Read the messages; each of the program's own retries tells all of them anew, and the last one counts."""
@@ -110,7 +124,7 @@ class Pi:
         return kind
 
 
-def _llm_provider(settings: AgentSettings) -> str:
+def _llm_provider(settings: Pi) -> str:
     """Return whose models are asked: the target's provider, or the one before the name of its model."""
     before = (settings.model or "").rpartition("/")[0].partition("/")[0]
     return settings.llm_provider or before or _DEFAULT_LLM_PROVIDER

@@ -2,23 +2,62 @@
 
 import asyncio
 from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
-from pytest_agentv.models.targets import PythonSettings
+from pydantic import BeforeValidator, Field
+
+from pytest_agentv.loading.problems import describe_value
+from pytest_agentv.loading.target_fields import Seconds, filled_text
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.function import FunctionProvider
+from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.providers.python_import import ImportedCallable, import_callable
 from pytest_agentv.runtime.threads import run_in_thread
+
+
+def _callable(value: object) -> str:
+    text = filled_text(value)
+    module, _, function = text.rpartition(":")
+    if not module.strip() or not function.strip():
+        raise ValueError(f"expected package.module:function or path/to/file.py:function, got {describe_value(value)}")
+    return text
+
+
+CallableName: TypeAlias = Annotated[str, BeforeValidator(_callable)]
+
+
+class Python(Provider):
+    """A function in the pytest process, sync or async."""
+
+    kind = "python"
+
+    callable: CallableName = Field(description="package.module:function or path/to/file.py:function")
+    arguments: dict[str, Any] = Field(default={}, description="further keyword arguments of every call")
+    timeout_seconds: Seconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of one call"
+    )
+
+    def open(self, environment: TargetEnvironment) -> "PythonProvider":
+        path = environment.target.path
+        return PythonProvider(environment.name, self, Path.cwd() if path is None else Path(path).parent)
+
+    @property
+    def sources(self) -> Sources:
+        return Sources(callable=self.callable)
 
 
 class PythonProvider:
     """Imports the function of a target, and calls it as `FunctionProvider` says."""
 
     mode: PromptMode = "lm"
+    reads_environ = True
 
-    def __init__(self, name: str, settings: PythonSettings) -> None:
+    def __init__(self, name: str, settings: Python, folder: Path) -> None:
         self._label = f"target '{name}': {settings.callable}"
         self._settings = settings
+        self._folder = folder
         self._lock = asyncio.Lock()
         self._imported: ImportedCallable | None = None
         self._provider: FunctionProvider | None = None
@@ -39,7 +78,7 @@ class PythonProvider:
         async with self._lock:
             if self._imported is None or self._provider is None:
                 self._imported = imported = await run_in_thread(
-                    lambda: import_callable(settings.callable, Path(settings.cwd), self._label), "agentv-import"
+                    lambda: import_callable(settings.callable, self._folder, self._label), "agentv-import"
                 )
                 self._provider = FunctionProvider(
                     self._label, imported.function, settings.arguments, settings.timeout_seconds

@@ -4,11 +4,8 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from queue import Empty
 from typing import Any, Final, TypeVar
 
-from pytest_agentv.runtime.idle import IdleSelector
 from pytest_agentv.runtime.user_loop import run_until_stopped
 
 T = TypeVar("T")
@@ -17,8 +14,6 @@ _WAKE_SECONDS: Final = 0.2
 """A thread that waits without a limit does not feel Ctrl-C on every platform."""
 STOP_SECONDS: Final = 10.0
 """How long cancelled tasks may take to end the processes they started."""
-_GIVE_WAY_SECONDS: Final = 0.01
-"""How long to give way to a loop that never rests: the thread that reports must go on as well."""
 
 
 class LoopThread:
@@ -26,7 +21,6 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._selector: IdleSelector | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_stopped = False
@@ -68,19 +62,6 @@ class LoopThread:
         if self._loop is not None and not self._is_stopped:
             self._loop.call_soon_threadsafe(function)
 
-    def give_way(self) -> None:
-        """Wait until the loop has nothing to do but to wait, for a moment at most.
-
-        A loop that is woken gets the interpreter when the thread that has it lets go of it, milliseconds later. Of
-        fifty calls that end at once each would pay for that, and so would those that take their places.
-        """
-        if self._loop is None or self._selector is None or self._is_stopped or self._selector.is_idle:
-            return
-        fell_asleep = self._selector.next_sleep()
-        self._loop.call_soon_threadsafe(_wake)
-        with suppress(Empty):
-            fell_asleep.get(timeout=_GIVE_WAY_SECONDS)
-
     def cancel_all(self) -> None:
         """Cancel what runs and return when it has ended."""
         if self._loop is not None:
@@ -112,8 +93,7 @@ class LoopThread:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:  # one test may run cases from several threads
             if self._loop is None:
-                self._selector = IdleSelector()
-                self._loop = asyncio.SelectorEventLoop(self._selector)
+                self._loop = asyncio.SelectorEventLoop()
                 self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="agentv", daemon=True)
                 self._thread.start()
             return self._loop
@@ -137,10 +117,6 @@ def hand_on(done: "concurrent.futures.Future[T] | asyncio.Future[T]", future: "c
         future.set_exception(error)
     else:
         future.set_result(done.result())
-
-
-def _wake() -> None:
-    """Do nothing: the loop goes on to what else there is, and to sleep."""
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

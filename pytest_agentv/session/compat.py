@@ -8,7 +8,7 @@ from typing import Any, TextIO
 import pytest
 from _pytest.terminal import TerminalReporter as TerminalReporter  # noqa: PLC0414 - public from pytest 8.4 on
 
-_OWN_FIXTURES = "pytest_agentv.session.fixtures"
+_OWN_FIXTURES = "pytest_agentv.session.python.fixtures"
 
 
 def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[pytest.Item] | None:

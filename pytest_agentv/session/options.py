@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.models.option_values import parse_bool
 from pytest_agentv.models.options import (
     DEFAULT_EVAL_GLOBS,
@@ -160,6 +159,8 @@ def _names(config: pytest.Config, name: str) -> tuple[str, ...]:
 
 def _shown(written: object) -> str:
     """Name a value of the ini file in a message; TOML has lists, tables and dates."""
+    from pytest_agentv.loading.problems import describe_value  # noqa: PLC0415 - for mistakes only, not for each run
+
     return describe_value(written) if isinstance(written, str | int | float) else str(written)
 
 

@@ -117,6 +117,7 @@ def test_a_project_of_init_is_valid_runs_at_once_and_can_be_compared(tmp_path, r
         "losses": 0,
         "ties": 2,
         "meanDelta": 0,
+        "errors": 0,
     }
     assert run(*AGENTV, "convert", "b.yaml").stdout == "Converted 2 records to b.jsonl\n"
     assert [json.loads(line)["score"] for line in (tmp_path / "b.jsonl").read_text().splitlines()] == [1, 1]

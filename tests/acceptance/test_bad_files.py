@@ -89,8 +89,8 @@ ITEM_BROKEN = [
     (
         "- {id: bad, expected_outcome: o, input: q, evaluators: [{name: w, type: cots}]}",
         "evalcases[0].evaluators[0].type: expected one of code, code_judge, composite, cost, field_accuracy, "
-        "heuristic, latency, llm_judge, rubric, token_usage, tool_trajectory, got the text 'cots' (did you mean "
-        "'cost'?)",
+        "heuristic, latency, levenshtein, llm_judge, rubric, token_usage, tool_trajectory, got the text "
+        "'cots' (did you mean 'cost'?)",
     ),
     (
         "- {id: bad, expected_outcome: o, input: q, evaluators: [{name: w, type: heuristic, weight: heavy}]}",
@@ -457,14 +457,14 @@ def test_a_bad_ini_value_is_told_once_with_workers_too(project):
 
 
 @pytest.mark.scenario("Mutex error handling")
-def test_results_that_cannot_be_written_leave_the_outcomes_and_end_with_a_clear_message(project):
+def test_results_that_cannot_be_written_end_the_run_with_a_clear_message_before_any_case(project):
     project.write("a.eval.yaml", "evalcases:" + GOOD + GOOD.lstrip("\n").replace("good", "too"))
     project.write("taken", "a file where the folder should be\n")
     for mode in ((), ("-n2",)):
         run = project.run(f"--agentv-out={project.path}/taken/out.jsonl", mode=mode)
-        assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 2}, [])
-        message = f"Results were lost: taken/out.jsonl: cannot be written: {project.path}/taken is a file, not a folder"
-        assert [line for line in run.lines if "lost" in line] == [message]
+        assert (run.exit_code, run.outcomes, run.internals) == (pytest.ExitCode.USAGE_ERROR, {}, [])
+        reason = f"taken/out.jsonl: cannot be written: {project.path}/taken is a file, not a folder"
+        assert [line for line in run.lines if "written" in line] == [f"ERROR: no results can be recorded: {reason}"]
 
 
 def test_a_results_file_whose_lock_is_never_released_does_not_hang_the_run(project, monkeypatch):
@@ -472,11 +472,9 @@ def test_a_results_file_whose_lock_is_never_released_does_not_hang_the_run(proje
     project.write("a.eval.yaml", "evalcases:" + GOOD)
     with FileLock(project.path / ".out-1.jsonl.lock"):
         run = project.run()
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 1}, [])
-    message = (
-        "Results were lost: out-1.jsonl: cannot be written: its lock .out-1.jsonl.lock could not be had within 0.1 s"
-    )
-    assert [line for line in run.lines if "lost" in line] == [message]
+    assert (run.exit_code, run.outcomes, run.internals) == (pytest.ExitCode.USAGE_ERROR, {}, [])
+    reason = "out-1.jsonl: cannot be written: its lock .out-1.jsonl.lock could not be had within 0.1 s"
+    assert [line for line in run.lines if "written" in line] == [f"ERROR: no results can be recorded: {reason}"]
 
 
 def test_every_fault_is_told_once_in_every_mode(project_in_all_modes):

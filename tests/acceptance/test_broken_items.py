@@ -263,3 +263,31 @@ def test_a_targets_file_that_cannot_be_read_breaks_its_own_cases_only(project):
     run = project.run("--agentv-workers=4")
     assert {run.statuses[name] for name in numbered(2)} == {"pass"}
     assert run.internals == []
+
+
+def test_what_a_thread_evaluates_is_cancelled_when_its_test_ends(project):
+    project.write(
+        "test_a.py",
+        """
+        import threading, time
+
+        WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
+
+        def evaluate(agentv):
+            try:
+                agentv.run("say_once mark hello; sleep 61", evaluators=WORDS)
+            except Exception:
+                pass
+
+        def test_that_waits_for_nothing(agentv, request):
+            threading.Thread(target=evaluate, args=(agentv,)).start()
+            while not (request.path.parent / "calls.jsonl").exists():
+                time.sleep(0.02)
+        """,
+    )
+    started = time.monotonic()
+    run = project.run("test_a.py")
+    assert time.monotonic() - started < 30
+    assert run.outcomes == {"passed": 1}
+    assert [result["error"] for result in run.results] == ["ended before it was done: its test has ended"]
+    assert len(read_calls(project.path).ended) == 1

@@ -9,7 +9,7 @@ targets:
   - name: default
     provider: cli
     command_template: printf %s {PROMPT}
-    env: {COLOUR: green}
+    env: {COLOUR: vermilion}
 """
 
 
@@ -49,7 +49,7 @@ def test_prompts_are_dumped_as_they_are_sent_and_without_the_settings_of_the_pro
     assert talk["guidelines"] == '<file path="rules.instructions.md">\nBe brief.\n</file>'
     assert talk["guideline_paths"] == [str(rules)]
     text = (project.path / ".agentv/prompts/talk.json").read_text("utf-8")
-    assert "green" not in text
+    assert "vermilion" not in text
     assert "printf" not in text
 
 

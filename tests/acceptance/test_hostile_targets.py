@@ -74,7 +74,8 @@ def test_a_task_of_the_targets_that_is_interrupted_ends_no_loop(project: Project
     write_agent(
         project,
         "async def",
-        "    async def child(): raise KeyboardInterrupt\n    asyncio.ensure_future(child())\n    await asyncio.sleep(0.1)\n",
+        "    async def child(): raise KeyboardInterrupt\n"
+        "    asyncio.ensure_future(child())\n    await asyncio.sleep(0.1)\n",
     )
     write_cases(project, *GOOD)
 
@@ -174,7 +175,8 @@ def test_a_group_of_errors_shows_its_members(project: Project) -> None:
         project,
         "async def",
         "    async def a(): raise ValueError('first')\n    async def b(): raise KeyError('second')\n"
-        "    async with asyncio.TaskGroup() as group:\n        group.create_task(a())\n        group.create_task(b())\n",
+        "    async with asyncio.TaskGroup() as group:\n"
+        "        group.create_task(a())\n        group.create_task(b())\n",
     )
     write_cases(project, "a")
 
@@ -218,24 +220,40 @@ def test_a_sync_target_without_an_event_loop_is_told_what_to_do(project: Project
     write_agent(project, "def", "    asyncio.get_event_loop().run_until_complete(asyncio.sleep(0))\n")
     write_cases(project, "a")
 
-    assert (
-        project.run()
-        .by_id["a"]["error"]
-        .startswith(
-            "target 'default': agent.py:ask raised RuntimeError: There is no current event loop in thread 'agentv-python'. "
-            "(a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or make it "
-            "`async def`)\n  agent.py:5 in ask\n"
-        )
+    error = project.run().by_id["a"]["error"]
+
+    assert error.startswith(
+        "target 'default': agent.py:ask raised RuntimeError: There is no current event loop in thread "
+        "'agentv-python'. (a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or "
+        "make it `async def`)\n  agent.py:5 in ask\n"
     )
 
 
+def test_async_targets_run_on_a_loop_of_the_users_policy(project: Project) -> None:
+    """Under uvloop's policy, for instance, only its own loops can start subprocesses."""
+    project.write(
+        "conftest.py",
+        "import asyncio, pytest\n"
+        "class Loop(asyncio.SelectorEventLoop): pass\n"
+        "class Policy(asyncio.DefaultEventLoopPolicy):\n    def new_event_loop(self): return Loop()\n"
+        "@pytest.fixture(autouse=True, scope='session')\n"
+        "def policy():\n"
+        "    asyncio.set_event_loop_policy(Policy())\n    yield\n    asyncio.set_event_loop_policy(None)\n",
+    )
+    write_agent(project, "async def", "    return type(asyncio.get_running_loop()).__name__\n")
+    write_cases(project, "a", evaluator="{name: words, type: heuristic, hits: [Loop], misses: [Selector]}")
+
+    assert project.run().outcomes == {"passed": 1}
+
+
 def test_a_clients_loop_is_that_of_all_calls(project: Project) -> None:
-    """Clients belong to one loop: those that a module keeps are shared by its cases, and by a judge in the same file."""
+    """Clients belong to one loop: those of a module are shared by its cases, and by a judge in the same file."""
     project.write(
         "agent.py",
         "import asyncio, json\nloops = set()\n"
         "async def ask(prompt): loops.add(asyncio.get_running_loop()); return 'hello'\n"
-        "async def judge(prompt): loops.add(asyncio.get_running_loop()); return json.dumps({'score': 1.0 / len(loops)})\n",
+        "async def judge(prompt):\n"
+        "    loops.add(asyncio.get_running_loop())\n    return json.dumps({'score': 1.0 / len(loops)})\n",
     )
     project.write(
         "targets.yaml",

@@ -449,8 +449,10 @@ def test_ctrl_c_with_twenty_commands_in_flight_ends_within_three_seconds(project
     text = process.communicate(timeout=60)[0]
     assert time.monotonic() - started < 3 * slowness()
     assert process.returncode == pytest.ExitCode.INTERRUPTED
-    assert "Total eval cases: 3 (3 passed, 0 failed, 0 errors)" in text
-    assert len((project.path / "own.jsonl").read_text().splitlines()) == 3
+    assert "Total eval cases: 4 (3 passed, 0 failed, 1 error)" in text
+    *done, ended = map(json.loads, (project.path / "own.jsonl").read_text().splitlines())
+    assert [result["status"] for result in done] == ["pass"] * 3
+    assert (ended["eval_id"], ended["error_detail"]["kind"]) == ("case-0", "cancelled")
     assert len(started_commands(project)) == 23
     assert [pid for pid in started_commands(project) if is_alive(pid)] == []
 

@@ -144,7 +144,7 @@ def test_a_blank_answer_of_a_program_that_reports_no_reason_is_judged_as_before(
         ),
         (
             {"text": "", "finish_reason": "length"},
-            "the judge 'judge' gave no answer: the target gave no answer: it was cut at the token limit "
+            "the judge 'judge' could not be asked: the target gave no answer: it was cut at the token limit "
             "(finish_reason=length)",
         ),
     ],

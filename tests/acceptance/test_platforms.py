@@ -1,8 +1,8 @@
-"""Where evals cannot be run, as on Windows: the plugin costs others nothing, and one sentence says so."""
+"""Where evals cannot be run (Windows, gevent): the plugin costs others nothing, and one sentence says so."""
 
 import pytest
 
-from pytest_agentv.session.platforms import NEEDS_UNIX
+from pytest_agentv.session.platforms import NEEDS_UNIX, PATCHED_BY_GEVENT
 
 WITHOUT_LOCKS = """
 import os, sys
@@ -48,3 +48,17 @@ def test_a_test_that_evaluates_is_an_error_that_says_why(project):
     assert run.outcomes == {"passed": 1, "errors": 1}
     assert NEEDS_UNIX in run.text
     assert run.internals == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_evals_in_a_process_that_gevent_has_patched_are_one_error_that_says_why(project, suite, mode):
+    """A stand-in says what gevent says after `monkey.patch_all()`."""
+    project.write("gevent/__init__.py", "")
+    project.write("gevent/monkey.py", "def is_module_patched(name):\n    return name == 'threading'\n")
+    project.write("conftest.py", "from gevent import monkey\n")
+    project.write("evals/a.yaml", suite(a="hello"))
+    run = project.run(*mode, subprocess=True)
+    assert run.exit_code != 0
+    assert PATCHED_BY_GEVENT in run.text.replace("\n", " ")
+    assert run.results == []
+    assert project.run(*mode, "--ignore=evals", subprocess=True).outcomes == {"passed": 1}

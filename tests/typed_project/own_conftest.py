@@ -20,6 +20,7 @@ from pytest_agentv import (
     Message,
     Part,
     PromptMode,
+    Provider,
     ProviderError,
     ProviderFactory,
     ProviderRequest,
@@ -29,6 +30,7 @@ from pytest_agentv import (
     Services,
     Target,
     TargetDefinition,
+    TargetEnvironment,
     Text,
     TokenUsage,
     ToolCall,
@@ -80,6 +82,27 @@ class Brevity:
         return Score(float(len(context.candidate_answer) <= self.longest))
 
 
+class Echo(Provider):
+    """A provider whose adapter is a function of its own."""
+
+    kind = "echo"
+
+    word: Text = Field(description="what it says first")
+
+    def open(self, environment: TargetEnvironment) -> "Bird":
+        return Bird(f"{self.word} from {environment.name}")
+
+
+class Bird:
+    """What is called for each case."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def invoke(self, request: ProviderRequest) -> str:
+        return f"{self.word}: {request.prompt.question}"
+
+
 class Parrot:
     """A provider of the older form."""
 
@@ -104,8 +127,8 @@ def pytest_agentv_evaluators() -> Sequence[type[Evaluator]]:
     return [Contains, Costs]
 
 
-def pytest_agentv_providers() -> Mapping[str, ProviderFactory]:
-    return {"parrot": Parrot}
+def pytest_agentv_providers() -> Mapping[str, ProviderFactory | type[Provider]]:
+    return {"parrot": Parrot, "echo": Echo}
 
 
 def pytest_agentv_case(case: EvalCase) -> EvalCase | None:

@@ -20,7 +20,7 @@ def test_it_is_asked(agentv_provider: TargetCaller) -> None:
 
 
 def test_what_fails_and_what_breaks(agentv: Agentv, names: list[str]) -> None:
-    assert names == ["default", "jsonl"]
+    assert names == ["default", "echo", "jsonl"]
     with pytest.raises(EvalFailed):
         agentv.evaluate("Bye", evaluators=[Contains(value="Hello")]).assert_passed()
     with pytest.raises(EvalErrored, match="too short"):

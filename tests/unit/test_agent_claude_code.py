@@ -9,7 +9,6 @@ import pytest
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import AgentSettings
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.agent import DEFAULT_SYSTEM_PROMPT
@@ -54,7 +53,7 @@ def events_of(golden: Callable[[str], str], name: str) -> Sequence[dict[str, Any
 @pytest.mark.scenario("Claude Code provider invocation")
 @pytest.mark.scenario("Claude Code system prompt configuration")
 def test_by_default_our_words_are_added_to_the_programs_own_system_prompt() -> None:
-    command = ClaudeCode().command(AgentSettings("claude"), request())
+    command = ClaudeCode().command(request())
     assert command.arguments == (*FIXED, "--append-system-prompt", DEFAULT_SYSTEM_PROMPT)
     assert command.stdin == "[[ ## user_query ## ]]\n\nWhat is 2 + 2?"
 
@@ -65,26 +64,26 @@ def test_by_default_our_words_are_added_to_the_programs_own_system_prompt() -> N
 @pytest.mark.parametrize("model", ["sonnet", "claude-sonnet-4-5-20250929"])
 def test_model_system_prompt_and_arguments_of_the_target_are_passed_on(model: str) -> None:
     arguments = ("--allowedTools", "Bash", Secret("sk-secret"))
-    settings = AgentSettings("claude", args=arguments, model=model, system_prompt="Be brief.")
-    command = ClaudeCode().command(settings, request())
+    settings = ClaudeCode(args=arguments, model=model, system_prompt="Be brief.")
+    command = settings.command(request())
     assert command.arguments == (*FIXED, "--model", model, "--system-prompt", "Be brief.", *arguments)
 
 
 def test_the_system_prompt_of_a_judge_comes_before_that_of_the_target() -> None:
-    settings = AgentSettings("claude", system_prompt="Be brief.")
-    assert "You are a judge." in ClaudeCode().command(settings, request(system_prompt="You are a judge.")).arguments
+    settings = ClaudeCode(system_prompt="Be brief.")
+    assert "You are a judge." in settings.command(request(system_prompt="You are a judge.")).arguments
 
 
 @pytest.mark.scenario("Claude Code input files")
 def test_the_folders_of_files_are_opened_to_the_program_each_once() -> None:
     asked = request(guideline_paths=("/a/x.md", "/a/y.md"), input_paths=("/b c/z.md",))
-    command = ClaudeCode().command(AgentSettings("claude"), asked)
+    command = ClaudeCode().command(asked)
     assert command.arguments[-4:] == ("--add-dir", "/a", "--add-dir", "/b c")
     assert "* [z.md](file:///b c/z.md)." in command.stdin
 
 
 def test_the_program_does_not_know_that_it_runs_inside_another_one_of_its_kind() -> None:
-    command = ClaudeCode().command(AgentSettings("claude"), request())
+    command = ClaudeCode().command(request())
     assert command.environment == {"CLAUDECODE": None, "CLAUDE_CODE_ENTRYPOINT": None}
     assert command.defaults.keys() == {"CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"}
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.targets import AgentSettings
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.agent import DEFAULT_SYSTEM_PROMPT
@@ -34,7 +33,7 @@ def events_of(golden: Callable[[str], str], name: str) -> Sequence[dict[str, Any
 @pytest.mark.scenario("Codex CLI provider")
 def test_the_command_line_and_the_prompt() -> None:
     request = ProviderRequest(Prompt("What is 2 + 2?"), "case", guideline_paths=("/a/x.md",), input_paths=("/b/y.txt",))
-    command = Codex().command(AgentSettings("codex", args=("-s", "read-only"), model="gpt-5.5"), request)
+    command = Codex(args=("-s", "read-only"), model="gpt-5.5").command(request)
     assert command.arguments == (*FIXED, "--model", "gpt-5.5", "-s", "read-only", "-")
     assert command.stdin == (
         f"{DEFAULT_SYSTEM_PROMPT}\n\n"
@@ -47,7 +46,7 @@ def test_the_command_line_and_the_prompt() -> None:
 
 
 def test_without_a_model_the_programs_own_is_used() -> None:
-    command = Codex().command(AgentSettings("codex", system_prompt="Be brief."), ProviderRequest(Prompt("q"), "case"))
+    command = Codex(system_prompt="Be brief.").command(ProviderRequest(Prompt("q"), "case"))
     assert command.arguments == (*FIXED, "-")
     assert command.stdin == "Be brief.\n\n[[ ## user_query ## ]]\n\nq"
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.models.secrets import Masker, masking
+from pytest_agentv.providers.agent import CodingAgent
 from pytest_agentv.providers.agent_events import (
     as_number,
     guess_kind,
@@ -19,12 +20,11 @@ from pytest_agentv.providers.agent_events import (
     status_kind,
 )
 from pytest_agentv.providers.agent_output import parse_event
-from pytest_agentv.providers.agent_program import AgentProgram
 from pytest_agentv.providers.claude_code import ClaudeCode
 from pytest_agentv.providers.codex import Codex
 from pytest_agentv.providers.pi import Pi
 
-PROGRAMS: dict[str, AgentProgram] = {"claude": ClaudeCode(), "codex": Codex(), "pi": Pi()}
+PROGRAMS: dict[str, CodingAgent] = {"claude": ClaudeCode(), "codex": Codex(), "pi": Pi()}
 RECORDED = Path(__file__).parents[1] / "golden" / "agents"
 
 

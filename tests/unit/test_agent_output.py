@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.secrets import Masker, masking
-from pytest_agentv.models.targets import AgentSettings, Target
+from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.agent_log import StreamLog, stream_logs
 from pytest_agentv.providers.agent_output import AgentOutput, LineSplitter, parse_event
+from pytest_agentv.providers.base import TargetEnvironment
 
 SECRET = "sk-0123456789abcdef"
 
@@ -167,9 +168,10 @@ def test_a_log_that_cannot_be_written_on_ends_with_a_warning(
 
 
 def logs(kind: str = "codex", environment: dict[str, str] | None = None, **fields: Any) -> StreamLog:
-    settings = AgentSettings("x").replace(**fields)
-    target = Target("my target/1", kind, settings)
-    return stream_logs("Codex CLI", target, settings, environment or {}, summarize).open("case: 日本\nx", 1)
+    opened_in = TargetEnvironment(Target("my target/1", kind), environment or {})
+    return stream_logs("Codex CLI", kind, opened_in, **{"folder": None, "summarize": summarize, **fields}).open(
+        "case: 日本\nx", 1
+    )
 
 
 def test_a_log_is_named_and_headed_by_what_it_belongs_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +191,7 @@ def test_a_log_is_named_and_headed_by_what_it_belongs_to(tmp_path: Path, monkeyp
 
 
 def test_a_log_goes_to_the_folder_of_the_target(tmp_path: Path) -> None:
-    log = logs(log_dir=str(tmp_path / "here"))
+    log = logs(folder=str(tmp_path / "here"))
     log.close()
     assert log.path is not None
     assert log.path.parent == tmp_path / "here"
@@ -198,6 +200,6 @@ def test_a_log_goes_to_the_folder_of_the_target(tmp_path: Path) -> None:
 @pytest.mark.scenario("Claude Code stream logging")
 @pytest.mark.parametrize("value", ["false", "0", "off", "No "])
 def test_logs_are_switched_off_by_a_variable_of_the_kind(tmp_path: Path, value: str) -> None:
-    assert logs("claude-code", {"AGENTV_CLAUDE_CODE_STREAM_LOGS": value}, log_dir=str(tmp_path)).path is None
-    assert logs("codex", {"AGENTV_CODEX_STREAM_LOGS": value}, log_dir=str(tmp_path)).path is None
+    assert logs("claude-code", {"AGENTV_CLAUDE_CODE_STREAM_LOGS": value}, folder=str(tmp_path)).path is None
+    assert logs("codex", {"AGENTV_CODEX_STREAM_LOGS": value}, folder=str(tmp_path)).path is None
     assert list(tmp_path.iterdir()) == []

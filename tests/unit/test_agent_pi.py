@@ -8,7 +8,6 @@ import pytest
 
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import AgentSettings
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.agent_program import AgentAnswer, AgentCommand
@@ -20,7 +19,7 @@ KEY = Secret("sk-secret")
 
 
 def command(**fields: Any) -> AgentCommand:
-    return Pi().command(AgentSettings("pi").replace(**fields), ProviderRequest(Prompt("q"), "case"))
+    return Pi().replace(**fields).command(ProviderRequest(Prompt("q"), "case"))
 
 
 def reply(text: str, reason: str = "stop", **fields: Any) -> dict[str, Any]:

@@ -15,12 +15,14 @@ import pytest
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.secrets import Masker, Secret, masking
-from pytest_agentv.models.targets import AgentSettings, Target
+from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers import agent_output
 from pytest_agentv.providers.agent import AgentProvider
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.claude_code import ClaudeCode
 from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.process_tree import read_processes
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -52,7 +54,9 @@ def program(text: str, name: str = "claude") -> str:
 def provider(
     script: str, environment: dict[str, str] = ENVIRONMENT, kind: str = "claude-code", **fields: Any
 ) -> AgentProvider:
-    settings = AgentSettings(script if "/" in script and "\n" not in script else program(script)).replace(**fields)
+    settings = KINDS.table[kind](
+        executable=script if "/" in script and "\n" not in script else program(script)
+    ).replace(**fields)
     made = create_provider(
         Target("coder", kind, settings, path=str(Path("targets.yaml").absolute()), line=3), environment
     )
@@ -161,7 +165,7 @@ def invoke_program(command: str) -> ProviderResponse:
     ],
 )
 def test_a_program_that_is_missing_is_found_before_anything_is_called(command: str, reason: str) -> None:
-    settings = AgentSettings(command)
+    settings = ClaudeCode(executable=command)
     made = create_provider(
         Target("coder", "claude-code", settings, path=str(Path("targets.yaml").absolute()), line=3), ENVIRONMENT
     )

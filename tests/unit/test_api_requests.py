@@ -11,10 +11,12 @@ from fake_llm import FakeLlm, Request
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import LlmSettings, RetryPolicy, Target
+from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
+from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
 
 KEY = "sk-0123456789abcdef"
 KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key", "anthropic-version", "content-type")
@@ -77,9 +79,8 @@ def llm() -> Iterator[FakeLlm]:
 def sent(llm: FakeLlm, name: str, kind: str, settings: dict[str, Any], chat: Any) -> Request:
     """Ask once and return what arrived."""
     base_url = llm.script(name) + ("/v1" if kind == "openai" else "")
-    version = "2024-10-01-preview" if kind == "azure" else None
-    values = {"api_key": Secret(KEY), "base_url": base_url, "api_version": version, **settings}
-    target = Target("t", kind, LlmSettings(**values), retry=RetryPolicy(max_retries=0))
+    values = {"api_key": Secret(KEY), "base_url": base_url, "max_retries": 0, **settings}
+    target = Target("t", kind, KINDS.table[kind](**values))
 
     async def run() -> None:
         provider = create_provider(target, {})
@@ -166,7 +167,7 @@ def test_a_blank_turn_is_left_out_of_a_conversation_with_anthropic(llm: FakeLlm)
 
 def test_the_key_of_openai_does_not_go_to_a_server_that_a_target_names(llm: FakeLlm) -> None:
     name = f"keyless-{next(NUMBERS)}"
-    settings = LlmSettings("llama3", None, f"{llm.script(name)}/v1")
+    settings = OpenAi(model="llama3", base_url=f"{llm.script(name)}/v1")
 
     async def run() -> None:
         provider = create_provider(Target("t", "openai", settings), {"OPENAI_API_KEY": KEY})
@@ -182,7 +183,7 @@ def test_the_key_of_openai_is_that_of_the_environment(llm: FakeLlm) -> None:
     environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{llm.script(name)}/v1"}
 
     async def run() -> None:
-        provider = create_provider(Target("t", "openai", LlmSettings("gpt-4o")), environment)
+        provider = create_provider(Target("t", "openai", OpenAi(model="gpt-4o")), environment)
         await provider.invoke(ProviderRequest(Prompt("hi"), "c1"))
         await provider.close()
 
@@ -191,7 +192,7 @@ def test_the_key_of_openai_is_that_of_the_environment(llm: FakeLlm) -> None:
 
 
 def test_a_url_that_is_none_is_an_error_of_the_targets_file() -> None:
-    settings = LlmSettings("gpt-4o", Secret(KEY), "htp://nowhere:x")
+    settings = OpenAi(model="gpt-4o", api_key=Secret(KEY), base_url="htp://nowhere:x")
 
     async def run() -> None:
         provider = create_provider(Target("t", "openai", settings, path="/p/targets.yaml", line=3), {})

@@ -7,10 +7,13 @@ from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.secrets import Masker, Secret
-from pytest_agentv.models.targets import CliSettings, LlmSettings, ProviderSettings, Target
+from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
+from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.cli import Cli
+from pytest_agentv.providers.kind import Provider
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
 RESPONSE = ProviderResponse((Message("assistant", "an answer"),), token_usage=TokenUsage(1, 2))
@@ -36,8 +39,8 @@ class CountingProvider:
         return self._response
 
 
-def target(settings: ProviderSettings | None = None, kind: str = "openai") -> Target:
-    return Target("t", kind, settings or LlmSettings("gpt", api_key=Secret("sk-secret-1"), temperature=0.5))
+def target(settings: Provider | None = None, kind: str = "openai") -> Target:
+    return Target("t", kind, settings or OpenAi(model="gpt", api_key=Secret("sk-secret-1"), temperature=0.5))
 
 
 def ask(provider: CachedProvider, request: ProviderRequest = REQUEST) -> ProviderResponse:
@@ -79,7 +82,7 @@ def test_an_answer_that_json_would_change_is_not_kept(tmp_path: Path) -> None:
 def test_another_key_of_the_same_account_still_hits(tmp_path: Path) -> None:
     provider = CountingProvider()
     ask(cached(provider, tmp_path))
-    ask(cached(provider, tmp_path, target(LlmSettings("gpt", api_key=Secret("sk-other-22"), temperature=0.5))))
+    ask(cached(provider, tmp_path, target(OpenAi(model="gpt", api_key=Secret("sk-other-22"), temperature=0.5))))
     assert provider.calls == 1
 
 
@@ -102,10 +105,10 @@ def test_what_shapes_the_answer_is_asked_anew(tmp_path: Path, request_: Provider
 @pytest.mark.parametrize(
     "other",
     [
-        target(LlmSettings("gpt-2", temperature=0.5)),
-        target(LlmSettings("gpt", temperature=0.7)),
-        target(LlmSettings("gpt", temperature=0.5, base_url="http://localhost")),
-        target(CliSettings("echo", "/")),
+        target(OpenAi(model="gpt-2", temperature=0.5)),
+        target(OpenAi(model="gpt", temperature=0.7)),
+        target(OpenAi(model="gpt", temperature=0.5, base_url="http://localhost")),
+        target(Cli(command_template="echo", cwd="/")),
         target(kind="azure"),
     ],
 )

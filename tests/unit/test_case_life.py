@@ -16,6 +16,7 @@ from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.mock import Mock
 
 IDENTITY = CaseIdentity(
     eval_id="a", dataset="d", target="default", eval_file="x.eval.yaml", line=1, node_id="x.eval.yaml::a", run_id="r"
@@ -53,7 +54,7 @@ def test_a_cancelled_case_does_not_cancel_the_probe_that_others_wait_for() -> No
     async def scenario() -> int:
         provider: Any = SlowProvider()
         checks = HealthChecks(None)
-        target = Target("default", "cli", {})
+        target = Target("default", "cli", Mock())
         first, second = (asyncio.create_task(checks.check(target, provider)) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()

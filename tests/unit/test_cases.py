@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import CaseError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.suites import read_suite
 
@@ -25,7 +26,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load_from(path: Path, index: int = 0, *, strict: bool = False) -> LoadedCase:
     suite = read_suite(path)
-    context = LoadContext(Path.cwd(), Path.cwd(), PATTERNS, strict, frozenset({"my_kind"}))
+    context = LoadContext(Path.cwd(), Path.cwd(), PATTERNS, strict, EVALUATORS.with_own({"my_kind": print}))
     return load_case(suite, suite.entries[index], context)
 
 
@@ -201,7 +202,7 @@ def test_values_nested_too_deeply_are_an_error() -> None:
     try:
         sys.setrecursionlimit(len(inspect.stack()) + 150)
         with pytest.raises(CaseError) as caught:
-            load_case(suite, suite.entries[0], LoadContext(Path.cwd(), Path.cwd()))
+            load_case(suite, suite.entries[0], LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS))
     finally:
         sys.setrecursionlimit(limit)
     assert str(caught.value) == "evals/qa.yaml:1: the values of the case are nested too deeply"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import CaseError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.config import DEFAULT_GUIDELINE_PATTERNS, load_guideline_patterns
 from pytest_agentv.loading.suites import read_suite
@@ -31,7 +32,7 @@ def load(messages: str, patterns: tuple[str, ...] = PATTERNS) -> LoadedCase:
     path = Path("evals/qa.yaml")
     path.write_text(f"evalcases:\n  - {{id: a, outcome: ok, {messages}}}\n", encoding="utf-8")
     suite = read_suite(path)
-    return load_case(suite, suite.entries[0], LoadContext(Path.cwd(), Path.cwd(), patterns))
+    return load_case(suite, suite.entries[0], LoadContext(Path.cwd(), Path.cwd(), patterns, evaluators=EVALUATORS))
 
 
 def case_of(messages: str) -> EvalCase:

@@ -3,9 +3,14 @@
 from pathlib import Path
 
 import pytest
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec, HeuristicConfig, LatencyConfig, LlmJudgeConfig, Rubric
 
 from pytest_agentv.errors import CaseError
+from pytest_agentv.evaluators.heuristic import Heuristic
+from pytest_agentv.evaluators.latency import Latency
+from pytest_agentv.evaluators.llm_judge import RubricJudge
+from pytest_agentv.evaluators.own import FactoryEvaluator
+from pytest_agentv.evaluators.rubrics import Rubric
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.suites import read_suite
 from pytest_agentv.models.cases import EvalCase
@@ -22,7 +27,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load_from(path: Path, index: int = 0) -> LoadedCase:
     suite = read_suite(path)
-    context = LoadContext(Path.cwd(), Path.cwd(), known_evaluator_types=frozenset({"my_kind"}))
+    context = LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS.with_own({"my_kind": print}))
     return load_case(suite, suite.entries[index], context)
 
 
@@ -38,7 +43,7 @@ def case_of(case: str, header: str = "") -> EvalCase:
 
 
 def names_of(case: EvalCase) -> list[str] | None:
-    return None if case.evaluators is None else [spec.name for spec in case.evaluators]
+    return None if case.evaluators is None else [spec.label for spec in case.evaluators]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +126,7 @@ def test_the_evaluators_of_a_file_are_read_once_and_what_is_odd_about_them_comes
     header = "evaluators: [{name: f, type: llm_judge, prompt: judge.md, promt: x}]\n"
     Path("evals/qa.yaml").write_text(f"{header}evalcases:\n- {{{BASE.strip().replace(chr(10), ', ')}}}\n")
     suite = read_suite(Path("evals/qa.yaml"))
-    context = LoadContext(Path.cwd(), Path.cwd(), unknown_keys="warn")
+    context = LoadContext(Path.cwd(), Path.cwd(), unknown_keys="warn", evaluators=EVALUATORS)
     first = load_case(suite, suite.entries[0], context)
     Path("evals/judge.md").unlink()
     assert load_case(suite, suite.entries[0], context) == first
@@ -133,17 +138,23 @@ def test_rubrics_of_a_case_are_a_judge_before_the_others() -> None:
         "rubrics:\n- Is polite\n- {id: x, description: Is short, weight: 2, required: false}\n- {description: Is true}"
     )
     case = case_of(f"{BASE}{rubrics}\nevaluators: [{{name: h, type: heuristic, hits: [x]}}]")
-    expected = (Rubric("rubric-1", "Is polite"), Rubric("x", "Is short", 2, False), Rubric("rubric-3", "Is true"))
+    expected = (
+        Rubric(id="rubric-1", description="Is polite"),
+        Rubric(id="x", description="Is short", weight=2, required=False),
+        Rubric(id="rubric-3", description="Is true"),
+    )
     assert case.evaluators == (
-        EvaluatorSpec("rubric", "llm_judge", LlmJudgeConfig(rubrics=expected), line=2),
-        EvaluatorSpec("h", "heuristic", HeuristicConfig(("x",)), line=2),
+        RubricJudge(name="rubric", rubrics=expected),
+        Heuristic(name="h", hits=("x",)),
     )
 
 
 def test_kinds_of_plugins_are_handed_their_keys_as_written() -> None:
     case = case_of(f"{BASE}evaluators: [{{name: m, type: my_kind, weight: 2, depth: {{a: 1}}}}]")
-    raw = {"name": "m", "type": "my_kind", "weight": 2, "depth": {"a": 1}}
-    assert case.evaluators == (EvaluatorSpec("m", "my_kind", raw, 2.0, 2),)
+    (evaluator,) = case.evaluators or ()
+    assert isinstance(evaluator, FactoryEvaluator)
+    assert (evaluator.label, evaluator.kind, evaluator.weight) == ("m", "my_kind", 2)
+    assert evaluator.config == {"name": "m", "type": "my_kind", "weight": 2, "depth": {"a": 1}}
 
 
 def test_evaluators_of_the_same_name_are_fine() -> None:
@@ -151,5 +162,5 @@ def test_evaluators_of_the_same_name_are_fine() -> None:
         f"{BASE}evaluators: [{{name: l, type: latency, threshold: 1}}, {{name: l, type: latency, threshold: 2}}]"
     )
     assert loaded.case.evaluators is not None
-    assert [spec.config for spec in loaded.case.evaluators] == [LatencyConfig(1), LatencyConfig(2)]
+    assert list(loaded.case.evaluators) == [Latency(name="l", threshold=1), Latency(name="l", threshold=2)]
     assert loaded.warnings == ()

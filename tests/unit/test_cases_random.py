@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import CaseError, SourceError
+from pytest_agentv.evaluators import table
 from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.suites import read_suite
 
@@ -75,6 +76,6 @@ def check_file(text: str) -> None:
         return
     for entry in suite.entries:
         try:
-            load_case(suite, entry, LoadContext(Path.cwd(), Path.cwd()))
+            load_case(suite, entry, LoadContext(Path.cwd(), Path.cwd(), evaluators=table.EVALUATORS))
         except CaseError:
             continue

@@ -12,11 +12,11 @@ import pytest
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import CliSettings, CommandHealthcheck
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers import cli
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
-from pytest_agentv.providers.cli import CliProvider
+from pytest_agentv.providers.cli import Cli, CliProvider
+from pytest_agentv.providers.healthcheck import CommandHealthcheck
 from pytest_agentv.runtime import process
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -41,7 +41,7 @@ def wait_for_text(path: Path) -> None:
 
 
 def provider(template: str, **fields: object) -> CliProvider:
-    return CliProvider("agent", CliSettings(template, "/").replace(**fields), ENVIRONMENT)
+    return CliProvider("agent", Cli(command_template=template, cwd="/").replace(**fields), ENVIRONMENT)
 
 
 def request(question: str = "q", eval_id: str = "case", **fields: object) -> ProviderRequest:
@@ -384,10 +384,10 @@ def test_a_target_without_a_health_check_is_healthy() -> None:
 
 @pytest.mark.scenario("Optional health check")
 def test_a_health_check_gets_the_targets_variables_and_limit() -> None:
-    healthy = CommandHealthcheck('test "$TOKEN" = t', "/")
+    healthy = CommandHealthcheck(command_template='test "$TOKEN" = t', cwd="/")
     asyncio.run(provider("false", env={"TOKEN": Secret("t")}, healthcheck=healthy).check())
 
-    hanging = CommandHealthcheck("exec sleep 1000", "/")
+    hanging = CommandHealthcheck(command_template="exec sleep 1000", cwd="/")
     with pytest.raises(ProviderError) as caught:
         asyncio.run(provider("false", timeout_seconds=0.2, healthcheck=hanging).check())
     assert str(caught.value) == (

@@ -10,17 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.cli.project import EVAL_FILE, TARGETS_FILE
+from pytest_agentv.cli.schema import KINDS, schema_of
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases import LoadContext, load_case
-from pytest_agentv.loading.json_schemas import SCHEMAS
 from pytest_agentv.loading.source import read_jsonl, read_yaml
 from pytest_agentv.loading.suites import read_suite
 from pytest_agentv.loading.targets import load_targets_file
+from pytest_agentv.providers.table import KINDS as TARGET_KINDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-VALIDATORS = {kind: jsonschema.Draft7Validator(create()) for kind, create in SCHEMAS.items()}
+VALIDATORS = {kind: jsonschema.Draft7Validator(schema_of(kind)) for kind in KINDS}
 CASE_VALIDATOR = jsonschema.Draft7Validator(
-    {"$ref": "#/definitions/case", "definitions": SCHEMAS["eval"]()["definitions"]}
+    {"$ref": "#/definitions/case", "definitions": schema_of("eval")["definitions"]}
 )
 
 SUITE = {
@@ -97,7 +99,7 @@ def changed(value, where, new):
 
 def loads(path):
     """Tell whether an eval file loads without an error or a warning."""
-    context = LoadContext(path.parent, path.parent, strict=True)
+    context = LoadContext(path.parent, path.parent, strict=True, evaluators=EVALUATORS)
     try:
         suite = read_suite(path)
         for entry in suite.entries:
@@ -109,7 +111,7 @@ def loads(path):
 
 def targets_load(path):
     try:
-        return not load_targets_file(path, ()).warnings
+        return not load_targets_file(path, TARGET_KINDS).warnings
     except AgentvError:
         return False
 
@@ -119,13 +121,13 @@ def file(tmp_path_factory):
     return tmp_path_factory.mktemp("schema") / "file.yaml"
 
 
-@pytest.mark.parametrize("kind", list(SCHEMAS))
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_a_schema_is_a_schema_and_is_what_the_command_prints(agentv, kind):
     run = agentv("schema", kind)
     assert (run.exit_code, run.err) == (0, "")
     schema = json.loads(run.out)
     jsonschema.Draft7Validator.check_schema(schema)
-    assert schema == SCHEMAS[kind]()
+    assert schema == schema_of(kind)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, EvaluatorSpec
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.code_judge import CodeJudge, parse_judgement
 from pytest_agentv.evaluators.judge_payload import build_payload, snake_case_keys
 from pytest_agentv.evaluators.judge_script import cut, show_script
@@ -34,21 +33,21 @@ def case_of(**fields) -> EvalCase:
     return EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "raw question", (), ({"role": "user"},), **fields)
 
 
-def context_of(**fields) -> EvaluationContext:
-    return EvaluationContext(**{"case": case_of(), "prompt": Prompt("q"), "candidate_answer": "answer", **fields})
+def context_of(**fields) -> Context:
+    return Context(**{"case": case_of(), "prompt": Prompt("q"), "candidate_answer": "answer", **fields})
 
 
-def judge(tmp_path: Path, code: str, context: EvaluationContext | None = None, **environment: str) -> Score:
+def judge(tmp_path: Path, code: str, context: Context | None = None, **environment: str) -> Score:
     """Run Python code as a judge script."""
     script = tmp_path / "judge.py"
     script.write_text(code, encoding="utf-8")
-    config = CodeJudgeConfig((sys.executable, "judge.py"), str(tmp_path), config={"limit": 3})
+    config = CodeJudge(script=(sys.executable, "judge.py"), cwd=str(tmp_path), limit=3)
     return run(config, context, **environment)
 
 
-def run(config: CodeJudgeConfig, context: EvaluationContext | None = None, **environment: str) -> Score:
-    evaluator = CodeJudge(config, {"PATH": os.environ["PATH"], "HOME": config.cwd, **environment})
-    return asyncio.run(evaluator.evaluate(context or context_of()))
+def run(config: CodeJudge, context: Context | None = None, **environment: str) -> Score:
+    services = Services(environment={"PATH": os.environ["PATH"], "HOME": config.cwd, **environment})
+    return asyncio.run(config.evaluate((context or context_of()).replace(services=services)))
 
 
 def failure(tmp_path: Path, code: str, **context) -> EvaluatorError:
@@ -170,7 +169,7 @@ print(json.dumps({
 
 
 def test_a_shell_command_judges(tmp_path):
-    config = CodeJudgeConfig(("sh", "-lc", "cat >/dev/null; echo '{\"score\": 0.25}'"), str(tmp_path))
+    config = CodeJudge(script=("sh", "-lc", "cat >/dev/null; echo '{\"score\": 0.25}'"), cwd=str(tmp_path))
     assert run(config).value == 0.25
 
 
@@ -185,7 +184,7 @@ def test_blanks_around_the_reply_do_no_harm(tmp_path, ending):
 
 
 def test_a_script_that_cannot_be_started_is_an_error(tmp_path):
-    config = CodeJudgeConfig(("no-such-judge", "--fast mode"), str(tmp_path))
+    config = CodeJudge(script=("no-such-judge", "--fast mode"), cwd=str(tmp_path))
     with pytest.raises(EvaluatorError) as caught:
         run(config)
     assert str(caught.value) == (
@@ -322,20 +321,20 @@ def test_a_long_wrong_reply_is_kept_in_part():
 
 @given(st.text() | st.recursive(st.floats(), lambda inner: st.dictionaries(st.text(), inner)).map(json.dumps))
 def test_any_reply_can_be_read(reply):
-    assert 0 <= build_result(EvaluatorSpec("judge", "code_judge", {}), parse_judgement(reply)).score <= 1
+    assert 0 <= build_result(CodeJudge(script="x"), parse_judgement(reply)).score <= 1
 
 
 @pytest.mark.parametrize(
     ("printed", "score", "shown"), [("1.7", 1.0, "1.7"), ("-2", 0.0, "-2"), ("1" + "0" * 400, 1.0, "too large to show")]
 )
 def test_a_score_outside_0_to_1_is_clamped_with_a_warning(printed, score, shown):
-    result = build_result(EvaluatorSpec("judge", "code_judge", {}), parse_judgement(f'{{"score": {printed}}}'))
+    result = build_result(CodeJudge(script="x"), parse_judgement(f'{{"score": {printed}}}'))
     assert (result.score, result.error) == (score, None)
     assert result.warnings == (f"the score {shown} is outside 0 to 1 and counts as {score:g}",)
 
 
 @pytest.mark.parametrize("printed", ["0", "1", "0.5", "1.0000000001", "-1e-12"])
 def test_a_score_that_is_rounded_needs_no_warning(printed):
-    result = build_result(EvaluatorSpec("judge", "code_judge", {}), parse_judgement(f'{{"score": {printed}}}'))
+    result = build_result(CodeJudge(script="x"), parse_judgement(f'{{"score": {printed}}}'))
     assert result.warnings is None
     assert 0 <= result.score <= 1

@@ -3,36 +3,31 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_agentv.evaluators.registry import create_evaluator
-from pytest_agentv.models.evaluator_configs import (
-    Aggregator,
-    CodeJudgeAggregator,
-    CompositeConfig,
-    EvaluatorSpec,
-    LlmJudgeAggregator,
-    LlmJudgeConfig,
-    Rubric,
-    WeightedAverageAggregator,
-)
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
+from pytest_agentv.evaluators.base import Context, Evaluator, Services
 from pytest_agentv.evaluators.composite import (
     AGGREGATOR_SYSTEM_PROMPT,
-    CompositeEvaluator,
+    Aggregator,
+    CodeAggregator,
+    Composite,
+    LlmAggregator,
+    WeightedAverage,
     read_aggregate,
     results_by_name,
     weighted_average,
 )
 from pytest_agentv.evaluators.grading import REPLY_CONTRACT
 from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT
+from pytest_agentv.evaluators.llm_judge import LlmJudge
+from pytest_agentv.evaluators.rubrics import Rubric
 from pytest_agentv.evaluators.run import build_result, run_evaluator
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import EvaluatorResult, Score
@@ -48,16 +43,18 @@ SAFETY = Score(
 COST = Score(1.0, request={"type": "cost", "budget": 0.01, "cost_usd": 0.001}, details={"by_model": {"gpt_4": 1}})
 
 
-@dataclass
-class Scored:
+class Scored(Evaluator):
     """A member with a score known beforehand; an error is raised instead."""
 
-    score: Score | Exception
+    kind = "custom"
 
-    async def evaluate(self, context: EvaluationContext) -> Score:
+    score: Any = None
+
+    async def evaluate(self, context: Context) -> Score:
         if isinstance(self.score, Exception):
             raise self.score
-        return self.score
+        found: Score = self.score
+        return found
 
 
 @dataclass
@@ -66,22 +63,24 @@ class ScriptedJudge:
     name: str = "grader"
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
         self.asked.append((system_prompt, user_prompt))
         return self.reply
 
 
-def spec_of(name: str, weight: float = 1.0) -> EvaluatorSpec:
-    return EvaluatorSpec(name=name, type="custom", config={}, weight=weight)
+def spec_of(name: str, weight: float = 1.0) -> Scored:
+    return Scored(name=name, weight=weight)
 
 
-def composite(aggregator: Aggregator, *members: tuple[str, Score | Exception], judge: Any = None) -> CompositeEvaluator:
-    children = [(spec_of(name, weight=9), Scored(score)) for name, score in members]
-    config = CompositeConfig(tuple(spec for spec, _ in children), aggregator)
-    return CompositeEvaluator(config, children, EvaluatorServices(judge=judge, environment={"PATH": "/usr/bin:/bin"}))
+SERVICES = Services(environment={"PATH": "/usr/bin:/bin"})
 
 
-def make_context(**changes: Any) -> EvaluationContext:
+def composite(aggregator: Aggregator, *members: tuple[str, Score | Exception], judge: Any = None) -> Evaluator:
+    scored = tuple(Scored(name=name, weight=9, score=score) for name, score in members)
+    return Composite(evaluators=scored, aggregator=aggregator).prepare(replace(SERVICES, judge=judge))
+
+
+def make_context(**changes: Any) -> Context:
     case = EvalCase(
         eval_id="c1",
         dataset="d",
@@ -92,16 +91,16 @@ def make_context(**changes: Any) -> EvaluationContext:
         messages=(),
         input_messages=(),
     )
-    return EvaluationContext(case, Prompt("Q"), "Answer", timeout_seconds=20).replace(**changes)
+    return Context(case, Prompt("Q"), "Answer", timeout_seconds=20, services=SERVICES).replace(**changes)
 
 
-def evaluate(evaluator: CompositeEvaluator, **changes: Any) -> Score:
-    return asyncio.run(evaluator.evaluate(make_context(**changes)))
+def evaluate(evaluator: Evaluator, judge: Any = None, **changes: Any) -> Score:
+    return asyncio.run(evaluator.evaluate(make_context(services=replace(SERVICES, judge=judge), **changes)))
 
 
-def gate(tmp_path: Path, source: str) -> CodeJudgeAggregator:
+def gate(tmp_path: Path, source: str) -> CodeAggregator:
     (tmp_path / "gate.py").write_text(source, encoding="utf-8")
-    return CodeJudgeAggregator(path=f"'{sys.executable}' gate.py", cwd=str(tmp_path))
+    return CodeAggregator(path=f"'{sys.executable}' gate.py", cwd=str(tmp_path))
 
 
 def result_of(name: str, score: Score) -> EvaluatorResult:
@@ -113,7 +112,7 @@ def result_of(name: str, score: Score) -> EvaluatorResult:
 
 def test_the_aggregators_weights_count_and_those_of_the_members_do_not() -> None:
     tokens = Score(0.0, misses=("Total tokens 17 > 5",), reasoning="too many")
-    score = evaluate(composite(WeightedAverageAggregator({"safety": 3}), ("safety", SAFETY), ("tok", tokens)))
+    score = evaluate(composite(WeightedAverage(weights={"safety": 3}), ("safety", SAFETY), ("tok", tokens)))
     assert score.value == pytest.approx(0.525)
     assert score.hits == ("[safety] h1",)
     assert score.misses == ("[safety] m1", "[tok] Total tokens 17 > 5")
@@ -134,12 +133,12 @@ def test_the_aggregators_weights_count_and_those_of_the_members_do_not() -> None
 )
 def test_the_weighted_mean(weights: dict[str, float], scores: Sequence[float], expected: float) -> None:
     results = [result_of(f"m{index}", Score(value)) for index, value in enumerate(scores)]
-    assert weighted_average(WeightedAverageAggregator(weights), results).value == pytest.approx(expected)
+    assert weighted_average(weights, results).value == pytest.approx(expected)
 
 
 def test_the_mean_of_equal_scores_is_that_score_and_keeps_its_verdict() -> None:
     results = [result_of(str(index), Score(0.8)) for index in range(10)]
-    score = weighted_average(WeightedAverageAggregator({}), results)
+    score = weighted_average({}, results)
     assert score.value == 0.8
     assert build_result(spec_of("all"), score).verdict == "pass"
 
@@ -148,7 +147,7 @@ def test_the_mean_of_equal_scores_is_that_score_and_keeps_its_verdict() -> None:
 def test_a_weighted_average_stays_within_its_bounds(members: list[tuple[float, float]]) -> None:
     results = [result_of(str(index), Score(value)) for index, (value, _) in enumerate(members)]
     weights = {str(index): weight for index, (_, weight) in enumerate(members)}
-    assert 0.0 <= weighted_average(WeightedAverageAggregator(weights), results).value <= 1.0
+    assert 0.0 <= weighted_average(weights, results).value <= 1.0
 
 
 # Members
@@ -158,22 +157,23 @@ def test_members_run_in_parallel() -> None:
     async def run() -> Score:
         barrier = asyncio.Barrier(2)
 
-        class Waiting:
-            async def evaluate(self, context: EvaluationContext) -> Score:
+        class Waiting(Evaluator):
+            kind = "waiting"
+
+            async def evaluate(self, context: Context) -> Score:
                 await barrier.wait()
                 return Score(1.0)
 
-        children = [(spec_of("a"), Waiting()), (spec_of("b"), Waiting())]
-        config = CompositeConfig(tuple(spec for spec, _ in children), WeightedAverageAggregator({}))
+        both = Composite(evaluators=(Waiting(name="a"), Waiting(name="b")), aggregator=WeightedAverage())
         async with asyncio.timeout(10):
-            return await CompositeEvaluator(config, children, EvaluatorServices()).evaluate(make_context())
+            return await both.evaluate(make_context())
 
     assert asyncio.run(run()).value == 1.0
 
 
 def test_a_member_that_could_not_judge_makes_the_composite_an_error_that_names_it() -> None:
     broken = EvaluatorError("judge 'grader': 429", kind="rate_limit", output="slow down")
-    evaluator = composite(WeightedAverageAggregator({}), ("ok", SAFETY), ("net", broken), ("bug", KeyError("x")))
+    evaluator = composite(WeightedAverage(), ("ok", SAFETY), ("net", broken), ("bug", KeyError("x")))
     with pytest.raises(EvaluatorError) as caught:
         evaluate(evaluator)
     assert str(caught.value) == (
@@ -184,12 +184,12 @@ def test_a_member_that_could_not_judge_makes_the_composite_an_error_that_names_i
 
 def test_members_of_members_are_kept_and_members_honour_their_prompts_and_rubrics() -> None:
     judge = ScriptedJudge('{"score": 0.5, "checks": [], "overall_reasoning": "o"}')
-    free = EvaluatorSpec("free", "llm_judge", LlmJudgeConfig(prompt="Mine: {{candidate_answer}}"))
-    rubric = EvaluatorSpec("rubric", "llm_judge", LlmJudgeConfig(rubrics=(Rubric("r", "R d"),)))
-    inner = EvaluatorSpec("inner", "composite", CompositeConfig((free, rubric), WeightedAverageAggregator({})))
-    outer = EvaluatorSpec("outer", "composite", CompositeConfig((inner,), WeightedAverageAggregator({})))
-    evaluator = create_evaluator(outer, EvaluatorServices(judge=judge))
-    result = asyncio.run(run_evaluator(outer, evaluator, make_context()))
+    free = LlmJudge(name="free", prompt="Mine: {{candidate_answer}}")
+    rubric = LlmJudge(name="rubric", rubrics=(Rubric(id="r", description="R d"),))
+    inner = Composite(name="inner", evaluators=(free, rubric), aggregator=WeightedAverage())
+    outer = Composite(name="outer", evaluators=(inner,), aggregator=WeightedAverage())
+    services = replace(SERVICES, judge=judge)
+    result = asyncio.run(run_evaluator(outer.prepare(services), make_context(services=services)))
     assert result.score == 0.25
     assert result.misses == ("[inner] [rubric] [r] R d: not judged",)
     assert result.unmet_required == ("[r] R d",)
@@ -299,7 +299,7 @@ def test_output_that_is_no_result_scores_0_and_says_what_was_expected(tmp_path: 
 
 
 def test_an_aggregator_that_fails_is_an_error_with_its_standard_error() -> None:
-    evaluator = composite(CodeJudgeAggregator("echo out; echo oops >&2; exit 3", cwd="/"), ("safety", SAFETY))
+    evaluator = composite(CodeAggregator(path="echo out; echo oops >&2; exit 3", cwd="/"), ("safety", SAFETY))
     with pytest.raises(EvaluatorError) as caught:
         evaluate(evaluator)
     assert str(caught.value) == (
@@ -310,7 +310,7 @@ def test_an_aggregator_that_fails_is_an_error_with_its_standard_error() -> None:
 
 
 def test_an_aggregator_that_cannot_start_is_a_configuration_error(tmp_path: Path) -> None:
-    evaluator = composite(CodeJudgeAggregator("true", cwd=str(tmp_path / "gone")), ("safety", SAFETY))
+    evaluator = composite(CodeAggregator(path="true", cwd=str(tmp_path / "gone")), ("safety", SAFETY))
     with pytest.raises(
         EvaluatorError, match=r"^the aggregator could not judge: Code evaluator could not be started .*gone"
     ) as caught:
@@ -319,7 +319,7 @@ def test_an_aggregator_that_cannot_start_is_a_configuration_error(tmp_path: Path
 
 
 def test_an_aggregator_that_takes_too_long_is_a_timeout() -> None:
-    evaluator = composite(CodeJudgeAggregator("exec sleep 60", cwd="/"), ("safety", SAFETY))
+    evaluator = composite(CodeAggregator(path="exec sleep 60", cwd="/"), ("safety", SAFETY))
     with pytest.raises(EvaluatorError, match=r"timed out after 0\.05 s") as caught:
         evaluate(evaluator, timeout_seconds=0.05)
     assert caught.value.kind == "timeout"
@@ -330,7 +330,9 @@ def test_an_aggregator_that_takes_too_long_is_a_timeout() -> None:
 
 def test_a_model_as_aggregator_is_shown_the_results_and_judges() -> None:
     judge = ScriptedJudge('{"score": 0.9, "hits": ["1", "2", "3", "4", "5"], "reasoning": "r"}')
-    score = evaluate(composite(LlmJudgeAggregator("R={{EVALUATOR_RESULTS_JSON}}"), ("safety", SAFETY), judge=judge))
+    score = evaluate(
+        composite(LlmAggregator(prompt="R={{EVALUATOR_RESULTS_JSON}}"), ("safety", SAFETY), judge=judge), judge
+    )
     ((system_prompt, user_prompt),) = judge.asked
     shown = re.fullmatch(r"R=<(quoted-[0-9a-f]{16})>(.*)</\1>", user_prompt, re.DOTALL)
     assert shown is not None
@@ -350,7 +352,7 @@ def test_a_model_as_aggregator_is_shown_the_results_and_judges() -> None:
 
 def test_the_default_prompt_of_a_model_shows_the_results() -> None:
     judge = ScriptedJudge("bad")
-    score = evaluate(composite(LlmJudgeAggregator(), ("safety", SAFETY), judge=judge))
+    score = evaluate(composite(LlmAggregator(), ("safety", SAFETY), judge=judge), judge)
     assert re.search(r'\[\[ ## evaluator_results ## \]\]\n<quoted-.{16}>{\n  "safety": {', judge.asked[0][1])
     assert (score.value, score.hits, score.misses, score.raw_output) == (0.0, (), (), "bad")
     assert score.error == f"the judge 'grader' gave no judgement in 3 replies: {NO_JUDGEMENT}"
@@ -361,7 +363,7 @@ def test_the_default_prompt_of_a_model_shows_the_results() -> None:
 
 def test_a_model_as_aggregator_needs_a_judge() -> None:
     with pytest.raises(EvaluatorError) as caught:
-        composite(LlmJudgeAggregator(), ("safety", SAFETY))
+        composite(LlmAggregator(), ("safety", SAFETY))
     assert caught.value.kind == "config"
     assert str(caught.value) == (
         "a composite's `llm_judge` aggregator has no judge to ask: write `judge_target: <name>` in the target's "
@@ -371,7 +373,7 @@ def test_a_model_as_aggregator_needs_a_judge() -> None:
 
 def test_members_that_are_handed_on_by_name_need_names_of_their_own() -> None:
     with pytest.raises(EvaluatorError) as caught:
-        composite(CodeJudgeAggregator("true", cwd="/"), ("a", SAFETY), ("a", COST))
+        composite(CodeAggregator(path="true", cwd="/"), ("a", SAFETY), ("a", COST))
     assert caught.value.kind == "config"
     assert str(caught.value) == (
         "the aggregator is given the members' results by name, but 'a' names more than one: "
@@ -380,5 +382,5 @@ def test_members_that_are_handed_on_by_name_need_names_of_their_own() -> None:
 
 
 def test_members_of_a_weighted_average_may_share_a_name() -> None:
-    score = evaluate(composite(WeightedAverageAggregator({"a": 2}), ("a", SAFETY), ("a", COST)))
+    score = evaluate(composite(WeightedAverage(weights={"a": 2}), ("a", SAFETY), ("a", COST)))
     assert score.value == pytest.approx(0.85)

@@ -8,6 +8,8 @@ import configparser
 import importlib
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
@@ -15,10 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from docs_pages import INSTALLERS, PAGES, PROGRAMS, ROOT, Block, added_kinds, is_set_up, program, read_page
+from docs_pages import INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set_up, own_kinds, program, read_page
 
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases import LoadContext, load_case
 from pytest_agentv.loading.environment import REFERENCE, Environment
 from pytest_agentv.loading.source import read_yaml
@@ -27,6 +30,7 @@ from pytest_agentv.loading.targets import load_targets_file, resolve_target
 from pytest_agentv.models.options import RUN_OPTIONS, RunOption
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
+from pytest_agentv.providers.table import KINDS
 
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
 INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {
@@ -74,6 +78,11 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 def test_the_table_of_options_is_that_of_the_code() -> None:
     lines = (ROOT / "docs/running.md").read_text("utf-8").splitlines()
     assert [line for line in lines if line.startswith("| `--agentv-")] == [_row(option) for option in RUN_OPTIONS]
+
+
+def test_the_tables_of_keys_are_those_of_the_classes() -> None:
+    script = ROOT / "scripts/kind_tables.py"
+    subprocess.run([sys.executable, script], check=True)
 
 
 def test_the_keys_of_results_are_all_explained() -> None:
@@ -203,7 +212,7 @@ def check_targets(block: Block, folder: Path) -> None:
     """Load the targets without a warning, and fill in every variable that they name."""
     path = folder / "targets.yaml"
     path.write_text(block.text, "utf-8")
-    file = load_targets_file(path, added_kinds(block.page.read_text("utf-8")))
+    file = load_targets_file(path, KINDS.with_own(dict.fromkeys(own_kinds(block.page.read_text("utf-8")), print)))
     assert file.warnings == ()
     variables = {name: f"https://{name.lower()}.invalid" for name in REFERENCE.findall(block.text)}
     for definition in file.definitions:
@@ -224,9 +233,9 @@ def check_cases(block: Block, data: Mapping[str, Any], folder: Path) -> None:
         (folder / name).write_text("Is {{ candidate_answer }} good?", "utf-8")
     suite = read_suite(path)
     assert suite.problems == ()
-    kinds = frozenset(added_kinds(block.page.read_text("utf-8")))
+    evaluators = EVALUATORS.with_own(dict.fromkeys(own_kinds(block.page.read_text("utf-8")), print))
     for entry in suite.entries:
-        assert load_case(suite, entry, LoadContext(folder, folder, known_evaluator_types=kinds)).warnings == ()
+        assert load_case(suite, entry, LoadContext(folder, folder, evaluators=evaluators)).warnings == ()
 
 
 def _indent(text: str) -> str:

@@ -1,20 +1,17 @@
 """Evaluators that need nothing but their own keys."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pytest_agentv.models.evaluator_configs import (
-    CostConfig,
-    EvaluatorConfig,
-    ExpectedCall,
-    FieldAccuracyConfig,
-    FieldCheck,
-    HeuristicConfig,
-    LatencyConfig,
-    TokenUsageConfig,
-    ToolTrajectoryConfig,
-)
 
+from pytest_agentv.evaluators.cost import Cost
+from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck
+from pytest_agentv.evaluators.heuristic import Heuristic
+from pytest_agentv.evaluators.latency import Latency
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.evaluators.token_usage import TokenUsageLimit
+from pytest_agentv.evaluators.tool_trajectory import ExpectedCall, ToolTrajectory
 from pytest_agentv.loading.evaluators import load_evaluators
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.references import References, Scope
@@ -30,7 +27,7 @@ class Loaded:
         source = read_yaml(path)
         place = Place(source, ("evaluators",), [])
         references = References(path.parent, path.parent, path.parent)
-        scope = Scope(source.value["evaluators"], place, references, frozenset({"my_kind"}))
+        scope = Scope(source.value["evaluators"], place, references, EVALUATORS.with_own({"my_kind": print}))
         self.specs = load_evaluators(scope)
         self.errors = [str(problem) for problem in place.problems if problem.level == "error"]
         self.warnings = [str(problem) for problem in place.problems if problem.level == "warning"]
@@ -46,75 +43,87 @@ def load(settings: str) -> Loaded:
     return Loaded(f"  - {{name: e, {settings}}}")
 
 
-def config_of(settings: str) -> EvaluatorConfig:
+def config_of(settings: str) -> Any:
     loaded = load(settings)
     assert (loaded.errors, loaded.warnings) == ([], [])
-    return loaded.specs[0].config
+    found: Any = loaded.specs[0]
+    return found.model_copy(update={"name": None})
 
 
 @pytest.mark.parametrize(
     ("settings", "config"),
     [
-        ("type: latency, threshold: 0", LatencyConfig(0)),
-        ("type: cost, budget: 0.5", CostConfig(0.5)),
-        ("type: token_usage, max_total: 1, max_input: 2, max_output: 3", TokenUsageConfig(1, 2, 3)),
-        ("type: token_usage, maxTotal: 1, maxInput: 2, maxOutput: 3", TokenUsageConfig(1, 2, 3)),
-        ("type: token_usage, max_output: 3, max_total: null", TokenUsageConfig(max_output=3)),
-        ("type: heuristic, hits: [a, b], misses: c", HeuristicConfig(("a", "b"), ("c",))),
-        ("type: tool_trajectory, mode: any_order, minimums: {}", ToolTrajectoryConfig("any_order", {})),
+        ("type: latency, threshold: 0", Latency(threshold=0)),
+        ("type: cost, budget: 0.5", Cost(budget=0.5)),
+        (
+            "type: token_usage, max_total: 1, max_input: 2, max_output: 3",
+            TokenUsageLimit(max_total=1, max_input=2, max_output=3),
+        ),
+        (
+            "type: token_usage, maxTotal: 1, maxInput: 2, maxOutput: 3",
+            TokenUsageLimit(max_total=1, max_input=2, max_output=3),
+        ),
+        ("type: token_usage, max_output: 3, max_total: null", TokenUsageLimit(max_output=3)),
+        ("type: heuristic, hits: [a, b], misses: c", Heuristic(hits=("a", "b"), misses=("c",))),
+        (
+            "type: tool_trajectory, mode: any_order, minimums: {}",
+            ToolTrajectory(mode="any_order", minimums={}),
+        ),
         (
             "type: tool_trajectory, mode: any_order, minimums: {A: 2, B: 0}",
-            ToolTrajectoryConfig("any_order", {"A": 2, "B": 0}),
+            ToolTrajectory(mode="any_order", minimums={"A": 2, "B": 0}),
         ),
-        ("type: tool_trajectory, mode: exact, expected: []", ToolTrajectoryConfig("exact", expected=())),
+        ("type: tool_trajectory, mode: exact, expected: []", ToolTrajectory(mode="exact", expected=())),
         (
             "type: tool_trajectory, mode: in_order, expected:"
-            " [{tool: A}, {tool: B, args: any}, {tool: C, args: {}}, "
+            " [{tool: A}, {tool: B, args: any}, {tool: C, args: {}},"
             " {tool: D, args: null, input: {x: 1}, output: y, max_duration_ms: 5}]",
-            ToolTrajectoryConfig(
-                "in_order",
+            ToolTrajectory(
+                mode="in_order",
                 expected=(
-                    ExpectedCall("A"),
-                    ExpectedCall("B", "any"),
-                    ExpectedCall("C", {}),
-                    ExpectedCall("D", input={"x": 1}, output="y", max_duration_ms=5),
+                    ExpectedCall(tool="A"),
+                    ExpectedCall(tool="B", args="any"),
+                    ExpectedCall(tool="C", args={}),
+                    ExpectedCall(tool="D", input={"x": 1}, output="y", max_duration_ms=5),
                 ),
             ),
         ),
         (
             "type: field_accuracy, fields: [{path: a, match: exact}]",
-            FieldAccuracyConfig((FieldCheck("a", "exact"),)),
+            FieldAccuracy(fields=(FieldCheck(path="a", match="exact"),)),
         ),
         (
             "type: field_accuracy, aggregation: all_or_nothing, fields: [{path: a, match: numeric_tolerance,"
             " required: false, weight: 2, tolerance: 0.5, relative: true},"
             " {path: d, match: date, formats: [DD/MM/YYYY]}]",
-            FieldAccuracyConfig(
-                (
-                    FieldCheck("a", "numeric_tolerance", False, 2, 0.5, True),
-                    FieldCheck("d", "date", formats=("DD/MM/YYYY",)),
+            FieldAccuracy(
+                fields=(
+                    FieldCheck(
+                        path="a", match="numeric_tolerance", required=False, weight=2, tolerance=0.5, relative=True
+                    ),
+                    FieldCheck(path="d", match="date", formats=("DD/MM/YYYY",)),
                 ),
-                "all_or_nothing",
+                aggregation="all_or_nothing",
             ),
         ),
     ],
 )
-def test_the_settings_of_each_kind(settings: str, config: EvaluatorConfig) -> None:
+def test_the_settings_of_each_kind(settings: str, config: Any) -> None:
     assert config_of(settings) == config
 
 
 @pytest.mark.scenario("User defines multiple evaluators in YAML")
-def test_a_list_of_evaluators_keeps_names_kinds_weights_and_lines() -> None:
+def test_a_list_of_evaluators_keeps_names_kinds_and_weights() -> None:
     loaded = Loaded("  - {name: a, type: latency, threshold: 1}\n  - {name: b, type: code, script: x, weight: 0}\n")
-    assert [(spec.name, spec.type, spec.weight, spec.line) for spec in loaded.specs] == [
-        ("a", "latency", 1.0, 2),
-        ("b", "code_judge", 0.0, 3),
+    assert [(spec.label, spec.kind, spec.weight) for spec in loaded.specs] == [
+        ("a", "latency", 1.0),
+        ("b", "code_judge", 0.0),
     ]
 
 
 KINDS = (
-    "code, code_judge, composite, cost, field_accuracy, heuristic, latency, llm_judge, my_kind, rubric, token_usage, "
-    "tool_trajectory"
+    "code, code_judge, composite, cost, field_accuracy, heuristic, latency, levenshtein, llm_judge, my_kind, rubric, "
+    "token_usage, tool_trajectory"
 )
 
 

@@ -1,19 +1,14 @@
 """Composites: their members and aggregators."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pytest_agentv.models.evaluator_configs import (
-    CodeJudgeAggregator,
-    CompositeConfig,
-    CostConfig,
-    EvaluatorConfig,
-    EvaluatorSpec,
-    LatencyConfig,
-    LlmJudgeAggregator,
-    WeightedAverageAggregator,
-)
 
+from pytest_agentv.evaluators.composite import CodeAggregator, Composite, LlmAggregator, WeightedAverage
+from pytest_agentv.evaluators.cost import Cost
+from pytest_agentv.evaluators.latency import Latency
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.evaluators import load_evaluators
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.references import References, Scope
@@ -29,7 +24,7 @@ class Loaded:
         source = read_yaml(path)
         place = Place(source, ("evaluators",), [])
         references = References(path.parent, path.parent, path.parent)
-        scope = Scope(source.value["evaluators"], place, references, frozenset())
+        scope = Scope(source.value["evaluators"], place, references, EVALUATORS)
         self.specs = load_evaluators(scope)
         self.errors = [str(problem) for problem in place.problems if problem.level == "error"]
         self.warnings = [str(problem) for problem in place.problems if problem.level == "warning"]
@@ -45,10 +40,11 @@ def load(settings: str) -> Loaded:
     return Loaded(f"  - {{name: e, {settings}}}")
 
 
-def config_of(settings: str) -> EvaluatorConfig:
+def config_of(settings: str) -> Any:
     loaded = load(settings)
     assert (loaded.errors, loaded.warnings) == ([], [])
-    return loaded.specs[0].config
+    found: Any = loaded.specs[0]
+    return found.model_copy(update={"name": None})
 
 
 MEMBERS = "evaluators: [{name: a, type: latency, threshold: 1, weight: 9}, {name: b, type: cost, budget: 1}]"
@@ -57,25 +53,25 @@ MEMBERS = "evaluators: [{name: a, type: latency, threshold: 1, weight: 9}, {name
 def test_a_composite_holds_its_members_and_their_weights() -> None:
     config = config_of(f"type: composite, {MEMBERS}, aggregator: {{type: weighted_average, weights: {{a: 3}}}}")
     members = (
-        EvaluatorSpec("a", "latency", LatencyConfig(1), 9, 2),
-        EvaluatorSpec("b", "cost", CostConfig(1), line=2),
+        Latency(name="a", threshold=1, weight=9),
+        Cost(name="b", budget=1),
     )
-    assert config == CompositeConfig(members, WeightedAverageAggregator({"a": 3.0}))
+    assert config == Composite(evaluators=members, aggregator=WeightedAverage(weights={"a": 3.0}))
 
 
 def test_composites_are_nested() -> None:
     inner = f"{{name: c, type: composite, {MEMBERS}, aggregator: {{type: weighted_average}}}}"
     config = config_of(f"type: composite, assertions: [{inner}], aggregator: {{type: weighted_average}}")
-    assert isinstance(config, CompositeConfig)
-    assert [spec.type for spec in config.evaluators] == ["composite"]
+    assert isinstance(config, Composite)
+    assert [spec.kind for spec in config.evaluators] == ["composite"]
 
 
 def test_a_code_aggregator_runs_in_the_folder_of_the_eval_file_unless_told_otherwise(folder: Path) -> None:
     (folder / "gates").mkdir()
     for extra, cwd in (("", folder), (", cwd: gates", folder / "gates")):
         config = config_of(f"type: composite, {MEMBERS}, aggregator: {{type: code_judge, path: node gate.js{extra}}}")
-        assert isinstance(config, CompositeConfig)
-        assert config.aggregator == CodeJudgeAggregator("node gate.js", str(cwd))
+        assert isinstance(config, Composite)
+        assert config.aggregator == CodeAggregator(path="node gate.js", cwd=str(cwd))
 
 
 AGGREGATORS = "code_judge, llm_judge, weighted_average"
@@ -132,18 +128,18 @@ def test_a_weight_for_nobody_is_an_error(weights: str, hint: str) -> None:
 
 def aggregator_of(settings: str) -> object:
     config = config_of(f"type: composite, {MEMBERS}, aggregator: {{type: llm_judge{settings}}}")
-    assert isinstance(config, CompositeConfig)
+    assert isinstance(config, Composite)
     return config.aggregator
 
 
 def test_the_prompt_of_an_aggregator_is_inline_or_read_from_its_file(folder: Path) -> None:
     (folder / "sum.md").write_text("File {{EVALUATOR_RESULTS_JSON}}")
-    assert aggregator_of("") == LlmJudgeAggregator()
-    assert aggregator_of(", prompt: 'Sum {{EVALUATOR_RESULTS_JSON}}'") == LlmJudgeAggregator(
-        "Sum {{EVALUATOR_RESULTS_JSON}}"
+    assert aggregator_of("") == LlmAggregator()
+    assert aggregator_of(", prompt: 'Sum {{EVALUATOR_RESULTS_JSON}}'") == LlmAggregator(
+        prompt="Sum {{EVALUATOR_RESULTS_JSON}}"
     )
-    assert aggregator_of(", prompt: sum.md") == LlmJudgeAggregator("File {{EVALUATOR_RESULTS_JSON}}")
-    assert aggregator_of(", promptPath: sum.md") == LlmJudgeAggregator("File {{EVALUATOR_RESULTS_JSON}}")
+    assert aggregator_of(", prompt: sum.md") == LlmAggregator(prompt="File {{EVALUATOR_RESULTS_JSON}}")
+    assert aggregator_of(", promptPath: sum.md") == LlmAggregator(prompt="File {{EVALUATOR_RESULTS_JSON}}")
 
 
 def test_a_prompt_that_does_not_show_the_results_is_a_warning() -> None:
@@ -154,3 +150,16 @@ def test_a_prompt_that_does_not_show_the_results_is_a_warning() -> None:
         "qa.yaml:2: evaluators[0].aggregator: the template does not use {{EVALUATOR_RESULTS_JSON}}: "
         "the judge does not see the results",
     ]
+
+
+def test_faults_of_members_are_told_once_beside_unknown_keys_at_every_level() -> None:
+    evaluator = "{name: x, type: code, script: [x], cwd: gone, target: {max_cals: 1}}"
+    for _ in range(30):
+        evaluator = (
+            f"{{name: c, type: composite, zzz: 1, aggregator: {{type: weighted_average}}, evaluators: [{evaluator}]}}"
+        )
+    errors = Loaded(f"  - {evaluator}").errors
+    assert len([error for error in errors if "zzz: unknown key" in error]) == 30
+    assert len([error for error in errors if "folder 'gone' was not found" in error]) == 1
+    assert len([error for error in errors if "max_cals: unknown key" in error]) == 1
+    assert len(errors) == 32

@@ -2,16 +2,14 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pytest_agentv.models.evaluator_configs import (
-    CodeJudgeConfig,
-    EvaluatorConfig,
-    LlmJudgeConfig,
-    ProxyConfig,
-    Rubric,
-)
 
+from pytest_agentv.evaluators.code_judge import CodeJudge, Proxy
+from pytest_agentv.evaluators.llm_judge import LlmJudge
+from pytest_agentv.evaluators.rubrics import Rubric
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.evaluators import load_evaluators
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.references import References, Scope
@@ -27,7 +25,7 @@ class Loaded:
         source = read_yaml(path)
         place = Place(source, ("evaluators",), [])
         references = References(path.parent, path.parent, path.parent)
-        scope = Scope(source.value["evaluators"], place, references, frozenset())
+        scope = Scope(source.value["evaluators"], place, references, EVALUATORS)
         self.specs = load_evaluators(scope)
         self.errors = [str(problem) for problem in place.problems if problem.level == "error"]
         self.warnings = [str(problem) for problem in place.problems if problem.level == "warning"]
@@ -43,10 +41,11 @@ def load(settings: str) -> Loaded:
     return Loaded(f"  - {{name: e, {settings}}}")
 
 
-def config_of(settings: str) -> EvaluatorConfig:
+def config_of(settings: str) -> Any:
     loaded = load(settings)
     assert (loaded.errors, loaded.warnings) == ([], [])
-    return loaded.specs[0].config
+    found: Any = loaded.specs[0]
+    return found.model_copy(update={"name": None})
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def config_of(settings: str) -> EvaluatorConfig:
 )
 @pytest.mark.parametrize("kind", ["code_judge", "code"])
 def test_a_script_is_a_command(folder: Path, kind: str, script: str, command: tuple[str, ...]) -> None:
-    assert config_of(f"type: {kind}, script: {script}") == CodeJudgeConfig(command, str(folder))
+    assert config_of(f"type: {kind}, script: {script}") == CodeJudge(script=command, cwd=str(folder))
 
 
 @pytest.mark.scenario("Code evaluator execution")
@@ -73,9 +72,11 @@ def test_a_script_that_is_the_path_of_a_file_is_run_by_its_interpreter(
     (folder / "judges").mkdir()
     script = folder / "judges" / name
     script.write_text("")
-    assert config_of(f"type: code, script: judges/{name}") == CodeJudgeConfig((interpreter, str(script)), str(folder))
+    assert config_of(f"type: code, script: judges/{name}") == CodeJudge(
+        script=(interpreter, str(script)), cwd=str(folder)
+    )
     in_cwd = config_of(f"type: code, script: ' ./{name} ', cwd: judges")
-    assert in_cwd == CodeJudgeConfig((interpreter, str(script)), str(folder / "judges"))
+    assert in_cwd == CodeJudge(script=(interpreter, str(script)), cwd=str(folder / "judges"))
 
 
 @pytest.mark.parametrize("name", ["x.py", "x.js", "x.sh"])
@@ -84,7 +85,7 @@ def test_an_executable_that_names_its_interpreter_is_run_as_it_stands(folder: Pa
     script.parent.mkdir()
     script.write_text("#!/usr/bin/env -S uv run --script\n")
     script.chmod(0o755)
-    assert config_of(f"type: code_judge, script: ./judges/{name}") == CodeJudgeConfig((str(script),), str(folder))
+    assert config_of(f"type: code_judge, script: ./judges/{name}") == CodeJudge(script=(str(script),), cwd=str(folder))
 
 
 @pytest.mark.parametrize(("mode", "text"), [(0o644, "#!/bin/bash\n"), (0o755, "echo")])
@@ -93,28 +94,32 @@ def test_a_file_that_cannot_be_run_as_it_stands_needs_an_interpreter(folder: Pat
     script.parent.mkdir()
     script.write_text(text)
     script.chmod(mode)
-    assert config_of("type: code_judge, script: ./judges/x.sh") == CodeJudgeConfig(("sh", str(script)), str(folder))
+    assert config_of("type: code_judge, script: ./judges/x.sh") == CodeJudge(
+        script=("sh", str(script)), cwd=str(folder)
+    )
 
 
 def test_other_keys_of_a_code_judge_are_its_config(folder: Path) -> None:
     config = config_of("type: code_judge, script: [x], weight: 2, camelKey: {innerKey: 1}, config: null, name2: x")
     expected = {"camelKey": {"innerKey": 1}, "config": None, "name2": "x"}
-    assert config == CodeJudgeConfig(("x",), str(folder), config=expected)
+    assert config == CodeJudge(script=("x",), cwd=str(folder), weight=2, **expected)
 
 
 @pytest.mark.parametrize(
     ("target", "proxy"),
     [
-        ("true", ProxyConfig(50)),
+        ("true", Proxy()),
         ("false", None),
         ("null", None),
-        ("{}", ProxyConfig(50)),
-        ("{max_calls: 0}", ProxyConfig(0)),
-        ("{maxCalls: 5}", ProxyConfig(5)),
+        ("{}", Proxy()),
+        ("{max_calls: 0}", Proxy(max_calls=0)),
+        ("{maxCalls: 5}", Proxy(max_calls=5)),
     ],
 )
-def test_the_target_of_a_code_judge(folder: Path, target: str, proxy: ProxyConfig | None) -> None:
-    assert config_of(f"type: code_judge, script: [x], target: {target}") == CodeJudgeConfig(("x",), str(folder), proxy)
+def test_the_target_of_a_code_judge(folder: Path, target: str, proxy: Proxy | None) -> None:
+    assert config_of(f"type: code_judge, script: [x], target: {target}") == CodeJudge(
+        script=("x",), cwd=str(folder), target=proxy
+    )
 
 
 COMMAND = "expected a command: a text or a list of non-empty texts"
@@ -176,7 +181,7 @@ ANSWER = "{{ candidate_answer }}"
 @pytest.mark.scenario("User provides custom prompt for LLM judge evaluator")
 def test_the_prompt_of_a_judge_is_read_from_its_file(folder: Path, key: str) -> None:
     (folder / "judge.md").write_bytes(f"Rate\r\n{ANSWER}\n".encode())
-    assert config_of(f"type: llm_judge, {key}: judge.md") == LlmJudgeConfig(f"Rate\n{ANSWER}\n")
+    assert config_of(f"type: llm_judge, {key}: judge.md") == LlmJudge(prompt=f"Rate\n{ANSWER}\n")
 
 
 @pytest.mark.parametrize(
@@ -184,12 +189,12 @@ def test_the_prompt_of_a_judge_is_read_from_its_file(folder: Path, key: str) -> 
 )
 def test_an_inline_prompt_is_taken_as_it_is(prompt: str) -> None:
     config = config_of(f'type: llm_judge, prompt: "{prompt}"')
-    assert config == LlmJudgeConfig(prompt.replace("\\n", "\n"))
+    assert config == LlmJudge(prompt=prompt.replace("\\n", "\n"))
 
 
 def test_a_file_whose_name_does_not_look_like_one_is_read_too(folder: Path) -> None:
     (folder / "judge").write_text(ANSWER)
-    assert config_of("type: llm_judge, prompt: judge") == LlmJudgeConfig(ANSWER)
+    assert config_of("type: llm_judge, prompt: judge") == LlmJudge(prompt=ANSWER)
 
 
 def test_a_prompt_file_without_the_answer_is_an_error(folder: Path) -> None:
@@ -215,9 +220,12 @@ def test_a_prompt_that_does_not_show_the_answer_and_unknown_variables_are_warnin
 @pytest.mark.parametrize("kind", ["rubric", "llm_judge"])
 def test_a_judge_with_rubrics(kind: str) -> None:
     loaded = load(f"type: {kind}, rubrics: [Is polite, {{id: x, description: d, weight: 0, required: false}}]")
-    rubrics = (Rubric("rubric-1", "Is polite"), Rubric("x", "d", 0, False))
+    rubrics = (
+        Rubric(id="rubric-1", description="Is polite"),
+        Rubric(id="x", description="d", weight=0, required=False),
+    )
     assert (loaded.errors, loaded.warnings) == ([], [])
-    assert (loaded.specs[0].type, loaded.specs[0].config) == ("llm_judge", LlmJudgeConfig(rubrics=rubrics))
+    assert (loaded.specs[0].kind, loaded.specs[0].rubrics) == ("llm_judge", rubrics)
 
 
 @pytest.mark.parametrize(
@@ -247,4 +255,4 @@ def test_a_misspelt_key_of_a_rubric_is_an_error() -> None:
 @pytest.mark.scenario("LLM judge may consume trace (opt-in)")
 @pytest.mark.parametrize("key", ["include_trace", "includeTrace"])
 def test_a_judge_may_ask_for_the_trace(key: str) -> None:
-    assert config_of(f"type: llm_judge, {key}: true") == LlmJudgeConfig(include_trace=True)
+    assert config_of(f"type: llm_judge, {key}: true") == LlmJudge(include_trace=True)

@@ -6,11 +6,11 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_agentv.models.evaluator_configs import FieldAccuracyConfig, FieldCheck
 
-from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.field_accuracy import (
-    FieldAccuracyEvaluator,
+    FieldAccuracy,
+    FieldCheck,
     expected_data,
     parse_answer,
     read_path,
@@ -26,20 +26,20 @@ from pytest_agentv.prompts.prompt import Prompt
 
 def score_of(checks, candidate, expected, aggregation="weighted_average") -> Score:
     answer = candidate if isinstance(candidate, str) else compact_json(candidate)
-    config = FieldAccuracyConfig(tuple(checks), aggregation)
+    config = FieldAccuracy(fields=tuple(checks), aggregation=aggregation)
     return score_fields(config, answer, ({"role": "assistant", "content": expected},))
 
 
 def exact(path, **fields) -> FieldCheck:
-    return FieldCheck(path, "exact", **fields)
+    return FieldCheck(path=path, match="exact", **fields)
 
 
 def number(path, **fields) -> FieldCheck:
-    return FieldCheck(path, "numeric_tolerance", **fields)
+    return FieldCheck(path=path, match="numeric_tolerance", **fields)
 
 
 def a_date(path, *formats) -> FieldCheck:
-    return FieldCheck(path, "date", formats=formats or None)
+    return FieldCheck(path=path, match="date", formats=formats or None)
 
 
 def test_fields_of_a_fenced_answer_are_compared_one_by_one():
@@ -159,7 +159,7 @@ def test_an_answer_may_be_a_list():
     ],
 )
 def test_without_expected_data_the_score_is_0(messages):
-    score = score_fields(FieldAccuracyConfig((exact("a"),)), '{"a":1}', messages)
+    score = score_fields(FieldAccuracy(fields=(exact("a"),)), '{"a":1}', messages)
     assert score == Score(0.0, misses=("No expected data found in expected_messages",))
 
 
@@ -322,6 +322,6 @@ def test_the_evaluator_scores_the_cases_answer():
     case = EvalCase(
         "c", "d", "/e", 1, "o", "q", (), (), expected_messages=({"role": "assistant", "content": {"a": 1}},)
     )
-    context = EvaluationContext(case, Prompt("q"), '{"a":1}')
-    score = asyncio.run(FieldAccuracyEvaluator(FieldAccuracyConfig((exact("a"),))).evaluate(context))
+    context = Context(case, Prompt("q"), '{"a":1}')
+    score = asyncio.run(FieldAccuracy(fields=(exact("a"),)).evaluate(context))
     assert score == Score(1.0, hits=("a",), reasoning="1/1 fields matched")

@@ -115,10 +115,10 @@ def test_what_goes_wrong_in_a_call_is_told_under_the_objects_name(value: object,
     assert caught.value.kind == kind
 
 
-def test_an_invoke_that_returns_no_response_says_so() -> None:
+def test_an_invoke_that_returns_no_answer_says_so() -> None:
     class Careless:
-        async def invoke(self, request: ProviderRequest) -> str:
-            return "text"
+        async def invoke(self, request: ProviderRequest) -> int:
+            return 5
 
-    with pytest.raises(ProviderError, match=r"mine: invoke\(\) returned str, expected a ProviderResponse"):
+    with pytest.raises(ProviderError, match=r"mine: invoke\(\) returned a value of type int: expected a str"):
         answer(Careless())

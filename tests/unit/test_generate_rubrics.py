@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest_agentv.models.evaluator_configs import Rubric
 
 from pytest_agentv.cli.generate import run
 from pytest_agentv.cli.rubric_edits import LayoutError, insert_rubrics
+from pytest_agentv.cli.rubric_edits import WrittenRubric as Rubric
 from pytest_agentv.cli.rubric_writer import (
     RubricError,
     RubricRequest,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluatorServices
+from pytest_agentv.evaluators.base import Services
 from pytest_agentv.evaluators.grading import feedback, has_score, require_judge
 from pytest_agentv.evaluators.json_text import first_json_object, json_object
 from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, JudgeQuestion, read_judgement
@@ -132,7 +132,7 @@ def test_feedback_has_no_limit_unless_one_is_given() -> None:
 
 def test_a_missing_judge_is_a_configuration_error_that_says_what_to_write() -> None:
     with pytest.raises(EvaluatorError) as caught:
-        require_judge(EvaluatorServices(), "evaluator 'quality'")
+        require_judge(Services(), "evaluator 'quality'")
     assert caught.value.kind == "config"
     assert str(caught.value) == (
         "evaluator 'quality' has no judge to ask: write `judge_target: <name>` in the target's entry of "

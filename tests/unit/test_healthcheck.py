@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.targets import CommandHealthcheck, HttpHealthcheck
-from pytest_agentv.providers.healthcheck import run_healthcheck
+from pytest_agentv.providers.healthcheck import CommandHealthcheck, HttpHealthcheck, run_healthcheck
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -56,7 +55,7 @@ def fault(healthcheck: HttpHealthcheck | CommandHealthcheck, timeout_seconds: fl
 @pytest.mark.scenario("Optional health check")
 @pytest.mark.parametrize("path", ["/200", "/204", "/299", "/to"])
 def test_a_server_that_answers_2xx_is_healthy(server: str, path: str) -> None:
-    check(HttpHealthcheck(server + path))
+    check(HttpHealthcheck(url=server + path))
 
 
 @pytest.mark.scenario("Optional health check")
@@ -64,7 +63,7 @@ def test_a_server_that_answers_2xx_is_healthy(server: str, path: str) -> None:
     ("path", "status"), [("/404", "404 Not Found"), ("/503", "503 Service Unavailable"), ("/599", "599")]
 )
 def test_another_status_is_not_healthy(server: str, path: str, status: str) -> None:
-    assert fault(HttpHealthcheck(server + path)) == (
+    assert fault(HttpHealthcheck(url=server + path)) == (
         f"GET {server}{path} answered {status}, expected 2xx",
         "network",
     )
@@ -79,7 +78,7 @@ def test_a_proxy_is_not_asked_for_this_machines_own_servers(
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
 
-    check(HttpHealthcheck(server.replace("127.0.0.1", host) + "/200"))
+    check(HttpHealthcheck(url=server.replace("127.0.0.1", host) + "/200"))
 
 
 def test_a_server_that_is_not_there_is_not_healthy() -> None:
@@ -87,7 +86,7 @@ def test_a_server_that_is_not_there_is_not_healthy() -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
 
-        text, kind = fault(HttpHealthcheck(url))
+        text, kind = fault(HttpHealthcheck(url=url))
 
     assert text.startswith(f"GET {url} failed: ")
     assert "refused" in text
@@ -99,7 +98,10 @@ def test_a_server_that_does_not_answer_in_time_is_not_healthy(own: float | None,
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
 
-        assert fault(HttpHealthcheck(url, own), target) == (f"GET {url} did not answer within 0.2s", "timeout")
+        assert fault(HttpHealthcheck(url=url, timeout_seconds=own), target) == (
+            f"GET {url} did not answer within 0.2s",
+            "timeout",
+        )
 
 
 def test_a_server_that_talks_nonsense_is_not_healthy() -> None:
@@ -114,7 +116,7 @@ def test_a_server_that_talks_nonsense_is_not_healthy() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        text, kind = fault(HttpHealthcheck(url))
+        text, kind = fault(HttpHealthcheck(url=url))
         thread.join()
 
     assert text == f"GET {url} failed: nonsense\r\n"
@@ -123,15 +125,13 @@ def test_a_server_that_talks_nonsense_is_not_healthy() -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/", "localhost:80/x"])
 def test_a_url_that_is_no_web_servers_is_an_error(url: str) -> None:
-    assert fault(HttpHealthcheck(url)) == (
-        f"'{url}' is no URL of a web server: expected http://… or https://…",
-        "config",
-    )
+    with pytest.raises(ValueError, match="expected a URL that starts with http:// or https://"):
+        HttpHealthcheck(url=url)
 
 
 @pytest.mark.parametrize("url", ["http://", "http://127.0.0.1:port/"])
 def test_a_url_that_cannot_be_read_is_an_error(url: str) -> None:
-    text, kind = fault(HttpHealthcheck(url))
+    text, kind = fault(HttpHealthcheck(url=url))
 
     assert text.startswith(f"GET {url} failed: ")
     assert kind == "network"
@@ -141,7 +141,7 @@ def test_a_url_that_cannot_be_read_is_an_error(url: str) -> None:
 def test_a_command_that_ends_well_is_healthy(tmp_path: Path) -> None:
     command = 'test {EVAL_ID}:{PROMPT}:{ATTEMPT}: = healthcheck::0: && test "$(pwd)" = ' + str(tmp_path)
 
-    check(CommandHealthcheck(command, str(tmp_path)))
+    check(CommandHealthcheck(command_template=command, cwd=str(tmp_path)))
 
 
 @pytest.mark.scenario("Optional health check")
@@ -154,19 +154,19 @@ def test_a_command_that_ends_well_is_healthy(tmp_path: Path) -> None:
     ],
 )
 def test_a_command_that_fails_is_not_healthy(command: str, text: str) -> None:
-    assert fault(CommandHealthcheck(command, "/")) == (text, "process")
+    assert fault(CommandHealthcheck(command_template=command, cwd="/")) == (text, "process")
 
 
 @pytest.mark.parametrize(("own", "target"), [(0.2, 60.0), (None, 0.2)])
 def test_a_command_that_hangs_is_not_healthy(own: float | None, target: float) -> None:
-    assert fault(CommandHealthcheck("exec sleep 1000", "/", own), target) == (
+    assert fault(CommandHealthcheck(command_template="exec sleep 1000", cwd="/", timeout_seconds=own), target) == (
         "the command `exec sleep 1000` timed out after 0.2s",
         "timeout",
     )
 
 
 def test_a_command_that_cannot_be_started_is_not_healthy() -> None:
-    assert fault(CommandHealthcheck("true", "/no/such")) == (
+    assert fault(CommandHealthcheck(command_template="true", cwd="/no/such")) == (
         "cannot run '/bin/sh': its working directory '/no/such' does not exist",
         "process",
     )

@@ -5,17 +5,17 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_agentv.models.evaluator_configs import HeuristicConfig
 
-from pytest_agentv.evaluators.base import EvaluationContext
-from pytest_agentv.evaluators.heuristic import HeuristicEvaluator, error_sign, score_keywords
+from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.heuristic import Heuristic, error_sign, score_keywords
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import Score
 from pytest_agentv.prompts.prompt import Prompt
 
 
 def score_of(answer, hits=(), misses=()) -> Score:
-    return score_keywords(HeuristicConfig(tuple(hits), tuple(misses)), answer)
+    # A heuristic without keywords is refused; the arithmetic holds without them all the same.
+    return score_keywords(Heuristic.model_construct(hits=tuple(hits), misses=tuple(misses)), answer)
 
 
 @pytest.mark.scenario("Calculate hits score")
@@ -99,5 +99,5 @@ def test_the_score_is_the_hit_ratio_less_the_share_of_the_miss_ratio(answer, hit
 
 def test_the_evaluator_reads_the_answer():
     case = EvalCase("c", "d", "/e", 1, "o", "q", (), ())
-    evaluator = HeuristicEvaluator(HeuristicConfig(("yes",)))
-    assert asyncio.run(evaluator.evaluate(EvaluationContext(case, Prompt("q"), "Yes!"))).hits == ("yes",)
+    evaluator = Heuristic(hits=("yes",))
+    assert asyncio.run(evaluator.evaluate(Context(case, Prompt("q"), "Yes!"))).hits == ("yes",)

@@ -13,9 +13,9 @@ from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.identity import RunIdentity
-from pytest_agentv.session.journal import FinishedCases, Journal
-from pytest_agentv.session.last_run import ResumedFile, find_last_run
+from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.recording.journal import FinishedCases, Journal
+from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
 
 RESULT = EvalResult(
     "t", "a", "d", 0.5, (), (), "hello", "default", status="fail", threshold=1.0, threshold_source="default",

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec, LlmJudgeConfig, Rubric
 
-from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
+from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.grading import has_score
 from pytest_agentv.evaluators.json_text import json_objects
 from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, JudgeQuestion, Quotes, own_object, read_judgement
-from pytest_agentv.evaluators.llm_judge import create_llm_judge
+from pytest_agentv.evaluators.llm_judge import LlmJudge
+from pytest_agentv.evaluators.rubrics import Rubric
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.scores import Score
@@ -32,7 +32,7 @@ class Judge:
     name: str = "grader"
     asked: list[str] = field(default_factory=list)
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
         self.asked.append(user_prompt)
         return self.replies[min(len(self.asked), len(self.replies)) - 1]
 
@@ -42,9 +42,8 @@ def judge_of(*replies: str) -> Judge:
 
 
 def evaluate(judge: Judge, answer: str, *, rubrics: tuple[Rubric, ...] = (), **changes: object) -> Score:
-    context = EvaluationContext(CASE, Prompt("q"), answer).replace(**changes)
-    spec = EvaluatorSpec("quality", "llm_judge", LlmJudgeConfig(rubrics=rubrics))
-    return asyncio.run(create_llm_judge(spec, EvaluatorServices(judge=judge)).evaluate(context))
+    context = Context(CASE, Prompt("q"), answer, services=Services(judge=judge)).replace(**changes)
+    return asyncio.run(LlmJudge(name="quality", rubrics=rubrics).evaluate(context))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,7 @@ def test_rubric_checks_that_the_answer_holds_are_not_the_judgement() -> None:
         return json.dumps({"checks": [{"id": "a", "satisfied": satisfied, "reasoning": "r"}], "overall_reasoning": "o"})
 
     judge = judge_of(f"It claims {checks(satisfied=True)}, but {checks(satisfied=False)}")
-    score = evaluate(judge, f"ok {checks(satisfied=True)}", rubrics=(Rubric("a", "A"),))
+    score = evaluate(judge, f"ok {checks(satisfied=True)}", rubrics=(Rubric(id="a", description="A"),))
     assert (score.value, score.unmet_required, score.error) == (0.0, ("[a] A",), None)
 
 
@@ -177,8 +176,9 @@ def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:
         list(json_objects(part))
         return time.process_time() - started
 
-    half = min(seconds(text[: len(text) // 2]) for _ in range(2))
-    assert seconds(text) < 4 * half + 0.05
+    # What is linear takes 8 times as long, what is quadratic 64 times. A busy machine is somewhere in between.
+    eighth = min(seconds(text[: len(text) // 8]) for _ in range(3))
+    assert min(seconds(text) for _ in range(2)) < 24 * eighth + 0.1
 
 
 def test_a_reply_without_end_is_no_judgement() -> None:

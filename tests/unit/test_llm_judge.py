@@ -5,19 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from pytest_agentv.models.evaluator_configs import EvaluatorSpec, LlmJudgeConfig, Rubric
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices
+from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT
-from pytest_agentv.evaluators.llm_judge import (
-    LlmJudge,
-    build_question,
-    build_variables,
-    create_llm_judge,
-    default_judge_spec,
-)
-from pytest_agentv.evaluators.rubrics import RubricJudge
+from pytest_agentv.evaluators.llm_judge import LlmJudge, build_question, build_variables, default_judge
+from pytest_agentv.evaluators.rubrics import Rubric
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage, Message, ObjectPart, OtherPart, TextPart, ToolCall
 from pytest_agentv.models.scores import Score
@@ -25,7 +18,7 @@ from pytest_agentv.models.traces import TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
 
-def build_user_prompt(config: LlmJudgeConfig, context: EvaluationContext) -> str:
+def build_user_prompt(config: LlmJudge, context: Context) -> str:
     """Return the prompt without the markers around quoted texts."""
     return unmarked(build_question(config, context).user_prompt)
 
@@ -42,7 +35,7 @@ class ScriptedJudge:
     name: str = "grader"
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
         self.asked.append((system_prompt, user_prompt))
         return self.reply
 
@@ -50,7 +43,7 @@ class ScriptedJudge:
 class UnreachableJudge:
     name = "grader"
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
         raise EvaluatorError("judge 'grader': 401", kind="auth")
 
 
@@ -69,25 +62,22 @@ def make_case(**changes: Any) -> EvalCase:
     return case.replace(**changes)
 
 
-def make_context(case: EvalCase | None = None, **changes: Any) -> EvaluationContext:
-    context = EvaluationContext(
-        case=case or make_case(), prompt=Prompt(question=" Capital? "), candidate_answer=" It is Paris. "
-    )
+def make_context(case: EvalCase | None = None, **changes: Any) -> Context:
+    context = Context(case=case or make_case(), prompt=Prompt(question=" Capital? "), candidate_answer=" It is Paris. ")
     return context.replace(**changes)
 
 
-def evaluate(judge: Any, context: EvaluationContext | None = None, **config: Any) -> Score:
-    spec = EvaluatorSpec(name="quality", type="llm_judge", config=LlmJudgeConfig(**config))
-    evaluator = create_llm_judge(spec, EvaluatorServices(judge=judge))
-    return asyncio.run(evaluator.evaluate(context or make_context()))
+def evaluate(judge: Any, context: Context | None = None, **config: Any) -> Score:
+    given = (context or make_context()).replace(services=Services(judge=judge))
+    return asyncio.run(LlmJudge(name="quality", **config).evaluate(given))
 
 
-SYSTEM = build_question(LlmJudgeConfig(), make_context()).system_prompt
+SYSTEM = build_question(LlmJudge(), make_context()).system_prompt
 
 
 @pytest.mark.scenario("Enforce JSON prompt contract")
 def test_the_user_prompt_shows_the_case_in_named_sections() -> None:
-    prompt = build_user_prompt(LlmJudgeConfig(), make_context())
+    prompt = build_user_prompt(LlmJudge(), make_context())
     _, sections = prompt.split("\n\n", 1)
     assert sections == (
         "[[ ## expected_outcome ## ]]\nNames Paris\n\n"
@@ -120,7 +110,7 @@ def test_a_prompt_of_ones_own_replaces_the_user_prompt_and_leaves_the_contract()
 
 def test_what_a_variable_holds_is_not_taken_for_a_placeholder() -> None:
     context = make_context(candidate_answer="{{expected_outcome}}")
-    assert build_user_prompt(LlmJudgeConfig(prompt="[{{candidate_answer}}]"), context) == "[{{expected_outcome}}]"
+    assert build_user_prompt(LlmJudge(prompt="[{{candidate_answer}}]"), context) == "[{{expected_outcome}}]"
 
 
 def test_a_blank_prompt_question_falls_back_to_the_raw_one() -> None:
@@ -173,17 +163,17 @@ def test_the_trace_is_shown_when_it_is_asked_for_and_there() -> None:
         trace=(TraceEvent("tool_call", name="search", input={"q": 1}),),
         trace_summary=TraceSummary(1, ("search",), {"search": 1}, 0),
     )
-    config = LlmJudgeConfig(prompt="{{candidate_answer}}", include_trace=True)
+    config = LlmJudge(prompt="{{candidate_answer}}", include_trace=True)
     answer, summary, trace = build_user_prompt(config, context).split("\n\n")
     assert answer == "It is Paris."
     assert summary.startswith('[[ ## trace_summary ## ]]\n{\n  "event_count": 1,')
     assert trace.startswith('[[ ## trace ## ]]\n[\n  {\n    "type": "tool_call",')
-    assert build_user_prompt(config.replace(include_trace=False), context) == "It is Paris."
+    assert build_user_prompt(config.model_copy(update={"include_trace": False}), context) == "It is Paris."
 
 
 @pytest.mark.scenario("LLM judge may consume trace (opt-in)")
 def test_a_judge_that_wants_the_trace_works_without_one() -> None:
-    config = LlmJudgeConfig(prompt="{{candidate_answer}}", include_trace=True)
+    config = LlmJudge(prompt="{{candidate_answer}}", include_trace=True)
     assert build_user_prompt(config, make_context()) == "It is Paris."
 
 
@@ -217,9 +207,9 @@ def test_a_judge_that_cannot_be_reached_is_an_error_and_no_score() -> None:
     assert caught.value.kind == "auth"
 
 
-def test_without_a_judge_the_evaluator_cannot_be_created() -> None:
+def test_without_a_judge_the_evaluator_cannot_be_prepared() -> None:
     with pytest.raises(EvaluatorError) as caught:
-        create_llm_judge(default_judge_spec(), EvaluatorServices())
+        default_judge().prepare(Services())
     assert caught.value.kind == "config"
     assert str(caught.value) == (
         "evaluator 'llm_judge' has no judge to ask: write `judge_target: <name>` in the target's entry of "
@@ -227,10 +217,9 @@ def test_without_a_judge_the_evaluator_cannot_be_created() -> None:
     )
 
 
-def test_the_default_judge_is_free_form_and_rubrics_make_a_rubric_judge() -> None:
-    services = EvaluatorServices(judge=ScriptedJudge(""))
-    spec = default_judge_spec()
-    assert (spec.name, spec.type, spec.weight) == ("llm_judge", "llm_judge", 1.0)
-    assert isinstance(create_llm_judge(spec, services), LlmJudge)
-    with_rubrics = spec.replace(config=LlmJudgeConfig(rubrics=(Rubric("a", "A"),)))
-    assert isinstance(create_llm_judge(with_rubrics, services), RubricJudge)
+def test_the_default_judge_is_free_form_and_rubrics_are_checked_one_by_one() -> None:
+    judge = default_judge()
+    assert (judge.label, judge.kind, judge.weight, judge.asks_judge) == ("llm_judge", "llm_judge", 1.0, True)
+    asked = ScriptedJudge("")
+    evaluate(asked, rubrics=(Rubric(id="a", description="A"),))
+    assert "[[ ## rubrics ## ]]\n- [a] (REQUIRED): A" in asked.asked[0][1]

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.secrets import Secret
-from pytest_agentv.models.targets import LlmSettings
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
 from pytest_agentv.providers.apis.azure import resource_url
+from pytest_agentv.providers.apis.base import ModelSettings
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.llm_request import (
     DEFAULT_SYSTEM_PROMPT,
@@ -86,16 +85,16 @@ def test_an_azure_resource_is_named_by_url_or_host_or_name(written: str, endpoin
     assert resource_url(written) == endpoint
 
 
-def arguments(kind: str, settings: LlmSettings, **environment: str) -> dict[str, Any]:
+def arguments(kind: str, settings: ModelSettings, **environment: str) -> dict[str, Any]:
     return build_arguments(kind, settings, environment)
 
 
 class TestArguments:
     def test_what_is_not_set_is_left_out(self) -> None:
-        assert arguments("openai", LlmSettings("gpt-4o")) == {"model": "openai/gpt-4o", "drop_params": True}
+        assert arguments("openai", ModelSettings("gpt-4o")) == {"model": "openai/gpt-4o", "drop_params": True}
 
     def test_an_azure_deployment_of_a_chat_model(self) -> None:
-        settings = LlmSettings("gpt-4o", Secret("k"), "https://r.openai.azure.com/", "2024-10-01-preview", 0.2, 100)
+        settings = ModelSettings("gpt-4o", "k", "https://r.openai.azure.com/", "2024-10-01-preview", 0.2, 100)
 
         assert arguments("azure", settings) == {
             "model": "azure/gpt-4o",
@@ -108,7 +107,7 @@ class TestArguments:
         }
 
     def test_an_azure_deployment_of_a_reasoning_model_has_no_temperature_and_another_limit(self) -> None:
-        settings = LlmSettings("o3-mini", Secret("k"), "r", "v", 0.2, 100)
+        settings = ModelSettings("o3-mini", "k", "r", "v", 0.2, 100)
 
         assert arguments("azure", settings) == {
             "model": "azure/o_series/o3-mini",
@@ -129,14 +128,14 @@ class TestArguments:
         ],
     )
     def test_a_known_model_of_anthropic_may_write_as_much_as_it_can(self, model: str, limit: int) -> None:
-        assert arguments("anthropic", LlmSettings(model))["max_tokens"] == limit
+        assert arguments("anthropic", ModelSettings(model))["max_tokens"] == limit
 
     @pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-5"])
     def test_the_limit_of_other_models_of_anthropic_is_left_to_litellm(self, model: str) -> None:
-        assert "max_tokens" not in arguments("anthropic", LlmSettings(model, thinking_budget=1000))
+        assert "max_tokens" not in arguments("anthropic", ModelSettings(model, thinking_budget=1000))
 
     def test_thinking_comes_on_top_of_the_answer_and_excludes_a_temperature(self) -> None:
-        settings = LlmSettings("claude-sonnet-4-5", temperature=0.5, max_output_tokens=1000, thinking_budget=2000)
+        settings = ModelSettings("claude-sonnet-4-5", temperature=0.5, max_output_tokens=1000, thinking_budget=2000)
 
         assert arguments("anthropic", settings) == {
             "model": "anthropic/claude-sonnet-4-5",
@@ -146,7 +145,7 @@ class TestArguments:
         }
 
     def test_thinking_does_not_exceed_what_a_model_can_write(self) -> None:
-        settings = LlmSettings("claude-opus-4-1", thinking_budget=2000)
+        settings = ModelSettings("claude-opus-4-1", thinking_budget=2000)
 
         assert arguments("anthropic", settings)["max_tokens"] == 32_000
 
@@ -154,7 +153,7 @@ class TestArguments:
         "written", ["http://p", "http://p/", "http://p/v1", "http://p/v1/", "http://p/v1/messages"]
     )
     def test_the_base_url_of_anthropic_may_end_in_its_version(self, written: str) -> None:
-        assert arguments("anthropic", LlmSettings("m", base_url=written))["api_base"] == "http://p"
+        assert arguments("anthropic", ModelSettings("m", base_url=written))["api_base"] == "http://p"
 
     @pytest.mark.parametrize(
         ("written", "used"),
@@ -166,7 +165,7 @@ class TestArguments:
         ],
     )
     def test_the_base_url_of_gemini_may_leave_its_version_out(self, written: str, used: str) -> None:
-        assert arguments("gemini", LlmSettings("m", base_url=written))["api_base"] == used
+        assert arguments("gemini", ModelSettings("m", base_url=written))["api_base"] == used
 
     @pytest.mark.parametrize(
         ("kind", "variable"),
@@ -175,13 +174,13 @@ class TestArguments:
     def test_a_variable_stands_in_for_a_base_url_that_is_left_out(self, kind: str, variable: str) -> None:
         environment = {variable: "http://p/v1"}
 
-        assert arguments(kind, LlmSettings("m"), **environment)["api_base"].startswith("http://p")
-        assert arguments(kind, LlmSettings("m", base_url="http://q/v1"), **environment)["api_base"].startswith(
+        assert arguments(kind, ModelSettings("m"), **environment)["api_base"].startswith("http://p")
+        assert arguments(kind, ModelSettings("m", base_url="http://q/v1"), **environment)["api_base"].startswith(
             "http://q"
         )
 
     def test_a_model_of_litellm_is_named_as_written(self) -> None:
-        settings = LlmSettings("groq/llama-3.1-8b", base_url="http://p/v1", api_version="v")
+        settings = ModelSettings("groq/llama-3.1-8b", base_url="http://p/v1", api_version="v")
 
         assert arguments("litellm", settings, OPENAI_BASE_URL="http://other") == {
             "model": "groq/llama-3.1-8b",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.session.compat import queued_items
-from pytest_agentv.session.lookahead import Lookahead
+from pytest_agentv.session.running.lookahead import Lookahead
 
 CASES = "evalcases:\n" + "".join(
     f"  - {{id: {name}, expected_outcome: o, input: q, evaluators: [{{name: l, type: latency, threshold: 9}}]}}\n"
@@ -59,15 +59,6 @@ def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> 
     assert names(ahead.after(items[0], begun, reach=4)) == ["d"]
     assert names(ahead.after(items[0], begun, reach=5)) == ["d", "e"]
     assert names(ahead.after(items[0], begun, count=0)) == []
-
-
-def test_too_few_to_be_begun_together_wait_unless_they_are_the_last(items: list[pytest.Item]) -> None:
-    ahead = lookahead(items)
-    begun: Any = {items[1]}
-    assert names(ahead.after(items[0], begun, reach=3, at_least=2)) == ["c"]  # and a Python test
-    assert names(ahead.after(items[0], begun, reach=3, at_least=3)) == []
-    assert names(ahead.after(items[1], begun, reach=4, at_least=4)) == ["c", "d", "e"]
-    assert names(ahead.after(items[4], begun, reach=9, at_least=9)) == ["e", "f"]
 
 
 @pytest.mark.parametrize("mark", ["skip", "skipif", "xfail"])

@@ -146,7 +146,7 @@ def test_a_call_within_a_call_of_another_folder_is_an_error_and_no_deadlock() ->
 
     async def scenario() -> None:
         async with process.shown(A):
-            with pytest.raises(ProviderError, match="within a call of a folder that has another .env"):
+            with pytest.raises(ProviderError, match=r"within a call of a folder that has another \.env"):
                 async with process.shown(B):
                     pass
 

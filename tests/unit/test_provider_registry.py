@@ -3,71 +3,50 @@ import sys
 
 import pytest
 
-from pytest_agentv.errors import TargetError
-from pytest_agentv.models.targets import (
-    CliSettings,
-    LlmSettings,
-    MockSettings,
-    ProviderSettings,
-    PythonSettings,
-    Target,
-)
+from pytest_agentv.models.targets import Target
+from pytest_agentv.providers.apis.anthropic import Anthropic
+from pytest_agentv.providers.apis.azure import Azure
+from pytest_agentv.providers.apis.gemini import Gemini
+from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider
-from pytest_agentv.providers.cli import CliProvider
+from pytest_agentv.providers.cli import Cli, CliProvider
+from pytest_agentv.providers.kind import Provider
 from pytest_agentv.providers.llm import LlmProvider
-from pytest_agentv.providers.mock import MockProvider
-from pytest_agentv.providers.python import PythonProvider
+from pytest_agentv.providers.llm_litellm import Litellm
+from pytest_agentv.providers.mock import Mock, MockProvider
+from pytest_agentv.providers.python import Python, PythonProvider
 from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "expected", "mode"),
+    ("settings", "expected", "mode"),
     [
-        ("cli", CliSettings("echo", "/"), CliProvider, "agent"),
-        ("mock", MockSettings(), MockProvider, "lm"),
-        ("python", PythonSettings("m:f", "/"), PythonProvider, "lm"),
-        *[(kind, LlmSettings("m"), LlmProvider, "lm") for kind in ("anthropic", "gemini", "openai", "litellm")],
-        ("azure", LlmSettings("m", base_url="r"), LlmProvider, "lm"),
+        (Cli(command_template="echo"), CliProvider, "agent"),
+        (Mock(), MockProvider, "lm"),
+        (Python(callable="m:f"), PythonProvider, "lm"),
+        *[(kind(model="m"), LlmProvider, "lm") for kind in (Anthropic, Gemini, OpenAi, Litellm)],
+        (Azure(model="m", base_url="r"), LlmProvider, "lm"),
     ],
 )
-def test_each_kind_has_its_provider(kind: str, settings: ProviderSettings, expected: type, mode: str) -> None:
-    provider = create_provider(Target("t", kind, settings), {})
+def test_each_kind_opens_its_adapter(settings: Provider, expected: type, mode: str) -> None:
+    provider = create_provider(Target("t", settings.kind, settings), {})
 
     assert type(provider) is expected
     assert provider.mode == mode
-    assert isinstance(provider, BatchProvider) == (kind == "cli")
+    assert isinstance(provider, BatchProvider) == (settings.kind == "cli")
 
 
-def test_a_kind_of_a_plugin_is_created_by_its_factory_and_comes_before_ours() -> None:
-    mine = MockProvider("mine", MockSettings())
-    extra = {"mine": lambda target, environment: mine, "cli": lambda target, environment: mine}
-
-    assert create_provider(Target("t", "mine", {}), {}, extra) is mine
-    assert create_provider(Target("t", "cli", {}), {}, extra) is mine
+def test_each_word_of_the_table_finds_its_class() -> None:
+    assert {word: KINDS.table[word].kind for word in KINDS.table} == {word: word for word in KINDS.table}
 
 
-def explain(target: Target) -> str:
-    with pytest.raises(TargetError) as caught:
-        create_provider(target, {}, {"mine": lambda target, environment: MockProvider("", MockSettings())})
-    return str(caught.value)
+def test_a_kind_of_a_plugin_is_opened_by_its_factory_and_comes_before_ours() -> None:
+    mine = MockProvider("mine", Mock())
+    kinds = KINDS.with_own({"Mine": lambda target, environment: mine, "cli": lambda target, environment: mine})
 
-
-def test_an_unknown_kind_is_an_error_with_its_place_and_the_known_ones() -> None:
-    target = Target("t", "pyton", {}, path="/p/targets.yaml", line=3)
-
-    assert explain(target) == (
-        "/p/targets.yaml:3: target 't': unknown provider 'pyton', did you mean 'python'? "
-        "known are anthropic, azure, claude-code, cli, codex, gemini, litellm, mine, mock, openai, pi-coding-agent, "
-        "python, vscode, vscode-insiders"
-    )
-
-
-def test_an_unknown_kind_like_no_other_is_an_error_without_a_guess() -> None:
-    assert explain(Target("t", "zzz", {})) == (
-        "target 't': unknown provider 'zzz'; "
-        "known are anthropic, azure, claude-code, cli, codex, gemini, litellm, mine, mock, openai, pi-coding-agent, "
-        "python, vscode, vscode-insiders"
-    )
+    for word in ("mine", "cli"):
+        assert create_provider(Target("t", word, kinds.table[word](anything=1)), {}) is mine
 
 
 def test_the_table_imports_no_provider() -> None:

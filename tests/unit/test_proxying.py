@@ -3,18 +3,13 @@
 import asyncio
 
 import pytest
-from pytest_agentv.models.evaluator_configs import (
-    CodeJudgeConfig,
-    CompositeConfig,
-    CostConfig,
-    EvaluatorSpec,
-    ProxyConfig,
-    WeightedAverageAggregator,
-)
 
 from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.errors import ProviderError, TargetError
-from pytest_agentv.evaluators.base import ProxiedQuestion
+from pytest_agentv.evaluators.base import Evaluator, ProxiedQuestion
+from pytest_agentv.evaluators.code_judge import CodeJudge, Proxy
+from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+from pytest_agentv.evaluators.cost import Cost
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
@@ -96,12 +91,12 @@ def test_a_call_is_made_once_and_its_failure_is_an_error(response, message):
 
 
 def test_only_judges_with_target_need_targets():
-    plain = EvaluatorSpec("a", "code_judge", CodeJudgeConfig(("x",), "/"))
-    calling = EvaluatorSpec("b", "code_judge", CodeJudgeConfig(("x",), "/", ProxyConfig(0)))
-    cost = EvaluatorSpec("c", "cost", CostConfig(1))
+    plain = CodeJudge(script=("x",))
+    calling = CodeJudge(script=("x",), target=Proxy(max_calls=0))
+    cost = Cost(budget=1)
 
-    def composite(*members: EvaluatorSpec) -> EvaluatorSpec:
-        return EvaluatorSpec("d", "composite", CompositeConfig(members, WeightedAverageAggregator({})))
+    def composite(*members: Evaluator) -> Evaluator:
+        return Composite(evaluators=members, aggregator=WeightedAverage())
 
     assert not needs_targets([plain, cost, composite(plain, cost)])
     assert needs_targets([cost, calling])

@@ -10,11 +10,10 @@ import pytest
 
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.targets import PythonSettings
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
-from pytest_agentv.providers.python import PythonProvider
+from pytest_agentv.providers.python import Python, PythonProvider
 
 REQUEST = ProviderRequest(Prompt("the question"), "case")
 
@@ -33,7 +32,7 @@ def clean_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 def provider(source: str, name: str = "agent.py:run", **fields: object) -> PythonProvider:
     Path("agent.py").write_text(source)
-    return PythonProvider("mine", PythonSettings(name, str(Path.cwd())).replace(**fields))
+    return PythonProvider("mine", Python.model_construct(callable=name).replace(**fields), Path.cwd())
 
 
 def invoke(source: str, name: str = "agent.py:run", request: ProviderRequest = REQUEST, **fields: object) -> str:

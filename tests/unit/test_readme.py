@@ -6,9 +6,8 @@ That its blocks are valid is checked with those of the other pages, in `test_doc
 import re
 from pathlib import Path
 
-from pytest_agentv.evaluators.registry import BUILTIN_EVALUATORS
-
-from pytest_agentv.loading.target_definitions import KINDS, UNSUPPORTED
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.providers.table import KINDS
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 YAML = "\n".join(re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))
@@ -22,8 +21,8 @@ def test_it_opens_with_two_commands() -> None:
 
 def test_it_has_a_target_to_copy_for_each_provider() -> None:
     kinds = set(re.findall(r"\bprovider: ([\w-]+)", YAML))
-    assert kinds == set(KINDS) - {UNSUPPORTED, "vscode-insiders"}
+    assert kinds == set(KINDS.table) - {"vscode-insiders"}
 
 
 def test_it_has_a_block_to_copy_for_each_evaluator() -> None:
-    assert set(BUILTIN_EVALUATORS) <= set(re.findall(r"\btype: (\w+)", YAML))
+    assert set(EVALUATORS) - {"code", "rubric"} <= set(re.findall(r"\btype: (\w+)", YAML))

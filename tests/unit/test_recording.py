@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.recording import RECORDER_THREAD, Recorder
+from pytest_agentv.session.recording.recorder import RECORDER_THREAD, Recorder
 
 RESULT = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
 

@@ -4,43 +4,34 @@ import json
 import pickle
 
 import pytest
-from pytest_agentv.models.evaluator_configs import (
-    CodeJudgeConfig,
-    CompositeConfig,
-    CostConfig,
-    EvaluatorConfig,
-    EvaluatorSpec,
-    ExpectedCall,
-    FieldAccuracyConfig,
-    FieldCheck,
-    HeuristicConfig,
-    LatencyConfig,
-    LlmJudgeAggregator,
-    LlmJudgeConfig,
-    ProxyConfig,
-    Rubric,
-    TokenUsageConfig,
-    ToolTrajectoryConfig,
-)
+from pydantic import ValidationError
 
+from pytest_agentv.evaluators.code_judge import CodeJudge, Proxy
+from pytest_agentv.evaluators.composite import Composite, LlmAggregator
+from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck
+from pytest_agentv.evaluators.heuristic import Heuristic
+from pytest_agentv.evaluators.latency import Latency
+from pytest_agentv.evaluators.llm_judge import LlmJudge
+from pytest_agentv.evaluators.rubrics import Rubric
+from pytest_agentv.evaluators.tool_trajectory import ExpectedCall, ToolTrajectory
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage, Message, ObjectPart, OtherPart, TextPart
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.traces import ExecutionMetrics
 
-CONFIGS: dict[str, EvaluatorConfig] = {
-    "code_judge": CodeJudgeConfig(("python3", "j.py"), "/evals", ProxyConfig(3), {"userKey": [1, None]}),
-    "composite": CompositeConfig(
-        (EvaluatorSpec("inner", "latency", LatencyConfig(1.5)),), LlmJudgeAggregator("say {{EVALUATOR_RESULTS_JSON}}")
+EVALUATORS = (
+    CodeJudge(name="c", script=("python3", "j.py"), cwd="/evals", target=Proxy(max_calls=3), userKey=[1, None]),
+    Composite(
+        evaluators=(Latency(name="inner", threshold=1.5),),
+        aggregator=LlmAggregator(prompt="say {{EVALUATOR_RESULTS_JSON}}"),
     ),
-    "cost": CostConfig(0.01),
-    "field_accuracy": FieldAccuracyConfig((FieldCheck("a.b", "date", formats=("DD/MM/YYYY",)),), "all_or_nothing"),
-    "heuristic": HeuristicConfig(("yes",), ("no",)),
-    "latency": LatencyConfig(100.0),
-    "llm_judge": LlmJudgeConfig("{{ candidate_answer }}", (Rubric("r", "is kind", 2.0, required=False),)),
-    "token_usage": TokenUsageConfig(max_total=10.0),
-    "tool_trajectory": ToolTrajectoryConfig("in_order", None, (ExpectedCall("search", {"q": None}), ExpectedCall("x"))),
-    "kind_of_a_plugin": {"anyKey": {"deep": [1.5]}},
-}
+    FieldAccuracy(
+        fields=(FieldCheck(path="a.b", match="date", formats=("DD/MM/YYYY",)),), aggregation="all_or_nothing"
+    ),
+    Heuristic(weight=2, hits=("yes",), misses=("no",)),
+    LlmJudge(rubrics=(Rubric(id="r", description="is kind", weight=2.0, required=False),)),
+    ToolTrajectory(mode="in_order", expected=(ExpectedCall(tool="search", args={"q": None}), ExpectedCall(tool="x"))),
+)
 
 
 def case() -> EvalCase:
@@ -60,22 +51,29 @@ def case() -> EvalCase:
             {"role": "assistant", "content": None, "tool_calls": [{"tool": "s", "input": None}, {"anyShape": 1}]},
             {"role": "assistant", "content": {"userKey": [1.5]}},
         ),
-        evaluators=tuple(EvaluatorSpec(kind, kind, config, weight=2.0, line=4) for kind, config in CONFIGS.items()),
+        evaluators=EVALUATORS,
     )
-
-
-def test_a_case_survives_json() -> None:
-    assert EvalCase.from_plain(json.loads(json.dumps(case().to_plain()))) == case()
 
 
 def test_a_case_survives_pickling() -> None:
     assert pickle.loads(pickle.dumps(case())) == case()
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
-def test_a_spec_comes_back_with_settings_of_its_kind(kind: str) -> None:
-    spec = EvaluatorSpec("n", kind, CONFIGS[kind])
-    assert EvaluatorSpec.from_plain(json.loads(json.dumps(spec.to_plain()))) == spec
+def test_the_plain_form_of_a_case_tells_what_was_written_of_its_evaluators() -> None:
+    plain = json.loads(json.dumps(case().to_plain()))
+    assert plain["evaluators"][3] == {"kind": "heuristic", "weight": 2, "hits": ["yes"], "misses": ["no"]}
+    assert plain["evaluators"][1] == {
+        "kind": "composite",
+        "evaluators": [{"kind": "latency", "name": "inner", "threshold": 1.5}],
+        "aggregator": {"kind": "llm_judge", "prompt": "say {{EVALUATOR_RESULTS_JSON}}"},
+    }
+
+
+def test_an_evaluator_is_changed_by_making_another_one() -> None:
+    before = EVALUATORS[3]
+    assert before.replace(hits=("no",)) == Heuristic(weight=2, hits=("no",), misses=("no",))
+    with pytest.raises(ValidationError, match="0"):
+        before.replace(weight=-1)
 
 
 def test_null_and_absent_are_told_apart() -> None:
@@ -89,4 +87,4 @@ def test_options_survive_pickling() -> None:
 
 
 def test_whole_numbers_are_written_without_a_fraction() -> None:
-    assert json.dumps(LatencyConfig(100.0).to_plain()) == '{"threshold": 100}'
+    assert json.dumps(ExecutionMetrics(duration_ms=100.0).to_plain()) == '{"duration_ms": 100}'

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_agentv.models.evaluator_configs import LlmJudgeConfig, Rubric
 
-from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.judge_reply import JudgeQuestion
-from pytest_agentv.evaluators.rubrics import CHECKS_CONTRACT, NO_CHECKS, RubricJudge, build_question
+from pytest_agentv.evaluators.rubrics import CHECKS_CONTRACT, NO_CHECKS, Rubric, build_question, judge_rubrics
 from pytest_agentv.evaluators.rubrics import read_checks as read_checks_of
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import Score
@@ -20,15 +19,17 @@ from pytest_agentv.models.traces import TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
 RUBRICS = (
-    Rubric("a", "A d", weight=2.0),
-    Rubric("b", "B d", required=False),
-    Rubric("c", "C d", weight=1.5),
+    Rubric(id="a", description="A d", weight=2.0),
+    Rubric(id="b", description="B d", required=False),
+    Rubric(id="c", description="C d", weight=1.5),
 )
 
 
-def build_user_prompt(config: LlmJudgeConfig, context: EvaluationContext) -> str:
+def build_user_prompt(context: Context, *, include_trace: bool = False) -> str:
     """Return the prompt without the markers around quoted texts."""
-    return re.sub("</?quoted-[0-9a-f]{16}>", "", build_question(config, context).user_prompt)
+    return re.sub(
+        "</?quoted-[0-9a-f]{16}>", "", build_question(RUBRICS, context, include_trace=include_trace).user_prompt
+    )
 
 
 def read_checks(reply: str, rubrics: Sequence[Rubric]) -> Score:
@@ -40,11 +41,11 @@ class ScriptedJudge:
     reply: str
     name: str = "grader"
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: EvaluationContext) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
         return self.reply
 
 
-def make_context(reference_answer: str = "", **changes: Any) -> EvaluationContext:
+def make_context(reference_answer: str = "", **changes: Any) -> Context:
     case = EvalCase(
         eval_id="c1",
         dataset="d",
@@ -56,7 +57,7 @@ def make_context(reference_answer: str = "", **changes: Any) -> EvaluationContex
         input_messages=(),
         reference_answer=reference_answer,
     )
-    return EvaluationContext(case, Prompt(question=" Q "), " Answer ").replace(**changes)
+    return Context(case, Prompt(question=" Q "), " Answer ").replace(**changes)
 
 
 def reply(*checks: tuple[str, bool], overall: str = "sum") -> str:
@@ -65,7 +66,7 @@ def reply(*checks: tuple[str, bool], overall: str = "sum") -> str:
 
 
 def test_the_prompt_lists_the_rubrics_after_the_case() -> None:
-    prompt = build_user_prompt(LlmJudgeConfig(prompt="ignored", rubrics=RUBRICS), make_context("Ref"))
+    prompt = build_user_prompt(make_context("Ref"))
     sections, closing = prompt.rsplit("\n\n", 1)
     assert sections == (
         "[[ ## question ## ]]\n Q \n\n"
@@ -81,12 +82,12 @@ def test_the_prompt_lists_the_rubrics_after_the_case() -> None:
 
 
 def test_a_blank_reference_answer_has_no_section() -> None:
-    assert "reference_answer" not in build_user_prompt(LlmJudgeConfig(rubrics=RUBRICS), make_context(" \n"))
+    assert "reference_answer" not in build_user_prompt(make_context(" \n"))
 
 
 def test_the_trace_stands_before_the_rubrics_when_it_is_asked_for() -> None:
     context = make_context(trace_summary=TraceSummary(0, (), {}, 0))
-    prompt = build_user_prompt(LlmJudgeConfig(rubrics=RUBRICS, include_trace=True), context)
+    prompt = build_user_prompt(context, include_trace=True)
     names = [line[6:-6] for line in prompt.splitlines() if line.startswith("[[ ## ")]
     assert names == ["question", "expected_outcome", "candidate_answer", "trace_summary", "rubrics"]
 
@@ -128,11 +129,11 @@ def test_of_two_checks_of_one_rubric_the_first_counts() -> None:
 
 
 def test_weights_of_0_score_0() -> None:
-    assert read_checks(reply(("a", True)), (Rubric("a", "A", weight=0.0),)).value == 0.0
+    assert read_checks(reply(("a", True)), (Rubric(id="a", description="A", weight=0.0),)).value == 0.0
 
 
 def test_there_is_no_limit_to_hits() -> None:
-    rubrics = tuple(Rubric(str(number), "d") for number in range(9))
+    rubrics = tuple(Rubric(id=str(number), description="d") for number in range(9))
     assert len(read_checks(reply(*((str(number), True) for number in range(9))), rubrics).hits) == 9
 
 
@@ -163,9 +164,8 @@ def test_blank_reasons_leave_no_dangling_colon() -> None:
 
 
 def test_the_score_keeps_what_was_asked() -> None:
-    config = LlmJudgeConfig(rubrics=RUBRICS)
-    score = asyncio.run(RubricJudge(config, ScriptedJudge("bad")).evaluate(make_context()))
-    question = build_question(config, make_context())
+    score = asyncio.run(judge_rubrics(ScriptedJudge("bad"), RUBRICS, make_context()))
+    question = build_question(RUBRICS, make_context())
     assert question.system_prompt.endswith(CHECKS_CONTRACT)
     assert score.request == {
         "user_prompt": question.user_prompt,
@@ -179,7 +179,10 @@ def test_the_score_keeps_what_was_asked() -> None:
 IDS = st.sampled_from(["a", "b", "c", "zz"])
 
 
-@given(st.lists(st.tuples(IDS, st.booleans())), st.lists(st.builds(Rubric, IDS, st.just("d"), st.floats(0, 1e6))))
+@given(
+    st.lists(st.tuples(IDS, st.booleans())),
+    st.lists(st.builds(Rubric, id=IDS, description=st.just("d"), weight=st.floats(0, 1e6))),
+)
 def test_scores_stay_within_their_bounds_and_every_rubric_is_accounted_for(
     checks: list[tuple[str, bool]], rubrics: list[Rubric]
 ) -> None:

@@ -72,7 +72,7 @@ def test_groups_have_limits_of_their_own(loop: LoopThread) -> None:
 def test_an_urged_job_starts_whatever_the_limit(loop: LoopThread) -> None:
     gates, scheduler = Gates(), Scheduler[str](loop)
     futures = submit(scheduler, gates, "a", "b", "c", limit=1)
-    scheduler.urge(futures[2])
+    scheduler.start_now(futures[2])
     assert started(loop, gates) == ["a", "c"]
     gates.open("a")
     wait_for(futures[0])
@@ -82,7 +82,7 @@ def test_an_urged_job_starts_whatever_the_limit(loop: LoopThread) -> None:
     assert started(loop, gates) == ["a", "c", "b"]
 
 
-def test_while_nothing_may_start_only_urged_jobs_do(loop: LoopThread) -> None:
+def test_while_nothing_may_start_only_those_that_are_to_start_now_do(loop: LoopThread) -> None:
     held: list[str] = []
     gates, scheduler = Gates(), Scheduler[str](loop, may_start=lambda: not held)
     futures = submit(scheduler, gates, "a", "b", "c", limit=1)
@@ -90,7 +90,7 @@ def test_while_nothing_may_start_only_urged_jobs_do(loop: LoopThread) -> None:
     gates.open("a")
     wait_for(futures[0])
     assert started(loop, gates) == ["a"]
-    scheduler.urge(futures[2])
+    scheduler.start_now(futures[2])
     assert started(loop, gates) == ["a", "c"]
     gates.open("c")
     wait_for(futures[2])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv import sdk
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.evaluators.base import EvaluationContext, ProxiedQuestion
+from pytest_agentv.evaluators.base import Context, ProxiedQuestion
 from pytest_agentv.evaluators.code_judge import parse_judgement
 from pytest_agentv.evaluators.judge_payload import build_payload
 from pytest_agentv.evaluators.target_proxy import TargetProxy
@@ -206,7 +206,7 @@ def test_the_case_that_a_run_writes_is_read_whole():
         guideline_paths=("/g.md",),
         file_paths=("/g.md", "/a.py"),
     )
-    context = EvaluationContext(
+    context = Context(
         case,
         Prompt("q"),
         "answer",

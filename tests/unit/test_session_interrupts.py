@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.session import interrupts
-from pytest_agentv.session.interrupts import Parent, shorten_traceback, stop_mark
+from pytest_agentv.session.workers import interrupts
+from pytest_agentv.session.workers.interrupts import Parent, shorten_traceback, stop_mark
 
 
 def config(**attributes: Any) -> Any:

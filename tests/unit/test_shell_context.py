@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.loading.shell_context import find_unsafe
 from pytest_agentv.providers.cli_template import quote
+from pytest_agentv.providers.shell_context import find_unsafe
 
 PLACEHOLDER = re.compile(r"\{PROMPT\}")
 UNCLEAR = "behind shell code whose quoting cannot be told for certain"

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest_agentv.models.evaluator_configs import CodeJudgeConfig, ProxyConfig
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError
 from pytest_agentv.evaluators import loopback_server
-from pytest_agentv.evaluators.base import EvaluationContext, EvaluatorServices, ProxiedQuestion
-from pytest_agentv.evaluators.code_judge import CodeJudge, create_code_judge
+from pytest_agentv.evaluators.base import Context, ProxiedQuestion, Services
+from pytest_agentv.evaluators.code_judge import CodeJudge, Proxy
 from pytest_agentv.evaluators.target_proxy import TargetProxy, raw_text
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message, ToolCall
@@ -506,16 +505,16 @@ print(token, file=sys.stderr)
 """
 
 
-TWO_CALLS = ProxyConfig(2)
+TWO_CALLS = Proxy(max_calls=2)
 
 
-def judge(tmp_path, code: str, target: ProxyConfig | None = TWO_CALLS, timeout_seconds: float = 30) -> Score:
+def judge(tmp_path, code: str, target: Proxy | None = TWO_CALLS, timeout_seconds: float = 30) -> Score:
     (tmp_path / "judge.py").write_text(code)
-    config = CodeJudgeConfig((sys.executable, "judge.py"), str(tmp_path), target)
+    judge = CodeJudge(script=(sys.executable, "judge.py"), cwd=str(tmp_path), target=target)
     case = EvalCase("c", "d", "/e.yaml", 1, "o", "q", (), ())
-    context = EvaluationContext(case, Prompt("q"), "answer", timeout_seconds=timeout_seconds)
-    evaluator = CodeJudge(config, {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, StubTargets())
-    return asyncio.run(evaluator.evaluate(context))
+    services = Services(environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, targets=StubTargets())
+    context = Context(case, Prompt("q"), "answer", timeout_seconds=timeout_seconds, services=services)
+    return asyncio.run(judge.evaluate(context))
 
 
 def test_the_record_tells_how_many_calls_a_judge_made(tmp_path):
@@ -563,9 +562,8 @@ def test_a_judge_that_times_out_in_a_call_has_its_call_cancelled(tmp_path):
 
 
 def test_a_judge_with_target_needs_targets():
-    config = CodeJudgeConfig(("x",), "/", ProxyConfig())
     with pytest.raises(EvaluatorError) as caught:
-        create_code_judge("mine", config, EvaluatorServices())
+        CodeJudge(name="mine", script=("x",), target=True).prepare(Services())
     assert str(caught.value) == "evaluator 'mine' has `target`, but there are no targets that its script could call"
     assert caught.value.kind == "config"
 
@@ -573,11 +571,11 @@ def test_a_judge_with_target_needs_targets():
 def test_a_judge_that_is_cancelled_leaves_no_proxy_behind(tmp_path):
     targets = StubTargets()
     (tmp_path / "judge.py").write_text(CALLS.replace('"question": "q"', '"question": "hang"'))
-    config = CodeJudgeConfig((sys.executable, "judge.py"), str(tmp_path), TWO_CALLS)
-    context = EvaluationContext(EvalCase("c", "d", "/e.yaml", 1, "o", "q", (), ()), Prompt("q"), "answer")
+    evaluator = CodeJudge(script=(sys.executable, "judge.py"), cwd=str(tmp_path), target=TWO_CALLS)
+    services = Services(environment={"PATH": os.environ["PATH"]}, targets=targets)
+    context = Context(EvalCase("c", "d", "/e.yaml", 1, "o", "q", (), ()), Prompt("q"), "answer", services=services)
 
     async def run() -> set[str]:
-        evaluator = CodeJudge(config, {"PATH": os.environ["PATH"]}, targets)
         judging = asyncio.create_task(evaluator.evaluate(context))
         await targets.started.wait()
         judging.cancel()

@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import AgentvError, SourceError, TargetError, TargetsError
-from pytest_agentv.loading.targets import TARGETS_FILES, find_targets_file, load_targets_file
+from pytest_agentv.loading.target_definitions import TargetsFile
+from pytest_agentv.loading.targets import TARGETS_FILES, find_targets_file
+from pytest_agentv.loading.targets import load_targets_file as load_with_kinds
+from pytest_agentv.providers.table import KINDS
 
 
 @pytest.fixture
@@ -19,6 +23,10 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "sub" / "evals").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def load_targets_file(path: Path, extra_kinds: Sequence[str] = ()) -> TargetsFile:
+    return load_with_kinds(path, KINDS.with_own(dict.fromkeys(extra_kinds, print)))
 
 
 def write(path: Path, text: str = "targets: []\n") -> Path:

@@ -12,18 +12,19 @@ from pytest_agentv.errors import TargetError, TargetsError
 from pytest_agentv.loading.environment import Environment
 from pytest_agentv.loading.targets import load_targets_file, resolve_target
 from pytest_agentv.models.secrets import Masker, Secret
-from pytest_agentv.models.targets import (
-    AgentSettings,
-    CliSettings,
-    CommandHealthcheck,
-    HttpHealthcheck,
-    LlmSettings,
-    MockSettings,
-    PythonSettings,
-    RetryPolicy,
-    Target,
-    VscodeSettings,
-)
+from pytest_agentv.models.targets import RetryPolicy, Target
+from pytest_agentv.providers.agent import CodingAgent
+from pytest_agentv.providers.apis.base import ModelSettings
+from pytest_agentv.providers.claude_code import ClaudeCode
+from pytest_agentv.providers.cli import Cli
+from pytest_agentv.providers.codex import Codex
+from pytest_agentv.providers.healthcheck import CommandHealthcheck, HttpHealthcheck
+from pytest_agentv.providers.mock import Mock
+from pytest_agentv.providers.model import Model
+from pytest_agentv.providers.pi import Pi
+from pytest_agentv.providers.python import Python
+from pytest_agentv.providers.table import KINDS
+from pytest_agentv.providers.vscode.provider import Vscode, VscodeInsiders
 
 KEY = "sk-0123456789"
 
@@ -48,7 +49,7 @@ class Resolver:
         path = self.project / "conf" / "targets.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        file = load_targets_file(path, self.extra_kinds)
+        file = load_targets_file(path, KINDS.with_own(dict.fromkeys(self.extra_kinds, print)))
         return resolve_target(file, file.definitions[0], Environment(variables), self.project / "evals", self.secrets)
 
 
@@ -58,18 +59,22 @@ def resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resolver:
     return Resolver(tmp_path)
 
 
-def llm(target: Target) -> LlmSettings:
-    assert isinstance(target.settings, LlmSettings)
+def model(target: Target) -> Model:
+    assert isinstance(target.settings, Model)
     return target.settings
 
 
-def agent(target: Target) -> AgentSettings:
-    assert isinstance(target.settings, AgentSettings)
+def llm(target: Target) -> ModelSettings:
+    return model(target).api_settings
+
+
+def agent(target: Target) -> CodingAgent:
+    assert isinstance(target.settings, CodingAgent)
     return target.settings
 
 
-def cli(target: Target) -> CliSettings:
-    assert isinstance(target.settings, CliSettings)
+def cli(target: Target) -> Cli:
+    assert isinstance(target.settings, Cli)
     return target.settings
 
 
@@ -82,8 +87,8 @@ class TestModels:
             V="v",
             K=KEY,
         )
-        assert llm(target) == LlmSettings("v", Secret(KEY), "v", "2024-06-01", 0.5, 100)
-        assert target.retry == RetryPolicy(max_retries=5)
+        assert llm(target) == ModelSettings("v", KEY, "v", "2024-06-01", 0.5, 100)
+        assert model(target).retry == RetryPolicy(max_retries=5)
         assert (target.name, target.kind, target.line) == ("t", "azure", 2)
         assert target.path == str(resolve.project / "conf" / "targets.yaml")
 
@@ -92,12 +97,12 @@ class TestModels:
         target = resolve(
             "azure-openai", AZURE_OPENAI_ENDPOINT="https://e", AZURE_OPENAI_API_KEY=KEY, AZURE_DEPLOYMENT_NAME="d"
         )
-        assert llm(target) == LlmSettings("d", Secret(KEY), "https://e", "2024-10-01-preview")
+        assert llm(target) == ModelSettings("d", KEY, "https://e", "2024-10-01-preview")
 
     @pytest.mark.scenario("Azure OpenAI provider")
     def test_azure_has_the_spellings_of_the_specification(self, resolve: Resolver) -> None:
         target = resolve("azure\n    resourceName: host\n    deploymentName: d\n    apiKey: ${{ K }}", K=KEY)
-        assert llm(target) == LlmSettings("d", Secret(KEY), "host", "2024-10-01-preview")
+        assert llm(target) == ModelSettings("d", KEY, "host", "2024-10-01-preview")
 
     @pytest.mark.parametrize("prefix", ["", "api-version=", "api_version=", "apiversion=", "API-Version="])
     def test_an_azure_version_loses_its_prefix(self, resolve: Resolver, prefix: str) -> None:
@@ -106,14 +111,14 @@ class TestModels:
 
     def test_literal_values_are_fine(self, resolve: Resolver) -> None:
         settings = llm(resolve("azure\n    endpoint: e\n    api_key: literal-key-3f9c\n    model: m"))
-        assert settings.api_key == Secret("literal-key-3f9c")
+        assert settings.api_key == "literal-key-3f9c"
         assert resolve.secrets.mask("literal-key-3f9c") == "***"
 
     @pytest.mark.scenario("Anthropic provider")
     def test_anthropic(self, resolve: Resolver) -> None:
         body = "anthropic\n    variant: ${{ M }}\n    thinkingBudget: 1000\n    max_output_tokens: 5\n    base_url: u"
         settings = llm(resolve(body, M="claude", ANTHROPIC_API_KEY=KEY))
-        assert settings == LlmSettings("claude", Secret(KEY), "u", None, None, 5, 1000)
+        assert settings == ModelSettings("claude", KEY, "u", None, None, 5, 1000)
 
     @pytest.mark.scenario("Google Gemini provider")
     @pytest.mark.parametrize(
@@ -125,7 +130,7 @@ class TestModels:
         ],
     )
     def test_gemini(self, resolve: Resolver, body: str, model: str) -> None:
-        assert llm(resolve(body, GOOGLE_API_KEY=KEY)) == LlmSettings(model, Secret(KEY))
+        assert llm(resolve(body, GOOGLE_API_KEY=KEY)) == ModelSettings(model, KEY)
 
     @pytest.mark.scenario("Google Gemini provider")
     def test_the_gemini_model_may_come_from_the_environment(self, resolve: Resolver) -> None:
@@ -133,14 +138,14 @@ class TestModels:
 
     def test_openai_and_litellm(self, resolve: Resolver) -> None:
         body = "openai\n    model: gpt\n    baseUrl: http://localhost:8000/v1"
-        assert llm(resolve(body, OPENAI_API_KEY=KEY)) == LlmSettings("gpt", Secret(KEY), "http://localhost:8000/v1")
-        assert llm(resolve("litellm\n    model: ollama/llama3")) == LlmSettings("ollama/llama3")
+        assert llm(resolve(body, OPENAI_API_KEY=KEY)) == ModelSettings("gpt", KEY, "http://localhost:8000/v1")
+        assert llm(resolve("litellm\n    model: ollama/llama3")) == ModelSettings("ollama/llama3")
 
 
 class TestRetries:
     @pytest.mark.scenario("Default exponential backoff")
     def test_have_defaults(self, resolve: Resolver) -> None:
-        policy = resolve("gemini", GOOGLE_API_KEY=KEY).retry
+        policy = model(resolve("gemini", GOOGLE_API_KEY=KEY)).retry
         assert policy == RetryPolicy(3, 1000, 60_000, 2, (500, 408, 429, 502, 503, 504))
 
     @pytest.mark.scenario("Configure retry in targets.yaml")
@@ -155,14 +160,14 @@ class TestRetries:
     def test_are_read_in_both_spellings(self, resolve: Resolver, keys: str) -> None:
         values = ("5", "'2000'", "120000", "1.5", "[429, 503]")
         body = "gemini" + "".join(f"\n    {key}: {value}" for key, value in zip(keys.split(), values, strict=True))
-        assert resolve(body, GOOGLE_API_KEY=KEY).retry == RetryPolicy(5, 2000, 120_000, 1.5, (429, 503))
+        assert model(resolve(body, GOOGLE_API_KEY=KEY)).retry == RetryPolicy(5, 2000, 120_000, 1.5, (429, 503))
 
     @pytest.mark.scenario("Disable retries")
     def test_can_be_switched_off(self, resolve: Resolver) -> None:
-        assert resolve("gemini\n    max_retries: 0", GOOGLE_API_KEY=KEY).retry.max_retries == 0
+        assert model(resolve("gemini\n    max_retries: 0", GOOGLE_API_KEY=KEY)).retry.max_retries == 0
 
     def test_of_no_status_at_all_stay_none(self, resolve: Resolver) -> None:
-        assert resolve("gemini\n    retry_status_codes: []", GOOGLE_API_KEY=KEY).retry.status_codes == ()
+        assert model(resolve("gemini\n    retry_status_codes: []", GOOGLE_API_KEY=KEY)).retry.status_codes == ()
 
 
 class TestMissingVariables:
@@ -171,7 +176,7 @@ class TestMissingVariables:
     def test_are_all_named_at_once(self, resolve: Resolver) -> None:
         assert resolve.error("azure\n    api_key: ${{ MY_KEY }}\n    deployment: d-${{ REGION }}-${{ MY_KEY }}") == (
             "target 't' (conf/targets.yaml:2) needs environment variables that are not set: "
-            "MY_KEY (api_key, deployment), REGION (deployment), AZURE_OPENAI_ENDPOINT (endpoint); "
+            "REGION (deployment), MY_KEY (deployment, api_key), AZURE_OPENAI_ENDPOINT (endpoint); "
             "set them or put them into a .env file"
         )
 
@@ -188,7 +193,7 @@ class TestMissingVariables:
         )
 
     def test_a_blank_field_counts_as_left_out(self, resolve: Resolver) -> None:
-        assert llm(resolve("gemini\n    api_key: ''", GOOGLE_API_KEY=KEY)).api_key == Secret(KEY)
+        assert llm(resolve("gemini\n    api_key: ''", GOOGLE_API_KEY=KEY)).api_key == KEY
 
     @pytest.mark.parametrize(
         ("body", "keys"),
@@ -213,7 +218,7 @@ class TestMissingVariables:
             "    healthcheck: {type: command, command_template: y, cwd: '${{ N }}', timeout_seconds: '${{ N }}'}"
         )
         evals = str(resolve.project / "evals")
-        expected = CliSettings("x", evals, healthcheck=CommandHealthcheck("y", evals))
+        expected = Cli(command_template="x", cwd=evals, healthcheck=CommandHealthcheck(command_template="y", cwd=evals))
         target = resolve(body)
         assert (target.settings, target.workers) == (expected, None)
 
@@ -242,7 +247,7 @@ class TestFilledInValues:
 
     def test_hold_their_white_space(self, resolve: Resolver) -> None:
         settings = resolve("mock\n    response: '<${{ V }}>'", V=" a\n").settings
-        assert settings == MockSettings(response="< a\n>")
+        assert settings == Mock(response="< a\n>")
 
     def test_name_and_provider_are_used_as_they_are(self, resolve: Resolver) -> None:
         assert resolve.resolve("targets: [{name: '${{ V }}', provider: mock}]", {"V": "v"}).name == "${{ V }}"
@@ -276,7 +281,7 @@ class TestProviders:
         )
         target = resolve(body, HOST="h")
         assert (target.kind, target.workers, target.judge_target) == ("myagent", 2, "j")
-        assert target.settings == {
+        assert target.settings.to_plain() == {
             "url": "http://h",
             "token": "plain-token-77",
             "nothing": None,
@@ -299,7 +304,7 @@ class TestCli:
     env: {PLAIN: x, EMPTY: '', FILLED: 'a ${{ AGENT_TOKEN }}', MY_PASSWORD: literal-7}
     healthcheck: {type: http, url: 'http://localhost:${{ PORT }}/', timeoutSeconds: 2}"""
         target = resolve(body, FLAG="-v", AGENT_TOKEN=KEY, PORT="80")
-        assert target.settings == CliSettings(
+        assert target.settings == Cli(
             command_template="./run.sh {PROMPT} --out {OUTPUT_FILE} -v",
             cwd=str(resolve.project / "work"),
             files_format="--file {path}",
@@ -312,7 +317,7 @@ class TestCli:
                 "FILLED": Secret(f"a {KEY}"),
                 "MY_PASSWORD": Secret("literal-7"),
             },
-            healthcheck=HttpHealthcheck("http://localhost:80/", 2),
+            healthcheck=HttpHealthcheck(url="http://localhost:80/", timeout_seconds=2),
         )
         assert math.floor((cli(target).timeout_seconds or 0) * 1000) == 1234
         assert target.provider_batching
@@ -330,7 +335,7 @@ class TestCli:
 
     def test_the_cwd_of_a_health_check_follows_the_same_rule(self, resolve: Resolver) -> None:
         body = "cli\n    command_template: x\n    cwd: a\n    healthcheck: {type: command, commandTemplate: y, cwd: b}"
-        expected = CommandHealthcheck("y", str(resolve.project / "evals" / "b"))
+        expected = CommandHealthcheck(command_template="y", cwd=str(resolve.project / "evals" / "b"))
         assert cli(resolve(body)).healthcheck == expected
 
     def test_variables_are_filled_in_before_placeholders_are_checked(self, resolve: Resolver) -> None:
@@ -343,7 +348,7 @@ class TestCli:
 class TestAgents:
     def test_codex_has_defaults(self, resolve: Resolver) -> None:
         settings = agent(resolve("codex\n    args: []\n    executable: ${{ NONE }}\n    log_format: JSON"))
-        assert settings == AgentSettings("codex", log_format="json")
+        assert settings == Codex(log_format="json")
 
     def test_all_fields(self, resolve: Resolver) -> None:
         body = (
@@ -352,7 +357,7 @@ class TestAgents:
             "    model: opus"
         )
         root = resolve.project
-        assert agent(resolve(body, API_KEY=KEY, HOW="kind")) == AgentSettings(
+        assert agent(resolve(body, API_KEY=KEY, HOW="kind")) == ClaudeCode(
             executable=f"{root}/bin/claude --x",
             args=("--key", Secret(KEY), "plain"),
             cwd=f"{root}/work",
@@ -367,13 +372,11 @@ class TestAgents:
             "pi\n    piProvider: google\n    pi_model: m\n    apiKey: ${{ K }}\n    pi_tools: read,bash\n"
             "    piThinking: low"
         )
-        expected = AgentSettings(
-            "pi", model="m", llm_provider="google", api_key=Secret(KEY), tools="read,bash", thinking="low"
-        )
+        expected = Pi(model="m", llm_provider="google", api_key=Secret(KEY), tools="read,bash", thinking="low")
         assert agent(resolve(body, K=KEY)) == expected
 
     def test_pi_needs_no_key(self, resolve: Resolver) -> None:
-        assert agent(resolve("pi\n    api_key: ${{ NONE }}")) == AgentSettings("pi")
+        assert agent(resolve("pi\n    api_key: ${{ NONE }}")) == Pi()
 
     def test_an_executable_whose_path_has_a_blank_stays_whole(self, resolve: Resolver) -> None:
         program = resolve.project / "my tools" / "codex"
@@ -398,10 +401,10 @@ class TestOthers:
     def test_vscode(self, resolve: Resolver) -> None:
         body = "vscode-insiders\n    workspaceTemplate: ../a.code-workspace\n    wait: 'false'\n    dryRun: '1'"
         template = str(resolve.project / "a.code-workspace")
-        assert resolve(body).settings == VscodeSettings("code-insiders", template, wait=False, dry_run=True)
+        assert resolve(body).settings == VscodeInsiders(workspace_template=template, wait=False, dry_run=True)
         body = "vscode\n    command: /usr/bin/code\n    subagent_root: ${{ R }}\n    workspace_template: ${{ NONE }}"
-        assert resolve(body, R="/agents/x").settings == VscodeSettings("/usr/bin/code", subagent_root="/agents/x")
-        assert resolve("vscode").settings == VscodeSettings("code")
+        assert resolve(body, R="/agents/x").settings == Vscode(vscode_cmd="/usr/bin/code", subagent_root="/agents/x")
+        assert resolve("vscode").settings == Vscode()
 
     @pytest.mark.scenario("Mock provider for dry-run")
     def test_mock(self, resolve: Resolver) -> None:
@@ -411,19 +414,22 @@ class TestOthers:
             "    output_messages: [{role: assistant, content: hi}]"
         )
         target = resolve(body)
-        assert target.settings == MockSettings(
-            "x", 5, 1, 2, ({"type": "message"},), ({"role": "assistant", "content": "hi"},)
+        assert target.settings == Mock(
+            response="x",
+            delay_ms=5,
+            delay_min_ms=1,
+            delay_max_ms=2,
+            trace=({"type": "message"},),
+            output_messages=({"role": "assistant", "content": "hi"},),
         )
         assert target.provider_batching
-        assert resolve("mock").settings == MockSettings()
+        assert resolve("mock").settings == Mock()
 
     def test_python(self, resolve: Resolver) -> None:
         body = (
             "python\n    callable: agents/mine.py:run\n    arguments: {n: 1, who: '${{ W }}'}\n    timeout_seconds: 3"
         )
-        expected = PythonSettings(
-            "agents/mine.py:run", str(resolve.project / "conf"), {"n": 1, "who": "w"}, timeout_seconds=3
-        )
+        expected = Python(callable="agents/mine.py:run", arguments={"n": 1, "who": "w"}, timeout_seconds=3)
         assert resolve(body, W="w").settings == expected
 
 
@@ -444,7 +450,7 @@ class TestSecrets:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(min_size=1).filter(lambda text: text.strip()))
 def test_any_text_of_a_variable_arrives_unchanged(resolve: Resolver, text: str) -> None:
-    assert resolve("mock\n    response: ${{ V }}", V=text).settings == MockSettings(response=text)
+    assert resolve("mock\n    response: ${{ V }}", V=text).settings == Mock(response=text)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_agentv.models.evaluator_configs import ExpectedCall, ToolTrajectoryConfig
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import EvaluationContext
+from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.equality import json_equal
 from pytest_agentv.evaluators.tool_trajectory import (
-    ToolTrajectoryEvaluator,
+    ExpectedCall,
+    ToolTrajectory,
     args_match,
     reported_calls,
     score_trajectory,
@@ -36,27 +36,27 @@ def no_trace():
     return Score(0.0, misses=(NO_TRACE,), error=error, error_kind="config")
 
 
-def context(*calls: ToolCall | str, **fields) -> EvaluationContext:
+def context(*calls: ToolCall | str, **fields) -> Context:
     called = tuple(ToolCall(call) if isinstance(call, str) else call for call in calls)
     answer = {"output_messages": (Message("assistant", "x", called),), **fields}
-    return EvaluationContext(CASE, Prompt("q"), "x", **answer)
+    return Context(CASE, Prompt("q"), "x", **answer)
 
 
 def summary(**counts: int) -> TraceSummary:
     return TraceSummary(sum(counts.values()), tuple(sorted(counts)), counts, 0)
 
 
-def any_order(**minimums: float) -> ToolTrajectoryConfig:
-    return ToolTrajectoryConfig("any_order", minimums=minimums)
+def any_order(**minimums: float) -> ToolTrajectory:
+    return ToolTrajectory(mode="any_order", minimums=minimums)
 
 
-def sequence(mode, *expected: ExpectedCall | str) -> ToolTrajectoryConfig:
-    items = tuple(ExpectedCall(item) if isinstance(item, str) else item for item in expected)
-    return ToolTrajectoryConfig(mode, expected=items)
+def sequence(mode, *expected: ExpectedCall | str) -> ToolTrajectory:
+    items = tuple(ExpectedCall(tool=item) if isinstance(item, str) else item for item in expected)
+    return ToolTrajectory(mode=mode, expected=items)
 
 
-def evaluate(config: ToolTrajectoryConfig, given: EvaluationContext) -> Score:
-    return asyncio.run(ToolTrajectoryEvaluator(config).evaluate(given))
+def evaluate(config: ToolTrajectory, given: Context) -> Score:
+    return asyncio.run(config.evaluate(given))
 
 
 @pytest.mark.scenario("Minimum calls met - PASS (from outputMessages)")
@@ -100,7 +100,7 @@ def test_a_minimum_of_0_is_met_by_a_tool_that_was_not_called():
 
 
 def test_no_minimums_score_1():
-    score = evaluate(ToolTrajectoryConfig("any_order", minimums={}), context("A"))
+    score = evaluate(ToolTrajectory(mode="any_order", minimums={}), context("A"))
     assert score == Score(1.0, hits=("No tool requirements specified",))
 
 
@@ -131,9 +131,9 @@ def test_a_call_that_was_found_already_did_not_come_too_early():
 
 def test_a_call_with_other_arguments_is_used_up():
     expected = (
-        ExpectedCall("s", {"q": "x"}),
-        ExpectedCall("s", "any"),
-        ExpectedCall("w", {"loc": {"city": "P"}}),
+        ExpectedCall(tool="s", args={"q": "x"}),
+        ExpectedCall(tool="s", args="any"),
+        ExpectedCall(tool="w", args={"loc": {"city": "P"}}),
     )
     calls = (
         ToolCall("s", {"q": "y"}),
@@ -150,7 +150,7 @@ def test_a_call_with_other_arguments_is_used_up():
 
 
 def test_even_no_arguments_need_an_input():
-    score = evaluate(sequence("in_order", ExpectedCall("s", {})), context("s"))
+    score = evaluate(sequence("in_order", ExpectedCall(tool="s", args={})), context("s"))
     assert score == Score(0.0, misses=("Expected s at position 0: tool found at 0 but args mismatch",))
 
 
@@ -179,7 +179,7 @@ def test_wrong_and_missing_calls_are_named_by_position():
 
 
 def test_exact_calls_with_other_arguments_score_0():
-    score = evaluate(sequence("exact", ExpectedCall("A", {"n": 1})), context(ToolCall("A", {"n": True})))
+    score = evaluate(sequence("exact", ExpectedCall(tool="A", args={"n": 1})), context(ToolCall("A", {"n": True})))
     assert score == Score(0.0, misses=("Position 0: A args mismatch",))
 
 
@@ -237,7 +237,7 @@ def test_a_trace_gives_the_order_of_its_list_and_the_inputs():
         TraceEvent("tool_call", name="B", timestamp="2026-01-01T00:00:00Z"),
         TraceEvent("tool_call"),
     )
-    expected = (ExpectedCall("A", {"q": "x"}), ExpectedCall("B"))
+    expected = (ExpectedCall(tool="A", args={"q": "x"}), ExpectedCall(tool="B"))
     score = evaluate(sequence("exact", *expected), context(output_messages=None, trace=events))
     assert score.hits == ("Position 0: A", "Position 1: B")
     assert score.misses == ("Expected 2 tool calls, got 3", "Position 2: unexpected (unnamed tool)")
@@ -260,7 +260,7 @@ def test_output_messages_come_before_the_trace():
     ],
 )
 def test_arguments_that_match(args, given):
-    assert args_match(ExpectedCall("t", args), ToolCall("t", given))
+    assert args_match(ExpectedCall.model_construct(tool="t", args=args), ToolCall("t", given))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_arguments_that_match(args, given):
     ],
 )
 def test_arguments_that_do_not_match(args, given):
-    assert not args_match(ExpectedCall("t", args), ToolCall("t", given))
+    assert not args_match(ExpectedCall.model_construct(tool="t", args=args), ToolCall("t", given))
 
 
 JSON = st.recursive(
@@ -308,20 +308,20 @@ SEARCH = ToolCall("search", input={"q": "x"}, output={"found": [1, {"id": 7, "n"
 @pytest.mark.parametrize(
     ("wanted", "fault"),
     [
-        (ExpectedCall("search", input={"q": "x"}), None),
-        (ExpectedCall("search", input={"q": "y"}), "args mismatch"),
-        (ExpectedCall("search", args={"q": "x"}, input={"q": "y"}), "args mismatch"),
-        (ExpectedCall("search", output={"found": [1, {"id": 7}]}), None),
-        (ExpectedCall("search", output={"found": [1]}), None),
-        (ExpectedCall("search", output={"found": []}), None),
-        (ExpectedCall("search", output={"found": [{"id": 7}]}), "output mismatch"),
-        (ExpectedCall("search", output={"found": [1, {"id": 8}]}), "output mismatch"),
-        (ExpectedCall("search", output={"found": [1, {"id": 7}, 3]}), "output mismatch"),
-        (ExpectedCall("search", output={"total": True}), "output mismatch"),
-        (ExpectedCall("search", output={"gone": None}), "output mismatch"),
-        (ExpectedCall("search", output="text"), "output mismatch"),
-        (ExpectedCall("search", max_duration_ms=40), None),
-        (ExpectedCall("search", max_duration_ms=39.5), "took 40 ms, at most 39.5 ms were expected"),
+        (ExpectedCall(tool="search", input={"q": "x"}), None),
+        (ExpectedCall(tool="search", input={"q": "y"}), "args mismatch"),
+        (ExpectedCall(tool="search", args={"q": "x"}, input={"q": "y"}), "args mismatch"),
+        (ExpectedCall(tool="search", output={"found": [1, {"id": 7}]}), None),
+        (ExpectedCall(tool="search", output={"found": [1]}), None),
+        (ExpectedCall(tool="search", output={"found": []}), None),
+        (ExpectedCall(tool="search", output={"found": [{"id": 7}]}), "output mismatch"),
+        (ExpectedCall(tool="search", output={"found": [1, {"id": 8}]}), "output mismatch"),
+        (ExpectedCall(tool="search", output={"found": [1, {"id": 7}, 3]}), "output mismatch"),
+        (ExpectedCall(tool="search", output={"total": True}), "output mismatch"),
+        (ExpectedCall(tool="search", output={"gone": None}), "output mismatch"),
+        (ExpectedCall(tool="search", output="text"), "output mismatch"),
+        (ExpectedCall(tool="search", max_duration_ms=40), None),
+        (ExpectedCall(tool="search", max_duration_ms=39.5), "took 40 ms, at most 39.5 ms were expected"),
     ],
 )
 def test_an_expected_call_is_held_against_input_output_and_duration(wanted, fault):
@@ -337,8 +337,8 @@ def test_an_expected_call_is_held_against_input_output_and_duration(wanted, faul
 @pytest.mark.parametrize(
     ("wanted", "key", "field"),
     [
-        (ExpectedCall("search", output=None), "output", "output"),
-        (ExpectedCall("search", max_duration_ms=5), "max_duration_ms", "duration_ms"),
+        (ExpectedCall(tool="search", output=None), "output", "output"),
+        (ExpectedCall(tool="search", max_duration_ms=5), "max_duration_ms", "duration_ms"),
     ],
 )
 def test_what_the_target_does_not_report_is_an_error(mode, wanted, key, field):

@@ -8,7 +8,7 @@ import pytest
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.travel import RECORDS, Place, TravellingSink, unpack
+from pytest_agentv.session.recording.travel import RECORDS, Place, TravellingSink, unpack
 
 RESULT = EvalResult("t", "a", "d", 1.0, (), (), "tops3cret", "default", node_id="x::a")
 

@@ -10,11 +10,11 @@ from code_stand_in import CodeStandIn
 
 from pytest_agentv.engine.batching import Batch
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.targets import Target, VscodeSettings
+from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import BatchProvider, ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import BatchProvider, ProviderRequest, TargetEnvironment, candidate_answer
 from pytest_agentv.providers.vscode import dispatch, window
-from pytest_agentv.providers.vscode.provider import VscodeProvider
+from pytest_agentv.providers.vscode.provider import Vscode, VscodeProvider
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +35,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def provider(code: CodeStandIn, root: Path, **fields: Any) -> VscodeProvider:
-    settings = VscodeSettings("code", subagent_root=str(root)).replace(**fields)
-    return VscodeProvider(Target("editor", "vscode", settings), settings, {"PATH": code.path})
+    settings = Vscode(subagent_root=str(root)).replace(**fields)
+    return VscodeProvider(settings, TargetEnvironment(Target("editor", "vscode", settings), {"PATH": code.path}))
 
 
 def requests(count: int, seconds: float | None = 10.0, **fields: Any) -> list[ProviderRequest]:
@@ -115,7 +115,7 @@ def test_a_batch_without_any_answer_times_out_and_each_case_is_sent_by_itself(co
         failing = FailingBatch(asked)
         code.behave()
         calls = (batch.invoke(place, failing, each) for place, each in enumerate((first, second)))
-        return [candidate_answer(response.output_messages) for response in await asyncio.gather(*calls)]
+        return [candidate_answer(outcome.get().output_messages) for outcome in await asyncio.gather(*calls)]
 
     assert asyncio.run(run()) == ["hello question 0", "hello question 1"]
     assert list(root.rglob("*.lock")) == []

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from code_stand_in import CodeStandIn, until
 
-from pytest_agentv.models.targets import Target, VscodeSettings
+from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, candidate_answer
 from pytest_agentv.providers.vscode import dispatch, window
-from pytest_agentv.providers.vscode.provider import VscodeProvider
+from pytest_agentv.providers.vscode.provider import Vscode, VscodeProvider
 
 _PREFIX = os.environ.get("AGENTV_TEST_PROGRAMS")
 _FOLDERS = os.pathsep.join(filter(None, (_PREFIX and f"{_PREFIX}/node_modules/.bin", os.environ["PATH"])))
@@ -39,8 +39,8 @@ class Peer:
         self.code = CodeStandIn(folder / "bin")
         self.root = folder / ".subagent/vscode-agents"
         self.environment = {**os.environ, "HOME": str(folder), "PATH": self.code.path}
-        settings = VscodeSettings("code")
-        self.provider = VscodeProvider(Target("t", "vscode", settings), settings, self.environment)
+        settings = Vscode()
+        self.provider = VscodeProvider(settings, TargetEnvironment(Target("t", "vscode", settings), self.environment))
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         assert SUBAGENT is not None

@@ -16,12 +16,13 @@ from pytest_agentv.engine import attempts
 from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.secrets import Masker, masking
-from pytest_agentv.models.targets import Target, VscodeSettings
+from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment, candidate_answer
 from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.vscode import dispatch, messages, window
-from pytest_agentv.providers.vscode.provider import VscodeProvider
+from pytest_agentv.providers.vscode.provider import Vscode, VscodeProvider
 
 LIMIT = 20.0
 
@@ -44,9 +45,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def provider(code: CodeStandIn, root: Path, run: str = "", **fields: Any) -> VscodeProvider:
-    settings = VscodeSettings("code", subagent_root=str(root)).replace(**fields)
+    settings = Vscode(subagent_root=str(root)).replace(**fields)
     target = Target("editor", "vscode", settings, path=str(Path.cwd() / "targets.yaml"), line=3)
-    return VscodeProvider(target, settings, {"PATH": code.path, "AGENTV_RUN_ID": run})
+    return VscodeProvider(settings, TargetEnvironment(target, {"PATH": code.path, "AGENTV_RUN_ID": run}))
 
 
 def request(question: str = "world", **fields: Any) -> ProviderRequest:
@@ -298,9 +299,9 @@ def test_waiting_for_ones_turn_does_not_count(
 ) -> None:
     code.behave(seconds=1.5)
     monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
-    asked: Provider = provider(code, root)
+    asked: Adapter = provider(code, root)
     if is_cached:
-        asked = CachedProvider(asked, Target("t", "vscode", {}), root.parent / "cache", Masker())
+        asked = CachedProvider(asked, Target("t", "vscode", Vscode()), root.parent / "cache", Masker())
 
     async def run() -> list[attempts.Attempts]:
         calls = (attempts.invoke_with_retries(asked, request(word, timeout_seconds=4.0), 0) for word in "abc")
@@ -502,7 +503,7 @@ def test_each_edition_has_its_own_folder_in_the_home_of_the_user(
     code = CodeStandIn(tmp_path / "bin", command)
     environment = {"PATH": code.path, "HOME": str(tmp_path)}
 
-    asked = create_provider(Target("t", kind, VscodeSettings(command)), environment)
+    asked = create_provider(Target("t", kind, KINDS.table[kind]()), environment)
 
     assert asyncio.run(asked.invoke(request())).output_messages is not None
     assert names(tmp_path / ".subagent") == [folder]

@@ -24,7 +24,8 @@ def pytest_sessionstart(session):
         "environ": sorted(filter(None, open("/proc/self/environ").read().split("\\0"))),
         "encoding": codecs.lookup(sys.stdout.encoding).name,
     }
-    with open(f"state-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}.json", "w") as file:
+    worker = getattr(session.config, "workerinput", {}).get("workerid", "main")
+    with open(f"state-{worker}.json", "w") as file:
         json.dump(state, file)
 """
 

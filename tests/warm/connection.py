@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 _SERVER: Final = Path(__file__).with_name("server.py")
-_ROOM: Final = "x" * 16_000
+_ROOM: Final = " " * 8_000
 """An argument and a variable of this size leave room for those of forked processes, which `/proc` shows."""
 _SET_CHILD_SUBREAPER: Final = 36
+_ENVIRONMENT: Final = dict(os.environ)
+"""Before any test changed it: the server serves all of them."""
 _libc = ctypes.CDLL(None)
 
 
@@ -35,13 +37,13 @@ class Server:
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, str(_SERVER), str(theirs.fileno()), _ROOM],
-                env={**os.environ, "WARM_ROOM": _ROOM},
+                env={**_ENVIRONMENT, "WARM_ROOM": _ROOM},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # out of reach of a Ctrl-C that a test sends
             )
         process.returncode = 0  # nobody waits for it: it ends when this process does
-        return cls(ours, dict(os.environ))
+        return cls(ours, _ENVIRONMENT)
 
     def close(self) -> None:
         self._connection.close()

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from pytest_agentv.loading.target_fields import PositiveCount
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings, count, entries, mapping, text_of
+from pytest_agentv.providers.model import DirectModel
 
 _BASE_URL: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
@@ -27,6 +30,20 @@ _OTHER_LIMIT: Final = 4096
 
 _NO_TEMPERATURE: Final = re.compile(r"(opus|sonnet|haiku)-(4-[7-9]|[5-9])")
 """Models that refuse a temperature."""
+
+
+class Anthropic(DirectModel):
+    """A model of Anthropic."""
+
+    kind = "anthropic"
+    needs: ClassVar = {"api_key": "ANTHROPIC_API_KEY"}
+
+    thinking_budget: PositiveCount | None = spelled(
+        *("thinking_budget", "thinkingBudget"), default=None, description="tokens for thinking, on top of the answer's"
+    )
+
+    def api(self, variables: Mapping[str, str]) -> "AnthropicApi":
+        return AnthropicApi(self.api_settings, variables)
 
 
 class AnthropicApi:

@@ -2,18 +2,56 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import quote
 
+from pydantic import AfterValidator
+
+from pytest_agentv.loading.target_fields import DefaultText, OptionalText
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.openai import chat_body, read_chat
+from pytest_agentv.providers.model import DirectModel
+
+DEFAULT_VERSION: Final = "2024-10-01-preview"
+_VERSION_PREFIX: Final = re.compile(r"(?i)^\s*api[-_]?version=")
 
 _NOT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-4o", "gpt-5-chat")
 """Deployments with other names are taken for reasoning models, which take no temperature."""
 _UNVERSIONED: Final = ("v1", "preview", "latest")
 """Versions of the newer API, whose URL names neither version nor deployment."""
+
+
+def _bare_version(version: str) -> str:
+    return _VERSION_PREFIX.sub("", version)
+
+
+class Azure(DirectModel):
+    """A deployment of Azure OpenAI."""
+
+    kind = "azure"
+    needs: ClassVar = {
+        "base_url": "AZURE_OPENAI_ENDPOINT",
+        "api_key": "AZURE_OPENAI_API_KEY",
+        "model": "AZURE_DEPLOYMENT_NAME",
+    }
+
+    base_url: OptionalText = spelled(
+        *("endpoint", "resource", "resourceName", "base_url", "baseUrl", "baseURL"),
+        default=None,
+        description="the URL, the host or the name of the resource",
+    )
+    model: DefaultText = spelled(
+        *("deployment", "deploymentName", "model"), default="", description="the name of the deployment"
+    )
+    api_version: Annotated[DefaultText, AfterValidator(_bare_version)] = spelled(
+        *("version", "api_version", "apiVersion"), default=DEFAULT_VERSION, description="the version of the API"
+    )
+
+    def api(self, variables: Mapping[str, str]) -> "AzureApi":
+        return AzureApi(self.api_settings, variables)
 
 
 class AzureApi:

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
+from pytest_agentv.loading.target_fields import DefaultText
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import (
@@ -19,10 +21,26 @@ from pytest_agentv.providers.apis.base import (
     text_of,
     usage_of,
 )
+from pytest_agentv.providers.model import DirectModel
 
 _BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 _NO_SYSTEM: Final = re.compile(r"gemini-(1\.0-)?pro(-vision)?$|gemma-[123]")
 """Models without system instructions: these stand before the first question there."""
+
+
+class Gemini(DirectModel):
+    """A model of Google."""
+
+    kind = "gemini"
+    needs: ClassVar = {"api_key": "GOOGLE_API_KEY"}
+    stand_ins: ClassVar = {"model": "GOOGLE_GEMINI_MODEL"}
+
+    model: DefaultText = spelled(
+        *("model", "deployment", "variant"), default="gemini-2.5-flash", description="the name of the model"
+    )
+
+    def api(self, variables: Mapping[str, str]) -> "GeminiApi":
+        return GeminiApi(self.api_settings, variables)
 
 
 class GeminiApi:

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from pytest_agentv.loading.target_fields import OptionalText
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import (
     ApiRequest,
@@ -16,6 +18,7 @@ from pytest_agentv.providers.apis.base import (
     text_of,
     usage_of,
 )
+from pytest_agentv.providers.model import DirectModel
 
 _BASE_URL: Final = "https://api.openai.com/v1"
 _DEVELOPER: Final = re.compile(r"o\d")
@@ -24,6 +27,20 @@ _REASONING: Final = re.compile(r"o\d|gpt-5(?!-chat)(?!\.\d-chat)")
 """Models that limit tokens, reasoning included, by `max_completion_tokens`."""
 _FIXED_TEMPERATURE: Final = re.compile(r"o\d|gpt-5(?![.-]?\d*-chat)(?!\.\d)")
 """Models that refuse every temperature but 1."""
+
+
+class OpenAi(DirectModel):
+    """A model of OpenAI, or of a server that speaks its language."""
+
+    kind = "openai"
+    needs: ClassVar = {"api_key": "OPENAI_API_KEY"}
+
+    api_version: OptionalText = spelled(
+        *("api_version", "apiVersion", "version"), default=None, description="handed on to litellm"
+    )
+
+    def api(self, variables: Mapping[str, str]) -> "OpenAiApi":
+        return OpenAiApi(self.api_settings, variables)
 
 
 class OpenAiApi:

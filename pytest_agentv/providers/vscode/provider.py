@@ -5,13 +5,17 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from pytest_agentv.errors import FileError, ProviderError, locate
-from pytest_agentv.models.targets import Target, VscodeSettings
+from pydantic import Field
+
+from pytest_agentv.errors import FileError, ProviderError
+from pytest_agentv.loading.target_fields import DefaultText, Flag, OptionalText, path_in
+from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import RUN_VARIABLE, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import RUN_VARIABLE, ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.providers.vscode.dispatch import Dispatch, describe_exchange
 from pytest_agentv.providers.vscode.messages import name_files
 from pytest_agentv.providers.vscode.subagents import Claim, SubagentRoot, SubagentTakenError
@@ -24,20 +28,57 @@ _MOST_CLAIMS: Final = 5
 """Folders that other programs may snatch away before it is no accident any more."""
 
 
+class Vscode(Provider):
+    """The chat of VS Code, on a machine with a desktop."""
+
+    kind = "vscode"
+
+    vscode_cmd: DefaultText = spelled(
+        *("vscode_cmd", "command"), default="code", description="the command line program"
+    )
+    workspace_template: Annotated[OptionalText, path_in("targets_dir")] = spelled(
+        *("workspace_template", "workspaceTemplate"),
+        default=None,
+        description="a workspace file whose folders and settings are added, relative to the targets file",
+    )
+    wait: Flag = Field(default=True, description="false hands the request over and does not wait for the answer")
+    dry_run: Flag = spelled("dry_run", "dryRun", default=False, description="true opens nothing")
+    subagent_root: Annotated[OptionalText, path_in("targets_dir")] = spelled(
+        *("subagent_root", "subagentRoot"),
+        default=None,
+        description="where the folders are (default: `~/.subagent/vscode-agents`)",
+    )
+
+    def open(self, environment: TargetEnvironment) -> "VscodeProvider":
+        return VscodeProvider(self, environment)
+
+    @property
+    def sources(self) -> Sources:
+        return Sources(() if self.workspace_template is None else (self.workspace_template,))
+
+
+class VscodeInsiders(Vscode):
+    """The same of the insiders' edition."""
+
+    kind = "vscode-insiders"
+
+    vscode_cmd: DefaultText = spelled(
+        *("vscode_cmd", "command"), default="code-insiders", description="the command line program"
+    )
+
+
 class VscodeProvider:
     """Hands requests to VS Code in files, one dispatch at a time in the whole run, and reads its answers from files."""
 
     mode: PromptMode = "agent"
     keeps_limits = True
 
-    def __init__(self, target: Target, settings: VscodeSettings, environment: Mapping[str, str]) -> None:
-        self._where = f"target '{target.name}'"
-        if target.path:
-            self._where += f" ({locate(Path(target.path), target.line)})"
+    def __init__(self, settings: Vscode, environment: TargetEnvironment) -> None:
+        self._where = environment.where
         self._settings = settings
-        self._environment = environment
-        run = environment.get(RUN_VARIABLE) or f"process {os.getpid()}"
-        self._root = SubagentRoot(_root_path(settings, environment), run)
+        self._environment = environment.variables
+        run = self._environment.get(RUN_VARIABLE) or f"process {os.getpid()}"
+        self._root = SubagentRoot(_root_path(settings, self._environment), run)
 
     async def check(self) -> None:
         """See whether the program and the workspace template are there."""
@@ -149,7 +190,7 @@ def _seconds(limit: float | None) -> str:
     return f"{format_number(limit or 0)}s"
 
 
-def _root_path(settings: VscodeSettings, environment: Mapping[str, str]) -> Path:
+def _root_path(settings: Vscode, environment: Mapping[str, str]) -> Path:
     """Return the folder of the subagents. Those of the stable and the insiders' edition are apart."""
     if settings.subagent_root is not None:
         return Path(settings.subagent_root)

@@ -1,0 +1,78 @@
+"""The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it when it must."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from pydantic import ConfigDict
+
+from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.kind import Kind, Part
+from pytest_agentv.providers.base import TargetEnvironment
+
+
+@dataclass(frozen=True, slots=True)
+class Sources(Record):
+    """Where the code of a target may lie within the project."""
+
+    words: tuple[str, ...] = ()
+    """Words of its command line; those that name a file count."""
+    callable: str | None = None
+    """`package.module:function` or `file.py:function`."""
+    folder: str | None = None
+    """What they are relative to; None: the folder of the targets file."""
+
+
+class Settings(Part):
+    """A mapping within a target."""
+
+    model_config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True)
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with some keys changed."""
+        return self.model_copy(update=changes)
+
+    def to_plain(self) -> dict[str, Json]:
+        """Return the keys that have a value, by their names; secrets stay `Secret`."""
+        return {name: _plain(value) for name, value in self if value is not None}
+
+
+class Provider(Settings, Kind):
+    """A kind of target: its fields are the keys of the YAML, and `open` makes what is called for its cases.
+
+    A target is checked when its file is read, where `${{ VAR }}` may stand for anything, and again with its variables
+    filled in. The common keys of targets (`name`, `workers`, …) are read apart.
+    """
+
+    needs: ClassVar[Mapping[str, str]] = {}
+    """Fields without which a target cannot be called, and the variables that stand in for those left out."""
+    stand_ins: ClassVar[Mapping[str, str]] = {}
+    """The same of fields that have a default."""
+    is_strict: ClassVar[bool] = False
+    """Unknown keys are errors, and numbers and flags stand without quotes."""
+
+    def open(self, environment: TargetEnvironment) -> Any:
+        """Return what is called for each case: an object with `invoke(request)`, sync or async.
+
+        `invoke` returns a text, a mapping as Python targets do, or a `ProviderResponse`. The object may have the other
+        parts of `providers.base.Adapter` as well. Raises `ProviderError`.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether the processes of a run share one health check."""
+        return False
+
+    @property
+    def sources(self) -> Sources:
+        """Where its code lies: when it changes, earlier results no longer hold."""
+        return Sources()
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, Settings):
+        return value.to_plain()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,83 @@
+"""From a file to a collector."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.loading.discovery import is_eval_file, left_out
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.session.options import eval_globs
+from pytest_agentv.session.platforms import obstacle
+
+_IS_TOLD = pytest.StashKey[bool]()
+
+
+class UnsupportedFile(pytest.File):
+    """An eval file where evals cannot be run."""
+
+    def __init__(self, *, reason: str, **kwargs: Any) -> None:
+        self._reason = reason
+        super().__init__(**kwargs)
+
+    def collect(self) -> Iterable[pytest.Item]:
+        raise self.CollectError(self._reason)
+
+
+def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> pytest.Collector | None:
+    """Return the collector of an eval file; None for files of others, to which nothing of ours is loaded.
+
+    A file that was named on the command line, and that nobody else collects, gets a collector too: it says what is
+    wrong with the file, where pytest would say "not found".
+
+    Args:
+        path: A file whose name ends like that of an eval file.
+        parent: The collector of its folder.
+        is_claimed: Whether another plugin collects the file.
+    """
+    is_named = parent.session.isinitpath(path)
+    globs, root = eval_globs(parent.config), parent.config.rootpath
+    if is_eval_file(path, root=root, is_named=is_named, globs=globs):
+        return _eval_file(path, parent)
+    if is_claimed or obstacle():
+        return None
+    if is_named:
+        return _named_file(path, parent)
+    warning = left_out(path, root=root, globs=globs)
+    return None if warning is None else _left_out_file(path, parent, warning)
+
+
+def _named_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Return the collector of a file that was named and does not look like an eval file."""
+    if path.suffix != ".jsonl":
+        return _eval_file(path, parent)
+    # Each line of a JSONL file would be a broken case: one error for the file says more.
+    from pytest_agentv.loading.suites import dataset_fault  # noqa: PLC0415 - a rare case
+
+    return _left_out_file(path, parent, dataset_fault(path))
+
+
+def _left_out_file(path: Path, parent: pytest.Collector, problem: Problem) -> pytest.Collector:
+    from pytest_agentv.session.collecting.files import LeftOutFile  # noqa: PLC0415 - a rare case
+
+    file: pytest.Collector = LeftOutFile.from_parent(parent, path=path, problem=problem)
+    return file
+
+
+def _eval_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if reason := obstacle():
+        return _first_only(path, parent, reason)
+    from pytest_agentv.session.collecting.files import EvalFile  # noqa: PLC0415 - the engine, for runs that have evals
+
+    file: pytest.Collector = EvalFile.from_parent(parent, path=path)
+    return file
+
+
+def _first_only(path: Path, parent: pytest.Collector, reason: str) -> pytest.Collector | None:
+    """Return the collector of the run's first eval file; one error says enough for all of them."""
+    if parent.config.stash.setdefault(_IS_TOLD, False):
+        return None
+    parent.config.stash[_IS_TOLD] = True
+    file: pytest.Collector = UnsupportedFile.from_parent(parent, path=path, reason=reason)
+    return file

@@ -1,0 +1,109 @@
+"""Eval files: the collectors of eval items."""
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from pytest_agentv.errors import SourceError
+from pytest_agentv.loading.problems import Problem, join_problems
+from pytest_agentv.loading.suites import SuiteSource, read_suite
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.session.collecting.marks import case_marks
+from pytest_agentv.session.compat import overridden_fixtures
+from pytest_agentv.session.names import unique_names
+from pytest_agentv.session.options import run_options
+from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
+from pytest_agentv.session.running.hooks import participate
+from pytest_agentv.session.running.items import EvalItem
+from pytest_agentv.session.running.target_caller import OWN_FIXTURES
+
+_UNKNOWN_MARKS = pytest.StashKey[set[str]]()
+"""Marks that pytest has warned of in this run."""
+
+
+class EvalFile(pytest.Module):
+    """An eval file. A `pytest.Module`, because module-scoped fixtures need one, with a module object of its own."""
+
+    def _getobj(self) -> types.ModuleType:
+        module = types.ModuleType(self.path.stem)
+        module.__file__ = str(self.path)
+        return module
+
+    def collect(self) -> Iterable[EvalItem]:
+        suite = self._read_suite()
+        shared: dict[tuple[str, ...], Any] = {}
+        own = self._own_fixtures(suite)
+        for name, entry in zip(unique_names(entry.eval_id for entry in suite.entries), suite.entries, strict=True):
+            said = case_marks(suite, entry, self.config.stash.setdefault(_UNKNOWN_MARKS, set()))
+            fixtures = tuple(dict.fromkeys((*said.fixtures, *own))) if own else said.fixtures
+            item: EvalItem = EvalItem.from_parent(
+                self,
+                name=name,
+                suite=suite,
+                entry=entry,
+                own_fixtures=own,
+                callobj=function_with_fixtures(fixtures),
+                fixtureinfo=shared.get(fixtures),
+            )
+            # Finding the fixtures anew for each of 10,000 items doubles the time.
+            shared[fixtures] = item._fixtureinfo
+            for mark in said.marks:
+                item.add_marker(mark)
+            item.extra_keyword_matches.update(said.keywords)
+            yield item
+
+    def _own_fixtures(self, suite: SuiteSource) -> tuple[str, ...]:
+        """Return the fixtures of ours that are overridden for this file: only these are set up for its cases."""
+        if not suite.entries:
+            return ()
+        probe: EvalItem = EvalItem.from_parent(
+            self, name="probe", suite=suite, entry=suite.entries[0], callobj=function_with_fixtures(OWN_FIXTURES)
+        )
+        return overridden_fixtures(probe, OWN_FIXTURES)
+
+    def _read_suite(self) -> SuiteSource:
+        try:
+            session = participate(self.config)
+            suite = read_suite(self.path)
+            if suite.problems and session.options.strict:
+                raise self.CollectError(join_problems(suite.problems))
+            show_warnings(suite.problems, session.masker)
+        except (SourceError, AgentvWarning, pytest.UsageError) as error:
+            raise self.CollectError(visible(str(error))) from None
+        return suite
+
+
+class LeftOutFile(pytest.File):
+    """A file whose cases are not collected: it holds none, or its name is that of another kind of file."""
+
+    def __init__(self, *, problem: Problem, **kwargs: Any) -> None:
+        self._problem = problem
+        super().__init__(**kwargs)
+
+    def collect(self) -> Iterable[pytest.Item]:
+        try:
+            if self._problem.level == "error" or run_options(self.config).strict:
+                raise self.CollectError(str(self._problem))
+            show_warnings([self._problem], Masker())
+        except (AgentvWarning, pytest.UsageError) as error:
+            raise self.CollectError(str(error)) from None
+        return ()
+
+
+@functools.cache
+def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
+    """Return a function whose signature asks for fixtures; items of one file with the same fixtures share it.
+
+    It is not written beside the items: pytest would show their frames in the traceback of a fixture that fails.
+    """
+
+    def agentv_case(**_: object) -> None: ...
+
+    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+    agentv_case.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return agentv_case

@@ -1,0 +1,1 @@
+"""The hooks that users and plugins implement."""

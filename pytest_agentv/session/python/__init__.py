@@ -1,0 +1,1 @@
+"""Evals written in Python: the fixtures."""

@@ -1,0 +1,219 @@
+"""Evaluations written in Python: what the `agentv` fixture is."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import pytest
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.own_parts import OwnParts
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.cases import AnyEvaluator
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.providers.base import ProviderResponse, candidate_answer
+from pytest_agentv.providers.wire import WireError, parse_response
+from pytest_agentv.reporting.render import one_line
+from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
+from pytest_agentv.session.python.cases import CaseWords, EvalInput, python_case, python_suite
+from pytest_agentv.session.python.results import PythonEvalResult
+from pytest_agentv.session.running.begun import Begun
+from pytest_agentv.session.running.eval_session import EvalSession
+from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.turns import LOG_SECTION
+from pytest_agentv.session.showing.python_reports import forget_results, note_result
+from pytest_agentv.session.showing.texts import errored, failed
+
+
+class Agentv:
+    """The value of the fixture `agentv`: runs, judges and records cases for one test."""
+
+    def __init__(self, item: pytest.Item, session: EvalSession, target: str, own: OwnParts) -> None:
+        self._item = item
+        self._session = session
+        self._target = target
+        self._own = own
+        self._ids: set[str] = set()
+        self._naming = threading.Lock()  # guards `_ids`: a test may evaluate in several threads
+        self._open: set[Begun] = set()
+        """Cases that were begun and are waited for."""
+        forget_results(item)
+
+    def __repr__(self) -> str:
+        return "<agentv>"
+
+    def run(
+        self,
+        prompt: EvalInput,
+        *,
+        id: str | None = None,  # noqa: A002 - the word of eval files
+        expected_outcome: str | None = None,
+        reference_answer: str | None = None,
+        expected_messages: Sequence[Mapping[str, Any]] | None = None,
+        evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None,
+        rubrics: Sequence[Any] | None = None,
+        threshold: float | None = None,
+        files: Sequence[str | PathLike[str]] = (),
+    ) -> PythonEvalResult:
+        """Ask the target and judge its answer.
+
+        Args:
+            prompt: A text, a list of messages, or a case as in an eval file.
+            id: Names the result; default: the test's name.
+            expected_outcome: What a good answer achieves; for judges that are models.
+            reference_answer: An example of a good answer.
+            expected_messages: The same as messages, with tool calls.
+            evaluators: As in an eval file, or objects of the classes of kinds.
+            rubrics: As in an eval file.
+            threshold: Score from which the case passes.
+            files: Paths of files that go with a prompt that is a text; relative ones as in eval files.
+
+        Raises `EvalErrored` when the answer cannot be judged: the test is shown as ERROR.
+        """
+        __tracebackhide__ = True
+        words = CaseWords(
+            id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files
+        )
+        return self._evaluate(prompt, words, None)
+
+    def evaluate(
+        self,
+        answer: str | JsonObject | ProviderResponse,
+        *,
+        prompt: EvalInput = "",
+        output_messages: Sequence[Mapping[str, Any]] | None = None,
+        id: str | None = None,  # noqa: A002 - the word of eval files
+        expected_outcome: str | None = None,
+        reference_answer: str | None = None,
+        expected_messages: Sequence[Mapping[str, Any]] | None = None,
+        evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None,
+        rubrics: Sequence[Any] | None = None,
+        threshold: float | None = None,
+        files: Sequence[str | PathLike[str]] = (),
+    ) -> PythonEvalResult:
+        """Judge an answer that is there already; no target is called.
+
+        Args:
+            answer: A text, structured data, or a response with a trace and metrics.
+            prompt: What was asked, for judges that want to know; as `run` takes it.
+            output_messages: How the answer came about, with `tool_calls`: what targets report.
+            id: As `run` takes it, like all that follow.
+            expected_outcome: What a good answer achieves.
+            reference_answer: An example of a good answer.
+            expected_messages: The same as messages.
+            evaluators: As in an eval file, or objects of the classes of kinds.
+            rubrics: As in an eval file.
+            threshold: Score from which the case passes.
+            files: Paths of files that go with the prompt.
+
+        Raises `EvalErrored` when the answer cannot be judged: the test is shown as ERROR.
+        """
+        __tracebackhide__ = True
+        words = CaseWords(
+            id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files
+        )
+        return self._evaluate(prompt, words, _response(answer, output_messages))
+
+    def close(self) -> None:
+        """Cancel what a thread of the test still evaluates: the test is over."""
+        for begun in tuple(self._open):
+            self._session.cases.end(begun, "ended before it was done: its test has ended")
+
+    def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
+        __tracebackhide__ = True
+        case = python_case(prompt, words)
+        case["id"] = self._unique_id(case.get("id") or self._item.name)
+        result, reference_answer = self._finish(self._prepare(case, answer), case["id"])
+        self._session.stopping.stop_if_needed(self._item.session)
+        config, masker = self._item.config, self._session.masker
+        if result.status == "error":
+            error = errored(config, result, masker)
+            note_result(self._item, result, str(error))
+            raise error
+        account = str(failed(config, result, masker, reference_answer))
+        note_result(self._item, result, account)
+        return PythonEvalResult.of(result, account, one_line(result, masker))
+
+    def _prepare(self, case: JsonObject, answer: ProviderResponse | None) -> PreparedCase:
+        item, session = self._item, self._session
+        line = (item.location[1] or 0) + 1
+        suite = python_suite(item.path, line, case, self._target)
+        hooks = session.user_hooks
+        prepared = session.preparer.prepare(
+            suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
+        )
+        own = OwnParts(self._own.provider, self._own.judge, answer)
+        return prepared.replace(job=self._own_job(prepared.job, answer), hooks=hooks.of(item), own=own)
+
+    def _own_job(self, job: CaseJob | EvalResult, answer: ProviderResponse | None) -> CaseJob | EvalResult:
+        """Return a job under the names that the test gives it."""
+        if isinstance(job, EvalResult):
+            return job
+        identity = job.identity
+        if self._session.options.target:  # of which the fixture knew, and which it may have overridden
+            identity = identity.replace(target=self._target)
+        if answer is not None:
+            identity = identity.replace(case_hash=_hash(identity.case_hash, answer))
+        return job.replace(identity=identity)
+
+    def _finish(self, prepared: PreparedCase, eval_id: str) -> tuple[EvalResult, str]:
+        """Return the result, and the reference answer that goes with it."""
+        session, cases, key = self._session, self._session.cases, (self._item.nodeid, eval_id)
+        begun = cases.begin(key, prepared)
+        session.progress.total += 1
+        self._open.add(begun)
+        try:
+            result = cases.wait(begun)
+        except BaseException as error:
+            reason = f"ended before it was done: {text_of_break(error)}"
+            cases.end(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            raise
+        finally:
+            self._open.discard(begun)
+            cases.take(key)
+            if begun.log.lines:
+                self._item.add_report_section("call", LOG_SECTION, begun.log.text)
+        session.show_warnings(begun)
+        return result, begun.reference_answer
+
+    def _unique_id(self, given: Json) -> Json:
+        """Tell results of one test apart; what is no text is told by the loader."""
+        name, copy = given, 1
+        with self._naming:
+            while isinstance(given, str) and name in self._ids:
+                copy += 1
+                name = f"{given}-{copy}"
+            if isinstance(name, str):
+                self._ids.add(name)
+        return name
+
+
+def _response(
+    answer: str | JsonObject | ProviderResponse, output_messages: Sequence[Mapping[str, Any]] | None
+) -> ProviderResponse:
+    """Return what a target would have responded. Raises `TypeError` or `ValueError` for what it could not."""
+    __tracebackhide__ = True
+    if isinstance(answer, ProviderResponse):
+        return answer
+    if not isinstance(answer, str | Mapping | list):
+        raise TypeError(f"expected an answer: a text, data or a ProviderResponse, got {type(answer).__name__}")
+    try:
+        response = parse_response({"output_messages": [dict(message) for message in output_messages or ()]})
+    except WireError as error:
+        raise ValueError(f"output_messages: {error}") from None
+    messages = response.output_messages or ()
+    said = Message("assistant", content=answer)
+    if candidate_answer(messages) != candidate_answer((said,)):
+        messages = (*messages, said)
+    return ProviderResponse(output_messages=messages)
+
+
+def _hash(*parts: object) -> str:
+    content = json.dumps(
+        [part.to_plain() if isinstance(part, ProviderResponse) else part for part in parts], default=str
+    )
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -1,0 +1,73 @@
+"""Makes the values of the plugin's fixtures."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NoReturn
+
+import pytest
+
+from pytest_agentv.engine.targets import choose_target
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.environment import find_repo_root
+from pytest_agentv.loading.target_definitions import TargetDefinition
+from pytest_agentv.loading.targets import find_targets_file, load_targets_file
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.secret_rule import is_secret_name
+from pytest_agentv.models.secrets import MASK
+from pytest_agentv.providers.table import KINDS
+from pytest_agentv.session.hooking.kinds import HookedKinds
+from pytest_agentv.session.options import run_options
+from pytest_agentv.session.python.evals import Agentv
+from pytest_agentv.session.running.hooks import participate
+from pytest_agentv.session.running.target_caller import TargetCaller, own_parts
+
+
+def options_of(config: pytest.Config) -> RunOptions:
+    try:
+        return run_options(config)
+    except pytest.UsageError as error:
+        _fail(error)
+
+
+def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
+    """Return what stands in the targets file; texts under names of secrets are masked."""
+    cwd = config.invocation_params.dir
+    try:
+        path = find_targets_file(options_of(config).targets, cwd, find_repo_root(cwd), cwd)
+        file = load_targets_file(
+            path, KINDS.with_own(HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
+        )
+    except AgentvError as error:
+        _fail(error)
+    shown = (definition.replace(values=_without_secrets(definition.values)) for definition in file.definitions)
+    return MappingProxyType({definition.name: definition for definition in shown})
+
+
+def target_of(options: RunOptions) -> str:
+    return choose_target(options, None)
+
+
+def provider_of(item: pytest.Item, target: str) -> TargetCaller:
+    return TargetCaller(lambda: participate(item.config), item.path.parent, target)
+
+
+def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
+    try:
+        session = participate(item.config)
+    except (pytest.UsageError, AgentvError) as error:
+        _fail(error)
+    return Agentv(item, session, target, own_parts(provider, judge))
+
+
+def _fail(error: Exception) -> NoReturn:
+    __tracebackhide__ = True
+    pytest.fail(str(error), pytrace=False)
+
+
+def _without_secrets(value: Json, key: str = "") -> Json:
+    if isinstance(value, Mapping):
+        return {name: _without_secrets(item, str(name)) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    return MASK if isinstance(value, str) and is_secret_name(key) else value

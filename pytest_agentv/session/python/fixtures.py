@@ -1,0 +1,65 @@
+"""The fixtures of the plugin: of evaluations written in Python, and to override.
+
+Loaded in every pytest run; what they need is imported when they are used.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+import pytest_agentv
+from pytest_agentv.session.platforms import obstacle
+
+
+def _values() -> Any:
+    """Import and return the module that makes the values; where evals cannot run, fail the test that asks for one."""
+    if reason := obstacle():
+        pytest.fail(reason, pytrace=False)
+    from pytest_agentv.session.python import fixture_values  # noqa: PLC0415 - see above
+
+    return fixture_values
+
+
+@pytest.fixture(scope="session")
+def agentv_options(pytestconfig: pytest.Config) -> "pytest_agentv.RunOptions":
+    """The options of the run: command line, ini file and defaults put together."""
+    options: pytest_agentv.RunOptions = _values().options_of(pytestconfig)
+    return options
+
+
+@pytest.fixture(scope="session")
+def agentv_targets(pytestconfig: pytest.Config) -> "Mapping[str, pytest_agentv.TargetDefinition]":
+    """The targets by name, as written in the targets file that is found from the folder where pytest was started."""
+    targets: Mapping[str, pytest_agentv.TargetDefinition] = _values().targets_of(pytestconfig)
+    return targets
+
+
+@pytest.fixture
+def agentv_target(agentv_options: "pytest_agentv.RunOptions") -> str:
+    """The name of the target of evals written in Python. Override it or parametrize it to choose another one."""
+    name: str = _values().target_of(agentv_options)
+    return name
+
+
+@pytest.fixture
+def agentv_provider(request: pytest.FixtureRequest, agentv_target: str) -> "pytest_agentv.TargetCaller":
+    """A function that asks the target. Override it with a function or provider, which all cases below then ask."""
+    caller: pytest_agentv.TargetCaller = _values().provider_of(request.node, agentv_target)
+    return caller
+
+
+@pytest.fixture
+def agentv_judge() -> Any:
+    """None: the targets file names the judge. Override it with a function or provider that judges all cases below."""
+    return None
+
+
+@pytest.fixture
+def agentv(
+    request: pytest.FixtureRequest, agentv_target: str, agentv_provider: Any, agentv_judge: Any
+) -> "Iterator[pytest_agentv.Agentv]":
+    """Runs and judges evals written in Python: `agentv.run(prompt, ...)`, `agentv.evaluate(answer, ...)`."""
+    runner: pytest_agentv.Agentv = _values().agentv_of(request.node, agentv_target, agentv_provider, agentv_judge)
+    yield runner
+    runner.close()

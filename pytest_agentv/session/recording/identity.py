@@ -1,0 +1,81 @@
+"""What names a run, the same in all its processes."""
+
+import json
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.options import DEFAULT_RESULTS_FOLDER, RunOptions
+from pytest_agentv.reporting.writers import default_results_path
+from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
+from pytest_agentv.session.recording.resume_lock import lock_resumed
+from pytest_agentv.session.recording.travel import Place
+
+_WORKER_INPUT: Final = "agentv"
+_KEY: Final = pytest.StashKey["RunIdentity"]()
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity(Record):
+    """A run and the file its results go to."""
+
+    run_id: str
+    results_path: Path
+    """Absolute."""
+    resumed: ResumedFile | None = None
+    """The file whose finished cases are carried over."""
+    home: Place | None = None
+    """Where the results file lies: a worker on another machine must not write to a file of the same name."""
+    retried: tuple[tuple[str, str], ...] | None = None
+    """Eval file and id of the cases that are run, and no others; None: all are."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the results go to the file whose cases are carried over."""
+        return self.resumed is not None and self.resumed.path == self.results_path
+
+    @property
+    def crash_mark(self) -> Path:
+        """A file that is there, and touched anew, when a worker of the run has died."""
+        return self.results_path.with_name(f".{self.results_path.name}.crashed")
+
+
+def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
+    """Return the identity that xdist's controller sent to this worker, or this run's own, which is made once.
+
+    A resumed run goes on in the same file under the same run id, unless its results are to go to another file.
+    Raises `pytest.UsageError` when there is no run to resume, or another process resumes it now.
+    """
+    sent = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
+    if sent is not None:
+        return RunIdentity.from_plain(json.loads(sent))
+    if _KEY not in config.stash:
+        config.stash[_KEY] = _new_identity(config, options)
+    return config.stash[_KEY]
+
+
+def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
+    cwd = config.invocation_params.dir
+    resumed = retried = None
+    if options.resume is not None or options.retry_errors:
+        flag = "--agentv-retry-errors" if options.resume is None else "--agentv-resume"
+        resumed = find_last_run(options.resume or cwd / DEFAULT_RESULTS_FOLDER, flag)
+        lock_resumed(resumed.path, flag, config)
+        retried = resumed.broken if options.resume is None else None
+        if options.out is None or options.out.absolute() == resumed.path:
+            return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
+    started = datetime.now(UTC)
+    path = options.out or default_results_path(cwd, started, options.output_format)
+    return RunIdentity(f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}", path.absolute(), resumed, retried=retried)
+
+
+def send_to_worker(identity: RunIdentity, node: Any) -> None:
+    """Hand the identity to an xdist worker, as the plain text that execnet can carry."""
+    sent = identity.replace(home=Place.of(identity.results_path))
+    node.workerinput[_WORKER_INPUT] = json.dumps(sent.to_plain())
+    node.workerinput["agentv_dist"] = str(node.config.getoption("dist"))

@@ -1,0 +1,122 @@
+"""The finished cases of an earlier run, or of a worker that died: carried over instead of being paid for again."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.results import CaseIdentity, effective_target_name
+from pytest_agentv.engine.scoring import decide_status, effective_threshold
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.checked import iter_recorded
+from pytest_agentv.session.recording.identity import RunIdentity
+
+_Key: TypeAlias = tuple[str, str, str, str, str, str]
+"""Eval file, raw case id, target; hashes of the case, of the target, and of what judges its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried(Record):
+    """A result that need not be paid for again."""
+
+    result: EvalResult
+    is_changed: bool
+    """Whether the results file does not say of the case, in its last line of this run, what holds now."""
+
+
+class Journal:
+    """The results of earlier runs, to be taken once each."""
+
+    def __init__(self, results: Iterable[EvalResult], run_id: str, *, with_errors: bool) -> None:
+        self._run_id = run_id
+        self._results: dict[_Key, EvalResult] = {}
+        self._last: dict[tuple[str | None, str], EvalResult] = {}
+        """The last word on each item, which is what the summary counts."""
+        for result in results:
+            self._last[result.node_id, result.eval_id] = result
+            key = _key(result, result.target)
+            if key is not None:
+                self._note(key, result, with_errors=with_errors)
+
+    def take(self, job: CaseJob) -> Carried | None:
+        """Return the result of a job that need not run; its status follows the threshold of now, or a hook of then."""
+        identity = job.identity
+        key = _key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
+        result = None if key is None else self._results.pop(key, None)
+        if result is None:
+            return None
+        current = result.replace(node_id=identity.node_id, line=identity.line, run_id=self._run_id)
+        if result.status != "error" and result.assertion is None and not job.options.dry_run:
+            threshold = effective_threshold(job.options, job.case)
+            status = decide_status(result.score, threshold.value, result.unmet_required)
+            current = current.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
+        is_last = self._last[result.node_id, result.eval_id] is result
+        return Carried(current, is_changed=not is_last or _says(current) != _says(result))
+
+    def _note(self, key: _Key, result: EvalResult, *, with_errors: bool) -> None:
+        """Keep the last word on a case; a case that broke is not finished unless errors are carried over as well."""
+        self._results.pop(key, None)
+        if result.status != "error" or with_errors:
+            self._results[key] = result
+
+
+class FinishedCases:
+    """The cases that need not be run: of the run to resume, and, in a worker, of workers that died meanwhile.
+
+    Raises `FileError` when a results file cannot be read.
+    """
+
+    def __init__(self, identity: RunIdentity, *, with_errors: bool, is_worker: bool) -> None:
+        self._identity = identity
+        self._with_errors = with_errors
+        self._is_worker = is_worker
+        self._crashed_at: int | None = None
+        self._journal = self._read()
+
+    def take(self, job: CaseJob) -> Carried | None:
+        """Return the result of a job that need not run."""
+        crashed_at = _modified_at(self._identity.crash_mark) if self._is_worker else None
+        if crashed_at != self._crashed_at:
+            self._crashed_at = crashed_at
+            self._journal = self._read()
+        return None if self._journal is None else self._journal.take(job)
+
+    def _read(self) -> Journal | None:
+        """Read the file to resume, whatever runs it holds; of this run's own file only what this run has written.
+
+        What cannot be read is reported by the process that owns the terminal.
+        """
+        sources: dict[Path, str | None] = {}
+        if self._identity.resumed is not None:
+            sources[self._identity.resumed.path] = None
+        if self._crashed_at is not None:
+            sources.setdefault(self._identity.results_path, self._identity.run_id)
+        results = [
+            entry.result
+            for path, run_id in sources.items()
+            if path.is_file()
+            for entry in iter_recorded(path, run_id)
+            if not isinstance(entry, Problem)
+        ]
+        return Journal(results, self._identity.run_id, with_errors=self._with_errors) if sources else None
+
+
+def _key(case: EvalResult | CaseIdentity, target: str) -> _Key | None:
+    """Return what tells a case from others; None: not known, so that no earlier result can be known to hold."""
+    if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
+        return None
+    return case.eval_file or "", case.eval_id, target, case.case_hash, case.target_hash, case.grading_hash
+
+
+def _says(result: EvalResult) -> tuple[object, ...]:
+    return result.status, result.node_id, result.run_id
+
+
+def _modified_at(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None

@@ -1,0 +1,72 @@
+"""The results of a run, read from its file: the same with workers and without."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
+from pytest_agentv.session.recording.identity import RunIdentity
+
+_Attempt: TypeAlias = tuple[str | None, str, str, float | None]
+"""Item, id, time, duration: a line that only says anew what an earlier one said has the same ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults(Record):
+    """What a run has to show for itself."""
+
+    results: tuple[EvalResult, ...] = ()
+    """The last result of each case, in the order of files and lines, whatever case ended first."""
+    earlier: tuple[EvalResult, ...] = ()
+    """Results of the same cases that a later one replaced, as by a rerun: they were paid for."""
+    problems: tuple[Problem, ...] = ()
+    """What could not be read."""
+
+    @property
+    def all(self) -> tuple[EvalResult, ...]:
+        return self.results + self.earlier
+
+
+def read_run(identity: RunIdentity, reported: Collection[str] | None = None) -> RunResults:
+    """Read the results of a run.
+
+    Args:
+        identity: Names the run and its file.
+        reported: Node ids of the items that ran; of a run that goes on with a file, these and what is new in the file
+            are counted. None: everything is.
+    """
+    latest: dict[tuple[str | None, str], EvalResult] = {}
+    attempts: dict[_Attempt, EvalResult] = {}
+    problems: list[Problem] = []
+    for entry in _entries(identity):
+        if isinstance(entry, Problem):
+            problems.append(entry)
+        elif reported is None or _is_counted(entry, identity, reported):
+            result = entry.result
+            latest[result.node_id, result.eval_id] = result
+            attempts[result.node_id, result.eval_id, result.timestamp, result.duration_ms] = result
+    last = {id(result) for result in latest.values()}
+    return RunResults(
+        tuple(sorted(latest.values(), key=lambda result: (result.eval_file or "", result.line or 0))),
+        tuple(result for result in attempts.values() if id(result) not in last),
+        tuple(problems),
+    )
+
+
+def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Collection[str]) -> bool:
+    resumed = identity.resumed
+    if resumed is None or not identity.goes_on or identity.retried is not None:
+        return True
+    return entry.line > resumed.last_line or entry.result.node_id in reported
+
+
+def _entries(identity: RunIdentity) -> Iterator[RecordedResult | Problem]:
+    if identity.results_path.is_file():
+        try:
+            yield from iter_recorded(identity.results_path, identity.run_id)
+        except AgentvError as error:
+            yield Problem(identity.results_path, None, "", str(error))

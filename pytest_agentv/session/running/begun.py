@@ -1,0 +1,66 @@
+"""Cases on their way through the engine."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.showing.logs import CaseLog
+
+
+class Ending:
+    """Ends a case that runs: pytest's thread asks for it, the event loop cancels the case's task."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.reason: str | None = None
+        """What the case's result says; None: it gets none."""
+        self._task: asyncio.Task[object] | None = None
+
+    def ask(self, loop: LoopThread, reason: str | None) -> None:
+        """Have the case cancelled. Its future is done when it has ended its processes."""
+        self.reason, self.is_asked = reason, True
+        loop.call(self._cancel)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Let the running task be cancelled within this block; at once if that was asked for before."""
+        self._task = asyncio.current_task()
+        try:
+            if self.is_asked:
+                raise asyncio.CancelledError
+            yield
+        finally:
+            self._task = None
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """A case that was handed to the engine."""
+
+    future: "Future[EvalResult]"
+    """Done when the result is written, and hooks were told of it."""
+    limit: int
+    """How many cases of its group may be in flight."""
+    problems: tuple[Problem, ...]
+    """What is odd about the case's file."""
+    reference_answer: str
+    log: CaseLog = field(default_factory=CaseLog)
+    ending: Ending = field(default_factory=Ending)
+
+    @staticmethod
+    def of(
+        future: "Future[EvalResult]", limit: int, prepared: PreparedCase, log: CaseLog, ending: Ending | None = None
+    ) -> "Begun":
+        """Keep of a case what its item shows. The case itself, with the texts of its files, goes when it is done."""
+        reference_answer = prepared.case.reference_answer if prepared.case else ""
+        return Begun(future, limit, prepared.problems, reference_answer, log, ending or Ending())

@@ -1,0 +1,104 @@
+"""What happens to a case on the event loop: it is run, carried over or given up, and its result is written."""
+
+from contextlib import suppress
+
+from pytest_agentv.engine.asking_hooks import tell
+from pytest_agentv.engine.batching import BatchMember
+from pytest_agentv.engine.case import CaseJob, run_case
+from pytest_agentv.engine.results import error_result
+from pytest_agentv.engine.targets import TargetPool
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.recording.journal import Carried
+from pytest_agentv.session.recording.recorder import Recorder
+from pytest_agentv.session.running.begun import Ending
+from pytest_agentv.session.running.limits import FailureLimit
+from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.stopping import Stopping
+from pytest_agentv.session.showing.logs import CaseLog, current_log
+from pytest_agentv.session.showing.progress import Progress
+
+
+class CaseRuns:
+    """The coroutines that the scheduler starts; each returns a result that was written."""
+
+    def __init__(
+        self,
+        *,
+        pool: TargetPool,
+        recorder: Recorder,
+        progress: Progress,
+        failures: FailureLimit,
+        stopping: Stopping,
+        identity: RunIdentity,
+    ) -> None:
+        self._pool = pool
+        self._recorder = recorder
+        self._progress = progress
+        self._failures = failures
+        self._stopping = stopping
+        self._identity = identity
+
+    async def run(
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, ending: Ending, member: BatchMember | None
+    ) -> EvalResult:
+        """Run a case. One that is cancelled because its item was ended is an error, and so is one that breaks."""
+        current_log.set(log)
+        try:
+            with ending.watched():
+                result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
+                return await self._record(result, prepared)
+        except GeneratorExit:
+            raise  # the coroutine is closed: it must not await anything
+        except BaseException as error:
+            if ending.reason is None and (ending.is_asked or self._stopping.is_ending):
+                raise
+            broken = _broken(job, ending.reason, error)
+        finally:
+            if member is not None:
+                member.leave()  # the others of its batch would wait for it
+        return await self._record(broken, prepared)
+
+    async def carry_over(
+        self, carried: Carried, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
+    ) -> EvalResult:
+        """Take over a result; its line is written again only where it says something new."""
+        current_log.set(log)
+        if member is not None:
+            member.leave()
+        resumed = self._identity.resumed
+        if not carried.is_changed and (resumed is None or resumed.path == self._identity.results_path):
+            self._progress.count(carried.result)
+            return carried.result
+        return await self._record(carried.result.replace(run_id=self._identity.run_id), prepared)
+
+    async def give_up(self, broken: EvalResult, prepared: PreparedCase, log: CaseLog) -> EvalResult:
+        """Record a case that cannot be run."""
+        current_log.set(log)
+        if prepared.folder is not None:
+            with suppress(AgentvError, OSError):  # those are told by cases that can be run
+                self._pool.learn_secrets(prepared.folder)
+        return await self._record(broken, prepared)
+
+    async def _record(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
+        """Write a result; its case keeps its place until then: no more is paid for than could be lost in flight."""
+        self._progress.count(result)
+        if result.status != "pass":
+            self._failures.note(result.node_id)
+        await self._recorder.record(result)
+        await tell(prepared.hooks, prepared.case, result)
+        # The prompt is in the file now. It may hold the texts of large files, and an item is kept to the end.
+        return result.replace(agent_provider_request=None, lm_provider_request=None)
+
+
+def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResult:
+    """Return the result of a case that was ended for a reason, or has raised what nobody expected.
+
+    It has no hash of its case: a resumed run must not carry it over.
+    """
+    identity = job.identity.replace(case_hash=None)
+    if reason is not None:
+        return error_result(identity, "provider", "cancelled", reason, dry_run=job.options.dry_run)
+    message = f"{type(error).__name__}: {error}".removesuffix(": ")
+    return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)

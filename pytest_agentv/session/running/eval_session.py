@@ -1,0 +1,134 @@
+"""The parts of a run, put together when the first eval file is collected."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.engine.asking import ask_target
+from pytest_agentv.engine.fingerprints import Fingerprints
+from pytest_agentv.engine.targets import Places, TargetPool
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.loading.environment import find_repo_root
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.runtime.user_loop import USER_LOOP
+from pytest_agentv.session.hooking.kinds import HookedKinds
+from pytest_agentv.session.hooking.user_hooks import UserHooks
+from pytest_agentv.session.options import run_options
+from pytest_agentv.session.outcomes import show_warnings
+from pytest_agentv.session.recording.identity import RunIdentity, run_identity
+from pytest_agentv.session.recording.journal import FinishedCases
+from pytest_agentv.session.recording.recorder import Recorder
+from pytest_agentv.session.recording.travel import TravellingSink
+from pytest_agentv.session.running.begun import Begun
+from pytest_agentv.session.running.case_runs import CaseRuns
+from pytest_agentv.session.running.cases import Cases
+from pytest_agentv.session.running.limits import FailureLimit
+from pytest_agentv.session.running.paces import Paces
+from pytest_agentv.session.running.preparing import CasePreparer
+from pytest_agentv.session.running.signing import CaseSigner
+from pytest_agentv.session.running.stopping import Stopping
+from pytest_agentv.session.showing.logs import CaseLogHandler
+from pytest_agentv.session.showing.masked_streams import MaskedStreams
+from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.workers.interrupts import Parent
+from pytest_agentv.session.workers.shares import process_share, shared_folder
+
+_KEY = pytest.StashKey["EvalSession"]()
+
+
+class EvalSession:
+    """Builds the parts of a run, which others use directly, and closes them in the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.options = run_options(config)
+        self.identity: RunIdentity = run_identity(config, self.options)
+        self.masker = Masker()
+        self.masker.add_environment(os.environ)  # fixtures know these before any target does
+        cwd, run_id, share = config.invocation_params.dir, self.identity.run_id, process_share(config)
+        places = Places(find_repo_root(cwd), cwd, shared_folder(run_id) if share.count > 1 else None)
+        providers = HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers)
+        evaluators = EVALUATORS.with_own(HookedKinds("pytest_agentv_evaluators", config.hook.pytest_agentv_evaluators))
+        self._loop = LoopThread()
+        self._pool = TargetPool(self.options, places, self.masker, providers)
+        sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
+        home = self.identity.home
+        self.travelling = None if home is None or home.is_here() else TravellingSink(sink)
+        """Where this process cannot write to the results file: the lines that go home with the reports."""
+        self.recorder = Recorder(self.travelling or sink)
+        self.preparer = CasePreparer(config, self.options, places, run_id, evaluators)
+        self.user_hooks = UserHooks(config)
+        self.failures = FailureLimit(config)
+        self.progress = Progress(config)
+        self.stopping = Stopping(
+            pool=self._pool,
+            recorder=self.recorder,
+            failures=self.failures,
+            parent=Parent(config, run_id),
+            masker=self.masker,
+        )
+        self.cases = Cases(
+            loop=self._loop,
+            runs=CaseRuns(
+                pool=self._pool,
+                recorder=self.recorder,
+                progress=self.progress,
+                failures=self.failures,
+                stopping=self.stopping,
+                identity=self.identity,
+            ),
+            paces=Paces(self._loop, self._pool, self.options, share),
+            signer=CaseSigner(Fingerprints(self._pool, places, dry_run=self.options.dry_run), self._loop),
+            finished=FinishedCases(
+                self.identity, with_errors=not self.options.retry_errors, is_worker=hasattr(config, "workerinput")
+            ),
+            recorder=self.recorder,
+            stopping=self.stopping,
+            progress=self.progress,
+        )
+        self._shown: set[Problem] = set()
+        self._log_handler = CaseLogHandler(config, self.masker)
+        self._log_handler.install(verbose=self.options.verbose)
+        self._streams = MaskedStreams(config, self.masker)
+        self._streams.install()
+
+    @staticmethod
+    def of(config: pytest.Config) -> "EvalSession":
+        """Return the run's session, made for the first eval file. Raises `pytest.UsageError` for bad ini values."""
+        session = config.stash.get(_KEY, None)
+        if session is None:
+            session = config.stash[_KEY] = EvalSession(config)
+        return session
+
+    def show_warnings(self, begun: Begun) -> None:
+        """Show what was odd about a case's files. Raises `AgentvWarning` where the project makes errors of these."""
+        warnings = [*self._pool.warnings, *self.user_hooks.warnings]
+        self._pool.warnings, self.user_hooks.warnings = [], []
+        # What is odd about the file as a whole comes with each of its cases, and is said once.
+        new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
+        self._shown.update(new)
+        show_warnings(new, self.masker)
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller is an event loop's: it must not wait for anything."""
+        return self._loop.is_current or USER_LOOP.is_current
+
+    def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
+        """Ask a target something that belongs to no case. Raises `AgentvError`."""
+        return self._loop.run(ask_target(self._pool, self.options, eval_dir, target, prompt))
+
+    def finish(self) -> None:
+        """Cancel what still runs, close the targets, end the loop and close the results file."""
+        if self._loop.is_running:
+            self.stopping.is_ending = True
+            self._loop.cancel_all()
+            self._loop.run(self._pool.close())
+            self._loop.stop()
+        self.recorder.close()
+        self._log_handler.remove()
+        self._streams.remove()

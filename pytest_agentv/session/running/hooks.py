@@ -1,0 +1,174 @@
+"""The hooks that only a run with eval files needs: registered when the first one is collected."""
+
+import warnings
+from collections import Counter
+from collections.abc import Generator, Iterable
+
+import pytest
+
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
+from pytest_agentv.session.recording.travel import RECORDS
+from pytest_agentv.session.running.eval_session import EvalSession
+from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
+from pytest_agentv.session.running.lookahead import Lookahead
+from pytest_agentv.session.running.turns import LOG_SECTION, Turns
+from pytest_agentv.session.showing.properties import (
+    add_properties,
+    forget_properties,
+    place_properties,
+    result_properties,
+)
+from pytest_agentv.session.showing.python_reports import complete_report
+from pytest_agentv.session.showing.report_masking import mask_sections, mask_traceback
+from pytest_agentv.session.showing.step_summary import EVALUATED
+from pytest_agentv.session.showing.terminal import RunReporter
+from pytest_agentv.session.showing.texts import verbose_text
+from pytest_agentv.session.workers.interrupts import shorten_traceback
+
+_NAME = "agentv-session"
+_LOG_TITLE = f"Captured {LOG_SECTION} setup"
+
+
+def participate(config: pytest.Config) -> EvalSession:
+    """Return the run's session, and take part in the run from now on. Raises `pytest.UsageError` for bad ini values."""
+    session = EvalSession.of(config)
+    if not config.pluginmanager.has_plugin(_NAME):
+        lookahead = Lookahead(config)
+        turns = Turns(session, lookahead)
+        config.stash[TAKE_TURN] = turns.take
+        config.pluginmanager.register(SessionHooks(config, session, lookahead, turns), _NAME)
+        if not hasattr(config, "workerinput"):
+            RunReporter.register(config, session.identity, session.options)
+    return session
+
+
+class SessionHooks:
+    """Selects, annotates and finishes the run's eval items."""
+
+    def __init__(self, config: pytest.Config, session: EvalSession, lookahead: Lookahead, turns: Turns) -> None:
+        self._config = config
+        self._session = session
+        self._lookahead = lookahead
+        self._turns = turns
+        self._collected: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        self._collected = [item.nodeid for item in items]
+        cases = [item for item in items if isinstance(item, EvalItem)]
+        counts = Counter(item.entry.eval_id for item in cases)
+        self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
+        _warn_of_unknown_ids(self._session.options.eval_id, {eval_id for eval_id in counts if eval_id})
+        if self._session.options.eval_id or self._session.options.retry_errors:
+            selected = {item for item in cases if self._is_selected(item)}
+            config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+            items[:] = [item for item in items if item in selected]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if not (hasattr(session.config, "workerinput") or session.config.getoption("collectonly")):
+            identity, options = self._session.identity, self._session.options
+            RunReporter.register(session.config, identity, options).check(self._collected)
+        self._lookahead.remember(session.items)
+        self._session.progress.total = sum(isinstance(item, EvalItem) for item in session.items)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        __tracebackhide__ = True
+        self._lookahead.begin(nextitem)
+        self._session.failures.begin(item)
+        try:
+            return (yield)
+        finally:
+            self._session.failures.end(item)
+            self._session.cases.start_waiting()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """See that each case whose item is set up, and not skipped, ends in a result."""
+        __tracebackhide__ = True
+        if isinstance(item, EvalItem):
+            item.result, item.was_ended = None, False  # of the attempt before
+            forget_properties(item)
+        try:
+            return (yield)
+        except BaseException as error:
+            if isinstance(item, EvalItem) and item.result is None and not self._config.getoption("setuponly", False):
+                self._turns.break_off(item, error)
+            raise
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        mask_sections(report, self._session.masker, is_ours=isinstance(item, EvalItem))
+        if isinstance(item, EvalItem):
+            if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
+                report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
+            elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
+                mask_traceback(report, self._session.masker)
+            _annotate(item, report, self._session)
+            vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
+            if item.result is not None and self._session.options.verbose and report.when == "setup":
+                # As an attribute of the report it reaches the process that owns the terminal, whoever ran the case.
+                log = dict(report.sections).get(_LOG_TITLE, "")
+                vars(report)["agentv_verbose"] = verbose_text(item.result, log)
+        else:
+            complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
+        if self._session.travelling is not None:
+            self._session.travelling.pack(item.nodeid, report)
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        shorten_traceback(self._config, excinfo)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._session.finish()
+        error, travelling = self._session.recorder.error, self._session.travelling
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[RECORDS] = None if travelling is None else travelling.rest()
+            session.config.workeroutput["agentv_write_error"] = error
+        elif error is not None:
+            RunReporter.register(session.config, self._session.identity, self._session.options).report_loss(error)
+
+    def _is_selected(self, item: EvalItem) -> bool:
+        """Whether the options let a case run: `--agentv-eval-id`, `--agentv-retry-errors`."""
+        session, eval_id = self._session, item.entry.eval_id
+        if session.options.eval_id and eval_id not in session.options.eval_id:
+            return False
+        retried = session.identity.retried
+        return retried is None or (session.preparer.eval_file(item.suite), eval_id) in retried
+
+    def pytest_unconfigure(self) -> None:
+        self._session.finish()  # a run that broke off before its session began to end
+
+
+def _warn_of_unknown_ids(wanted: Iterable[str], known: set[str]) -> None:
+    for eval_id in wanted:
+        if eval_id not in known:
+            hint = did_you_mean(eval_id, known)
+            text = f"--agentv-eval-id={eval_id}: no collected case has this id{f' ({hint})' if hint else ''}"
+            warnings.warn(text, AgentvWarning, stacklevel=1)
+
+
+def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -> None:
+    """Give the case's own time to the phase that shows it, and its figures to JUnit and other reporters.
+
+    A case runs while its item is set up; what is shown as the call's duration is what the case took.
+    """
+    result = item.result
+    took = ((result.duration_ms if result else None) or 0) / 1000
+    if report.when == "setup" and report.passed:
+        report.duration = max(0.0, report.duration - took)
+    elif report.when == "call":
+        report.duration += took
+    if report.when == "setup":
+        properties = place_properties(session.preparer.eval_file(item.suite), item.entry.line)
+        if result is not None:
+            properties += result_properties(result)
+        add_properties(item, properties)
+        report.user_properties = list(item.user_properties)

@@ -1,0 +1,93 @@
+"""Eval items: the cases of an eval file in pytest's tree."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OwnParts
+from pytest_agentv.loading.suites import CaseEntry, SuiteSource
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.compat import missing_fixture_text
+from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture
+from pytest_agentv.session.running.eval_session import EvalSession
+from pytest_agentv.session.running.target_caller import OWN_FIXTURES, own_parts
+from pytest_agentv.session.showing.texts import errored, failed
+
+TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
+"""What gives an item the result of its case, and returns it; put up by the hooks."""
+
+
+class EvalItem(pytest.Function):
+    """One case.
+
+    A `pytest.Function` gets every scope of fixtures through public names only; the function it stands on is never
+    called. The case runs in `setup`, after the fixtures: what keeps it from being judged is a failed set-up (ERROR),
+    a score below the threshold a failed call (FAILED).
+    """
+
+    def __init__(
+        self, *, suite: SuiteSource, entry: CaseEntry, own_fixtures: tuple[str, ...] = (), **kwargs: Any
+    ) -> None:
+        self.suite = suite
+        self.entry = entry
+        self.own_fixtures = own_fixtures
+        """Those of `OWN_FIXTURES` that a conftest or plugin overrides for the item."""
+        self.reference_answer = ""
+        """Set when the case has failed."""
+        self.result: EvalResult | None = None
+        """Set when the case has run, or could not."""
+        self.was_ended = False
+        """Whether something has ended the item while its case ran."""
+        super().__init__(**kwargs)
+
+    def setup(self) -> None:
+        __tracebackhide__ = True  # what a fixture raises is shown without us
+        super().setup()
+        if self.config.getoption("setuponly", default=False):
+            return
+        session = EvalSession.of(self.config)
+        result = self.config.stash[TAKE_TURN](self)
+        session.stopping.stop_if_needed(self.session)
+        if result.status == "error":
+            raise errored(self.config, result, session.masker)
+
+    def runtest(self) -> None:
+        if self.result is not None and self.result.status == "fail":
+            raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.reference_answer)
+
+    def own_parts(self, names: Collection[str]) -> OwnParts:
+        """Return what overridden fixtures made for this item, which is set up."""
+        if not names:
+            return NO_OWN_PARTS
+        return own_parts(*(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.entry.line - 1, self.name
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
+        """Show our own failures as text that is anchored at the case's line, without a traceback of ours."""
+        error = self._account_of(excinfo.value)
+        if error is None:
+            return super().repr_failure(excinfo)
+        shown = pytest.ExceptionInfo.from_exc_info((type(error), error, excinfo.tb)).getrepr(style="value")
+        # The one representation that keeps its message in the short summary on every pytest, under xdist too.
+        if shown.reprcrash is not None:
+            shown.reprcrash.path = self.location[0]
+            shown.reprcrash.lineno = self.entry.line
+            shown.reprcrash.message = str(error) if isinstance(error, AgentvWarning) else error.headline
+        return shown
+
+    def is_shown_as_text(self, error: BaseException) -> bool:
+        """Whether an error is shown as our account of it, without a traceback."""
+        return self._account_of(error) is not None
+
+    def _account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | MissingFixture | None:
+        if isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
+            return error
+        if isinstance(error, pytest.FixtureLookupError):
+            return MissingFixture(missing_fixture_text(error))
+        if self.was_ended and self.result is not None:
+            return errored(self.config, self.result, EvalSession.of(self.config).masker)
+        return None

@@ -1,0 +1,83 @@
+"""Which items may be begun before their turn."""
+
+from collections.abc import Container, Iterator
+from itertools import islice
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.session.compat import has_same_fixtures, is_free_to_run_ahead, queued_items
+from pytest_agentv.session.running.items import EvalItem
+
+_CONDITIONS: Final = frozenset({"skip", "skipif", "xfail"})
+"""Marks that decide, when an item's turn comes, whether it is run."""
+
+
+class Lookahead:
+    """Knows the items that follow the current one: those this process was really given, under xdist."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._items: list[pytest.Item] = []
+        self._positions: dict[pytest.Item, int] = {}
+        self._first_new = 0
+        """Position before which there is nothing that could be begun: not looked at again for each of 10,000 items."""
+        self._next: pytest.Item | None = None
+        worker: dict[str, Any] = getattr(config, "workerinput", {})
+        self._is_worker = bool(worker)
+        # Items are taken back from a worker there, even after they were begun: only the very next one is certain.
+        self._only_next = self._is_worker and worker.get("agentv_dist") == "worksteal"
+        self._is_off = bool(config.getoption("usepdb", default=False))
+
+    def remember(self, items: list[pytest.Item]) -> None:
+        """Learn the items of the run, in their final order."""
+        self._items = items
+        self._positions = {item: position for position, item in enumerate(items)}
+        self._first_new = 0
+
+    def begin(self, next_item: pytest.Item | None) -> None:
+        """Learn which item comes after the one that begins now."""
+        self._next = next_item
+
+    def after(
+        self,
+        item: pytest.Item,
+        known: Container[object],
+        *,
+        reach: int | None = None,
+        count: int | None = None,
+    ) -> Iterator[EvalItem]:
+        """Yield those of the eval items behind one that see nothing of another item's set-up.
+
+        Among the next `reach` items, the first `count` that are not known are looked at; None: all.
+        """
+        if self._is_off:
+            return
+        following = self._queue(reach) if self._is_worker else self._behind(item, known, reach)
+        new = islice((item for item in following if isinstance(item, EvalItem) and item not in known), count)
+        yield from (following for following in new if _may_run_ahead(following, item))
+
+    def _queue(self, reach: int | None) -> Iterator[pytest.Item]:
+        queued = None if self._only_next else queued_items(self._config, self._items)
+        if queued is None:
+            queued = iter(() if self._next is None else (self._next,))
+        return islice(queued, reach)
+
+    def _behind(self, item: pytest.Item, known: Container[object], reach: int | None) -> Iterator[pytest.Item]:
+        items = self._items
+        start = self._positions.get(item, len(items)) + 1
+        end = len(items) if reach is None else min(len(items), start + reach)
+        start = max(start, self._first_new)
+        while start < end and (not isinstance(new := items[start], EvalItem) or new in known):
+            start += 1
+        self._first_new = start
+        return map(items.__getitem__, range(start, end))
+
+
+def _may_run_ahead(item: EvalItem, current: pytest.Item) -> bool:
+    if item.own_fixtures and not (
+        isinstance(current, EvalItem) and has_same_fixtures(item, current, item.own_fixtures)
+    ):
+        return False
+    has_condition = any(mark.name in _CONDITIONS for mark in item.iter_markers())
+    return not has_condition and is_free_to_run_ahead(item)

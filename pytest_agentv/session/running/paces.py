@@ -1,0 +1,48 @@
+"""How many cases of each target may be in flight in this process."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.engine.pacing import Pace
+from pytest_agentv.engine.targets import TargetPool
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.workers.shares import ProcessShare
+
+_ONE_BY_ONE: Final = Pace(workers=1, is_batched=False)
+
+
+class Paces:
+    """Asks each target once per folder."""
+
+    def __init__(self, loop: LoopThread, pool: TargetPool, options: RunOptions, share: ProcessShare) -> None:
+        self._loop = loop
+        self._pool = pool
+        self._options = options
+        self._share = share
+        self._paces: dict[tuple[str, str], Pace] = {}
+
+    def limit(self, prepared: PreparedCase) -> int:
+        """Return how many cases of a case's kind may be in flight in this process."""
+        return self._share.of(self._pace(prepared).limit(self._options))
+
+    def is_batched(self, prepared: PreparedCase) -> bool:
+        """Whether a case's target takes many cases in one call."""
+        return self._pace(prepared).is_batched
+
+    def _pace(self, prepared: PreparedCase) -> Pace:
+        """Return how a case's target wants its cases; the case itself will say what is wrong with its target."""
+        job = prepared.job
+        if isinstance(job, EvalResult) or prepared.own.replace_target:
+            return _ONE_BY_ONE
+        folder, target = key = os.path.dirname(job.case.path), job.identity.target  # noqa: PTH120 - for each case, twice
+        if key not in self._paces:
+            try:
+                self._paces[key] = self._loop.run(self._pool.pace(Path(folder), target))
+            except (AgentvError, OSError):
+                self._paces[key] = _ONE_BY_ONE
+        return self._paces[key]

@@ -1,0 +1,60 @@
+"""Gives each case the hashes by which a later run sees whether its result still holds."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_agentv.engine.fingerprints import Fingerprints, asks_a_target
+from pytest_agentv.engine.judging import evaluators_of
+from pytest_agentv.models.cases import AnyEvaluator
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.session.running.preparing import PreparedCase
+
+
+class CaseSigner:
+    """Signs cases; targets and judges are hashed once per folder."""
+
+    def __init__(self, fingerprints: Fingerprints, loop: LoopThread) -> None:
+        self._fingerprints = fingerprints
+        self._loop = loop
+        self._targets: dict[tuple[str, str], str | None] = {}
+        self._judges: dict[tuple[str, str], str | None] = {}
+        self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
+
+    def sign(self, prepared: PreparedCase) -> PreparedCase:
+        """Return a case with its hashes; what cannot be resolved has none, and the case itself will say why."""
+        job = prepared.job
+        if isinstance(job, EvalResult):
+            return prepared
+        key = (os.path.dirname(job.case.path), job.identity.target)  # noqa: PTH120 - for each case
+        evaluators = evaluators_of(job.case)
+        judge = self._judge_hash(key, prepared) if asks_a_target(evaluators) else ""
+        grading = None if judge is None else self._grading_hash(evaluators, judge)
+        identity = job.identity.replace(target_hash=self._target_hash(key, prepared), grading_hash=grading)
+        return prepared.replace(job=job.replace(identity=identity))
+
+    def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str:
+        """Return the hash of evaluators; cases behind one another often have those of their file."""
+        last = self._last  # tests may evaluate in several threads
+        if last is not None and last[0] is evaluators and last[1] == judge:
+            return last[2]
+        grading = self._fingerprints.grading_hash(evaluators, judge or None)
+        self._last = (evaluators, judge, grading)
+        return grading
+
+    def _target_hash(self, key: tuple[str, str], prepared: PreparedCase) -> str | None:
+        own = prepared.own
+        if own.replace_target:
+            return self._loop.run(self._fingerprints.target_hash(Path(key[0]), key[1], own))
+        if key not in self._targets:
+            self._targets[key] = self._loop.run(self._fingerprints.target_hash(Path(key[0]), key[1], own))
+        return self._targets[key]
+
+    def _judge_hash(self, key: tuple[str, str], prepared: PreparedCase) -> str | None:
+        own = prepared.own
+        if own.judge is not None:
+            return self._loop.run(self._fingerprints.judge_hash(Path(key[0]), key[1], own))
+        if key not in self._judges:
+            self._judges[key] = self._loop.run(self._fingerprints.judge_hash(Path(key[0]), key[1], own))
+        return self._judges[key]

@@ -1,0 +1,41 @@
+"""The values of `agentv_provider` and `agentv_judge`: what is there unless users override them, and what they bring."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.engine.own_parts import OWN_JUDGE, OWN_PROVIDER, OwnParts
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.session.running.eval_session import EvalSession
+
+OWN_FIXTURES: Final = (OWN_PROVIDER, OWN_JUDGE)
+"""Fixtures that stand in for targets where they are overridden."""
+
+
+class TargetCaller:
+    """A function that asks a target and returns its `ProviderResponse`. Nothing is judged or recorded."""
+
+    def __init__(self, open_session: Callable[[], EvalSession], folder: Path, target: str) -> None:
+        self._open_session = open_session
+        self._folder = folder
+        self._target = target
+
+    def __call__(self, prompt: str) -> ProviderResponse:
+        """Ask the target and wait for its answer. Raises `AgentvError` when there is none."""
+        __tracebackhide__ = True
+        session = self._open_session()
+        if session.is_own_thread:
+            raise RuntimeError(f"{OWN_PROVIDER} waits for its answer: call it from a function that is not async")
+        try:
+            return session.ask(self._folder, self._target, prompt)
+        except AgentvError as error:
+            raise error.with_traceback(None) from None
+
+    def __repr__(self) -> str:
+        return f"<agentv_provider: target {self._target!r}>"
+
+
+def own_parts(provider: object, judge: object) -> OwnParts:
+    """Return what stands in for targets; the fixtures' own values stand in for nothing."""
+    return OwnParts(None if isinstance(provider, TargetCaller) else provider, judge)

@@ -1,0 +1,131 @@
+"""Gives each item its result when its turn comes, and lets the items behind it run ahead."""
+
+import unittest
+from typing import Final
+
+import pytest
+
+from pytest_agentv.engine.batching import Batch, BatchMember
+from pytest_agentv.errors import ErrorKind
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.outcomes import RUN_ENDS, kind_of_break, text_of_break
+from pytest_agentv.session.running.begun import Begun
+from pytest_agentv.session.running.eval_session import EvalSession
+from pytest_agentv.session.running.items import EvalItem
+from pytest_agentv.session.running.lookahead import Lookahead
+from pytest_agentv.session.running.preparing import PreparedCase
+
+LOG_SECTION = "agentv log"
+_SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
+_AHEAD = 2
+"""How many times the limit may be begun and not yet be done: enough to fill a place the moment it is free."""
+_REACH = 1000
+"""Items behind the one on turn that may be begun: a slow case holds up its own place only, and memory has an end."""
+
+
+class Turns:
+    """Feeds the engine from the items of the run.
+
+    An item whose turn has come is begun after its fixtures are set up; then those that follow it are begun, as far
+    as they may run ahead. What pytest sees stays sequential: each item waits for its own case.
+    """
+
+    def __init__(self, session: EvalSession, lookahead: Lookahead) -> None:
+        self._session = session
+        self._cases = session.cases
+        self._lookahead = lookahead
+        self._widest = 1
+        """The highest limit so far: items behind may have targets that take more than that of the item on turn."""
+
+    def take(self, item: EvalItem) -> EvalResult:
+        """Return the result of an item's case. A rerun of the item is a case of its own."""
+        begun = self._cases.take(item)
+        if begun is None:
+            self._begin(item, item)
+            begun = self._cases.take(item)
+            assert begun is not None
+        try:
+            result = item.result = self._cases.wait(begun, lambda: self._run_ahead(item, begun))
+        except BaseException as error:
+            item.result, item.was_ended = self._end(item, begun, error), True
+            raise
+        finally:
+            if begun.log.lines:
+                item.add_report_section("setup", LOG_SECTION, begun.log.text)
+        item.reference_answer = begun.reference_answer if result.status == "fail" else ""
+        self._session.show_warnings(begun)
+        return result
+
+    def break_off(self, item: EvalItem, error: BaseException) -> None:
+        """Record the case of an item whose set-up failed before its case was waited for; if it is not skipped."""
+        begun = self._cases.take(item)
+        if begun is not None:
+            self._cases.drop(begun)
+        if not isinstance(error, _SKIPPED):
+            item.result = self._record_broken(item, kind_of_break(error), text_of_break(error))
+
+    def _end(self, item: EvalItem, begun: Begun, error: BaseException) -> EvalResult | None:
+        """Cancel the case of an item that was ended while it waited; its result is an error in any case."""
+        reason = f"ended before it was done: {text_of_break(error)}"
+        if not begun.future.done():
+            result = self._cases.end(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            if result is not None and result.status == "error":
+                return result
+        return self._record_broken(item, "cancelled", reason)
+
+    def _record_broken(self, item: EvalItem, kind: ErrorKind, reason: str) -> EvalResult | None:
+        prepared = self._session.preparer.broken(item.suite, item.entry, item.nodeid, kind, reason)
+        return self._cases.record(prepared.replace(hooks=self._session.user_hooks.of(item)))
+
+    def _begin(self, item: EvalItem, current: EvalItem) -> None:
+        """Begin an item's case; the objects that fixtures made are those of the current item."""
+        prepared = self._prepare(item, current)
+        job = prepared.job
+        paces = self._cases.paces
+        if not isinstance(job, EvalResult) and paces.is_batched(prepared) and item not in self._cases:
+            followers = self._followers(item, job.identity.target)
+            self._begin_batch({item: prepared} | followers, paces.limit(prepared))
+        else:
+            self._note(self._cases.begin(item, prepared))
+
+    def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
+        """Begin what follows an item; called when its turn comes, and from time to time while it is waited for."""
+        if begun.limit == 1 or not self._session.stopping.runs_on:
+            return
+        reach = self._widest if self._session.failures.maximum else _REACH
+        room = _AHEAD * self._widest - self._cases.unfinished
+        for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
+            self._begin(following, item)
+
+    def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
+        batch = Batch(len(cases), limit)
+        for place, (item, prepared) in enumerate(cases.items()):
+            self._note(self._cases.begin(item, prepared, BatchMember(batch, place)))
+
+    def _followers(self, item: EvalItem, target: str) -> dict[EvalItem, PreparedCase]:
+        """Return the cases that go into one batch with an item's: those of its folder with the same target."""
+        folder = item.path.parent
+        candidates = (
+            following for following in self._lookahead.after(item, self._cases) if following.path.parent == folder
+        )
+        prepared = {following: self._prepare(following, item) for following in candidates}
+        return {
+            following: case
+            for following, case in prepared.items()
+            if not isinstance(case.job, EvalResult)
+            and case.job.identity.target == target
+            and not case.own.replace_target
+        }
+
+    def _note(self, begun: Begun) -> None:
+        self._widest = max(self._widest, begun.limit)
+
+    def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
+        """Load an item's case. What breaks is an error of this item, not of the one on turn."""
+        hooks, preparer = self._session.user_hooks, self._session.preparer
+        try:
+            prepared = preparer.prepare(item.suite, item.entry, item.nodeid, lambda case: hooks.adjust(item, case))
+        except Exception as error:  # noqa: BLE001 - whatever it is, its case says so
+            text = f"the case cannot be loaded: {text_of_break(error)}"
+            prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
+        return prepared.replace(hooks=hooks.of(item), own=current.own_parts(item.own_fixtures))

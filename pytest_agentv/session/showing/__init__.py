@@ -1,0 +1,1 @@
+"""What users see: outcomes, reports, the terminal."""

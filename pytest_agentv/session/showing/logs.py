@@ -1,0 +1,92 @@
+"""Log records of cases: shown with the item they belong to, not with the item on whose turn they happened."""
+
+import copy
+import logging
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final
+
+import pytest
+
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import harmless_in_ci, shown
+from pytest_agentv.session.compat import logging_handlers, logging_outputs
+from pytest_agentv.session.recording.recorder import RECORDER_THREAD
+
+_FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
+_OWN_LOGGER: Final = logging.getLogger("pytest_agentv")
+_LONGEST_LOG: Final = 20_000
+
+
+@dataclass(slots=True, eq=False)
+class CaseLog:
+    """The lines that a case logged."""
+
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        text = "\n".join(self.lines)
+        return text if len(text) <= _LONGEST_LOG else f"...\n{text[-_LONGEST_LOG:]}"
+
+
+current_log: ContextVar[CaseLog | None] = ContextVar("agentv_case_log", default=None)
+"""The log of the case that the running task belongs to; tasks and threads of a case inherit it."""
+
+
+class _MaskingFormatter(logging.Formatter):
+    """Takes the secrets out of what another formatter makes of a record; what a case logged cannot move the cursor."""
+
+    def __init__(self, formatter: logging.Formatter, masker: Masker) -> None:
+        super().__init__()
+        self._formatter = formatter
+        self._masker = masker
+
+    def format(self, record: logging.LogRecord) -> str:
+        if current_log.get() is None:
+            return self._masker.mask(self._formatter.format(record))
+        plain = copy.copy(record)  # others get it as it was
+        plain.msg, plain.args = shown(record.getMessage(), self._masker), None
+        return harmless_in_ci(self._masker.mask(self._formatter.format(plain)))
+
+
+class CaseLogHandler(logging.Handler):
+    """Collects what cases log, secrets masked, and keeps it from pytest's own handlers."""
+
+    def __init__(self, config: pytest.Config, masker: Masker) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(_FORMAT))
+        self._masker = masker
+        self._foreign = logging_handlers(config)
+        self._outputs = {handler: handler.formatter for handler in logging_outputs(config)}
+        self._level: int | None = None
+
+    def install(self, *, verbose: bool) -> None:
+        """Collect from now on; with `verbose` also what this package says in detail."""
+        if verbose:
+            self._level = _OWN_LOGGER.level
+            _OWN_LOGGER.setLevel(logging.DEBUG)
+        for handler in self._foreign:
+            handler.addFilter(_is_of_no_case)
+        for handler, formatter in self._outputs.items():
+            handler.setFormatter(_MaskingFormatter(formatter or logging.Formatter(), self._masker))
+        logging.getLogger().addHandler(self)
+
+    def remove(self) -> None:
+        if self._level is not None:
+            _OWN_LOGGER.setLevel(self._level)
+            self._level = None
+        for handler in self._foreign:
+            handler.removeFilter(_is_of_no_case)
+        for handler, formatter in self._outputs.items():
+            handler.setFormatter(formatter)
+        logging.getLogger().removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = current_log.get()
+        if log is not None:
+            log.lines.append(self._masker.mask(self.format(record)))
+
+
+def _is_of_no_case(record: logging.LogRecord) -> bool:
+    return current_log.get() is None and record.threadName != RECORDER_THREAD

@@ -1,0 +1,75 @@
+"""What tests with evaluations of their own add to their reports."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
+from pytest_agentv.session.showing.properties import add_properties, forget_properties, result_properties
+from pytest_agentv.session.showing.report_masking import mask_traceback
+from pytest_agentv.session.showing.step_summary import EVALUATED
+from pytest_agentv.session.showing.texts import verbose_text
+
+_SECTION: Final = "Captured agentv call"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A result, and all that is to be said of it."""
+
+    result: EvalResult
+    account: str
+
+
+_TOLD: Final = pytest.StashKey[list[Told]]()
+"""What the current run of a test has evaluated."""
+
+
+def note_result(item: pytest.Item, result: EvalResult, account: str) -> None:
+    """Remember a result for the test's report."""
+    item.stash[_TOLD].append(Told(result, account))
+
+
+def forget_results(item: pytest.Item) -> None:
+    """Begin anew: a test may be run again."""
+    item.stash[_TOLD] = []
+    forget_properties(item)
+
+
+def complete_report(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, masker: Masker, *, verbose: bool
+) -> None:
+    """Add to the report of a Python test what is known of its evaluations."""
+    told = item.stash.get(_TOLD, [])
+    if report.failed and item.stash.get(_TOLD, None) is not None:
+        mask_traceback(report, masker)
+    if report.when != "call" or not told:
+        return
+    error = call.excinfo.value if call.excinfo is not None else None
+    # As attributes of the report they reach the process that owns the terminal, whoever ran the test.
+    added: dict[str, Any] = vars(report)
+    added[EVALUATED] = True
+    if isinstance(error, EvalErrored):
+        added["agentv_errored"] = True
+    if verbose:
+        added["agentv_verbose"] = "\n".join(verbose_text(each.result, "") for each in told)
+    if report.failed:
+        _explain(report, error, [each for each in told if each.result.status != "pass"])
+    if len(told) == 1:  # names of properties mean one thing each
+        add_properties(item, result_properties(told[0].result))
+        report.user_properties = list(item.user_properties)
+
+
+def _explain(report: pytest.TestReport, error: BaseException | None, bad: list[Told]) -> None:
+    """Show the accounts of what is not good, the one aside that the test has failed with; and its headline."""
+    said = str(error)
+    texts = [f"{visible(each.result.eval_id)}\n\n{each.account}\n" for each in bad if each.account != said]
+    if texts:
+        report.sections.append((_SECTION, "\n".join(texts)))
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if isinstance(error, EvalErrored | EvalFailed) and crash is not None:
+        crash.message = error.headline

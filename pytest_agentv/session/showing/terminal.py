@@ -1,0 +1,239 @@
+"""What a run says at its end, and its exit code: in the one process that owns the terminal."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.secrets import Masker
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.markdown import RunVerdict, Trouble
+from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
+from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
+from pytest_agentv.session.recording.run_results import RunResults, read_run
+from pytest_agentv.session.recording.travel import RECORDS, unpack
+from pytest_agentv.session.showing.step_summary import ItemOutcomes, append_step_summary
+from pytest_agentv.session.workers.crashes import CrashWatch, may_be_eval
+from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
+
+_MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
+    "error": {"red": True, "bold": True},
+    "fail": {"red": True},
+    "pass": {"green": True},
+    "warning": {"yellow": True},
+    "heading": {"bold": True},
+}
+
+
+class RunReporter:
+    """Prints the summary of a run from its lines in the results file: one source of truth, with workers or without."""
+
+    NAME: Final = "agentv-reporter"
+
+    def __init__(
+        self, identity: RunIdentity, options: RunOptions, root: Path, terminal: TerminalReporter | None
+    ) -> None:
+        self._terminal = terminal
+        self._root = root
+        self._is_checked = False
+        self._identity = identity
+        self._options = options
+        self._started = time.perf_counter()
+        self._elapsed_ms = 0.0
+        self._write_errors: list[str] = []
+        self._crashes: CrashWatch | None = None
+        self._numbers = WorkerNumbers()
+        self._outcomes = ItemOutcomes()
+        self._run = RunResults()
+        self._sink = ResultSink(identity.results_path, options.output_format, Masker())
+        self._remarks: list[str] = []
+
+    @classmethod
+    def register(cls, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> "RunReporter":
+        """Return the run's reporter, registered as a plugin of its own."""
+        reporter = config.pluginmanager.get_plugin(cls.NAME)
+        if not isinstance(reporter, cls):
+            reporter = cls(identity, options, config.rootpath, config.pluginmanager.get_plugin("terminalreporter"))
+            config.pluginmanager.register(reporter, cls.NAME)
+        return reporter
+
+    def configure_worker(self, node: Any) -> None:
+        """Take over the controller's part for a worker that is about to start."""
+        if self._crashes is None:
+            self._crashes = CrashWatch(node.config, self._identity, self._options)
+            node.config.pluginmanager.register(self._crashes)
+        node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
+        send_to_worker(self._identity, node)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._numbers.free(node.gateway.id)
+        output = getattr(node, "workeroutput", {})
+        self._append(tuple(unpack(output.get(RECORDS))))
+        error = output.get("agentv_write_error")
+        if error is not None:
+            self.report_loss(error)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Take home what a report brings, and show what a case told of itself under `--agentv-verbose`."""
+        self._outcomes.note(report)
+        packed = getattr(report, RECORDS, None)
+        if packed is not None:
+            delattr(report, RECORDS)  # no report of others is to hold it
+            self._append(tuple(unpack(packed)))
+        text = getattr(report, "agentv_verbose", None)
+        if text is not None and self._terminal is not None:
+            if self._terminal.config.get_terminal_writer().width_of_current_line:
+                self._terminal.write_line("")
+            self._terminal.write_line(text)
+
+    def report_loss(self, error: str) -> None:
+        """Learn that results could not be written."""
+        self._write_errors.append(error)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self.check(ids)
+
+    def check(self, node_ids: Sequence[str]) -> None:
+        """See, before anything is paid for, whether the run can go on with its file, and write to it.
+
+        Raises `pytest.UsageError`.
+        """
+        if self._is_checked:
+            return
+        self._is_checked = True
+        resumed = self._identity.resumed
+        files = {node_id.partition("::")[0] for node_id in node_ids}
+        if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
+            raise pytest.UsageError(fault)
+        if any(map(may_be_eval, node_ids)):
+            try:
+                self._sink.probe()
+            except AgentvError as error:
+                raise pytest.UsageError(f"no results can be recorded: {error}") from None
+            finally:
+                self._sink.close()  # cases may be run elsewhere
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
+            return
+        self._record_crashes()
+        self._sink.close()
+        # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
+        self._run = read_run(self._identity, self._outcomes.reported)
+        self._elapsed_ms = (time.perf_counter() - self._started) * 1000
+        resumed = self._identity.resumed.remarks if self._identity.resumed else ()
+        self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
+        self._find_loss()
+        if self._write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
+        if self._results or self._write_errors:
+            fault = append_step_summary(self._verdict(exitstatus))
+            self._remarks += [fault] if fault else []
+            if session.config.hook.pytest_agentv_summary.get_hookimpls():
+                from pytest_agentv.session.hooking.summary_hook import tell_summary  # noqa: PLC0415 - for who wants it
+
+                self._remarks += tell_summary(session.config, self._results)
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if not (self._results or self._write_errors or self._remarks):
+            return
+        lines = summary_lines(
+            self._results,
+            results_path=self._identity.results_path,
+            dry_run=self._options.dry_run,
+            elapsed_ms=self._elapsed_ms,
+            earlier=self._run.earlier,
+            outcomes=Outcomes(frozenset(self._outcomes.expected_failures), frozenset(self._outcomes.unexpected_passes)),
+        )
+        for line in lines:
+            _print(terminalreporter, line)
+        for remark in self._remarks:
+            terminalreporter.write_line(visible(remark), yellow=True)
+        lost = self._lost()
+        if lost:
+            terminalreporter.write_line(f"{_lost_text(lost)}:", red=True)
+            for node_id in lost:
+                terminalreporter.write_line(f"  {visible(node_id)}", red=True)
+            terminalreporter.write_line("Run them with --agentv-resume.", red=True)
+        for text in dict.fromkeys(self._write_errors):
+            terminalreporter.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
+
+    @property
+    def _results(self) -> tuple[EvalResult, ...]:
+        return self._run.results
+
+    def _verdict(self, exitstatus: int) -> RunVerdict:
+        return RunVerdict(
+            self._results,
+            self._run.earlier,
+            frozenset(self._outcomes.expected_failures),
+            tuple(self._troubles(exitstatus)),
+            self._identity.results_path,
+            self._options.dry_run,
+            self._elapsed_ms,
+        )
+
+    def _troubles(self, exitstatus: int) -> Iterator[Trouble]:
+        """Yield what the results themselves do not tell."""
+        if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+            yield Trouble("The run broke off before its end")
+        others = self._outcomes.failed_with_good_scores(self._results)
+        if self._write_errors:
+            yield Trouble("Results were lost", tuple(dict.fromkeys(self._write_errors)))
+        elif others:
+            yield Trouble("Failed outside of their evaluation (fixtures, strict `xfail`)", others)
+        if lost := self._lost():
+            yield Trouble(_lost_text(lost), tuple(lost))
+
+    def _lost(self) -> list[str]:
+        return self._crashes.lost(_node_ids(self._results)) if self._crashes else []
+
+    def _record_crashes(self) -> None:
+        """Write an error for each case on which a worker died: the worker could not."""
+        if self._crashes is not None and self._crashes.has_crashes:
+            recorded = _node_ids(read_run(self._identity).results)
+            masker = Masker()
+            masker.add_environment(os.environ)
+            sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
+            self._append(tuple(map(sink.serialize, self._crashes.crash_results(recorded))))
+
+    def _append(self, texts: Sequence[str]) -> None:
+        if texts:
+            try:
+                self._sink.write_texts(texts)
+            except AgentvError as error:
+                self.report_loss(str(error))
+
+    def _find_loss(self) -> None:
+        """See whether all that ran is in the file."""
+        path = self._identity.results_path
+        is_readable = path.is_file() or not path.exists()  # nothing is read from a device
+        if is_readable and not self._write_errors and (fault := self._outcomes.unrecorded(_node_ids(self._run.all))):
+            self.report_loss(f"{fault} in {locate(path, None)}")
+
+
+def _lost_text(lost: Sequence[str]) -> str:
+    cases = "1 case was" if len(lost) == 1 else f"{len(lost)} cases were"
+    return f"{cases} given to a worker that crashed, and not run again"
+
+
+def _node_ids(results: Iterable[EvalResult]) -> set[str]:
+    return {result.node_id for result in results if result.node_id is not None}
+
+
+def _print(reporter: TerminalReporter, line: SummaryLine) -> None:
+    if line.style == "title":
+        reporter.write_sep("=", line.text)
+    else:
+        reporter.write_line(line.text, **_MARKUP.get(line.style, {}))

@@ -1,0 +1,1 @@
+"""The processes of an xdist run: their shares, their ends, their crashes."""

@@ -1,0 +1,104 @@
+"""What the controller of an xdist run sees of workers that die, and tells those that live."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.loading.discovery import SUFFIXES
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.workers.interrupts import shorten_traceback, stop_mark
+
+
+class CrashWatch:
+    """Notes which items were given out, which came back, and on which a worker died.
+
+    It watches every run that has workers; what tells of a dead one is imported when there is one.
+    """
+
+    def __init__(self, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> None:
+        self._config = config
+        self._identity = identity
+        self._options = options
+        self._collected: set[str] = set()
+        self._reported: set[str] = set()
+        self._crashed: dict[str, str] = {}
+        self._has_crashed = False
+        self._stop_mark = stop_mark(identity.run_id, os.getpid())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self._collected.update(filter(may_be_eval, ids))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, error: object | None) -> None:
+        # xdist gives the items of a dead worker to those that live: they learn in time that some may be finished.
+        if error is not None:
+            with suppress(OSError):  # without a folder there are no results
+                self._identity.crash_mark.touch()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        # xdist is about to wait for its workers, one of which may be in the middle of a case.
+        if self._collected:
+            shorten_traceback(self._config, excinfo)
+            with suppress(OSError):
+                self._stop_mark.touch()
+
+    def pytest_sessionfinish(self) -> None:
+        with suppress(OSError):
+            self._identity.crash_mark.unlink()
+
+    def pytest_unconfigure(self) -> None:
+        with suppress(OSError):
+            self._stop_mark.unlink()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        is_crash = _is_crash(report)
+        self._has_crashed |= is_crash
+        if not may_be_eval(report.nodeid):
+            return
+        self._reported.add(report.nodeid)
+        if is_crash:
+            self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
+
+    @property
+    def has_crashes(self) -> bool:
+        return bool(self._crashed)
+
+    def crash_results(self, recorded: set[str]) -> Iterator[EvalResult]:
+        """Yield an error for each case on which a worker died before its result was recorded."""
+        crashed = {node_id: message for node_id, message in self._crashed.items() if node_id not in recorded}
+        if crashed:
+            from pytest_agentv.session.workers.crash_results import CrashResults  # noqa: PLC0415 - the engine, for crashes only
+
+            results = CrashResults(self._config, self._identity, self._options)
+            for node_id, message in crashed.items():
+                result = results.of(node_id, message)
+                if result is not None:
+                    yield result
+
+    def lost(self, recorded: set[str]) -> list[str]:
+        """Return the node ids of cases that xdist neither ran nor reported."""
+        missing = sorted(self._collected - self._reported - recorded) if self._has_crashed else []
+        if not missing:
+            return []
+        from pytest_agentv.session.workers.crash_results import CrashResults  # noqa: PLC0415 - the engine, for crashes only
+
+        results = CrashResults(self._config, self._identity, self._options)
+        return [node_id for node_id in missing if results.is_case(node_id)]
+
+
+def may_be_eval(node_id: str) -> bool:
+    """Whether an item may be a case of an eval file, by its suffix; other plugins have YAML items as well."""
+    return Path(node_id.partition("::")[0]).suffix in SUFFIXES
+
+
+def _is_crash(report: Any) -> bool:
+    """Whether xdist made the report up for an item whose worker died; it has no phase then."""
+    return bool(report.failed and report.when == "???")

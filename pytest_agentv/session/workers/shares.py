@@ -1,0 +1,57 @@
+"""How many cases may be in flight in each process of a run."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.models.base import Record
+
+WORKER_NUMBER: Final = "agentv_worker"
+"""Key of `workerinput`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessShare(Record):
+    """This process among those of the run: with `-n 4` there are four."""
+
+    index: int = 0
+    count: int = 1
+
+    def of(self, workers: int) -> int:
+        """Return this process's share of a number of workers: all shares together make it up, each is at least 1."""
+        return max(1, workers // self.count + (self.index < workers % self.count))
+
+
+def process_share(config: pytest.Config) -> ProcessShare:
+    """Return the share of this process; a worker's number was sent to it, since its id may be any text."""
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if not worker:
+        return ProcessShare()
+    count = int(worker["workercount"])
+    return ProcessShare(int(worker.get(WORKER_NUMBER, 0)) % count, count)
+
+
+class WorkerNumbers:
+    """Numbers the workers of a run from 0; one that replaces a dead worker gets its number, and so its share."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}
+
+    def take(self, worker_id: str) -> int:
+        """Return the smallest number that no living worker has."""
+        taken = self._taken.values()
+        number = next(number for number in range(len(taken) + 1) if number not in taken)
+        self._taken[worker_id] = number
+        return number
+
+    def free(self, worker_id: str) -> None:
+        """Learn that a worker is gone."""
+        self._taken.pop(worker_id, None)
+
+
+def shared_folder(run_id: str) -> Path:
+    """Return the folder, not made yet, in which the processes of a run tell each other what they found."""
+    return Path(tempfile.gettempdir()) / f"agentv-{run_id}"

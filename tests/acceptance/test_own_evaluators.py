@@ -1,0 +1,230 @@
+"""Kinds of evaluators as classes of the user's: in eval files, in Python, in `agentv validate`."""
+
+import pytest
+
+from pytest_agentv.cli.main import main
+
+CONFTEST = '''
+from typing import Annotated
+
+from pydantic import Field
+from rapidfuzz.distance import Levenshtein as Distance
+
+from pytest_agentv.evaluators.base import Context, Evaluator, Score
+
+
+class Alike(Evaluator):
+    """The answer is nearly a text."""
+
+    kind = "alike"
+
+    value: str = Field(description="the text")
+    least: Annotated[float, Field(ge=0, le=1)] = Field(default=0.5, description="least similarity")
+
+    async def evaluate(self, context: Context) -> Score:
+        similarity = Distance.normalized_similarity(context.candidate_answer, self.value)
+        return Score(float(similarity >= self.least), details={"similarity": similarity})
+
+
+class Asking(Evaluator):
+    kind = "asking"
+
+    @property
+    def asks_judge(self) -> bool:
+        return True
+
+    def evaluate(self, context):
+        return self._ask(context)
+
+    async def _ask(self, context):
+        reply = await context.services.judge.ask("Say a number.", context.candidate_answer, context)
+        return Score(float(reply))
+
+
+def pytest_agentv_evaluators():
+    return [Alike, Asking]
+'''
+TARGETS = """
+targets:
+  - {name: default, provider: mock, response: hello world, judge_target: judge}
+  - {name: judge, provider: mock, response: "0.75"}
+"""
+
+
+@pytest.fixture
+def own(project):
+    project.write("conftest.py", CONFTEST)
+    project.write("targets.yaml", TARGETS)
+    return project
+
+
+def suite(*evaluators):
+    case = "  - id: a\n    expected_outcome: o\n    input: q\n    evaluators:\n"
+    return "evalcases:\n" + case + "".join(f"      - {evaluator}\n" for evaluator in evaluators)
+
+
+def test_a_class_of_a_conftest_is_a_kind(project_in_all_modes):
+    project = project_in_all_modes
+    project.write("conftest.py", CONFTEST)
+    project.write("targets.yaml", TARGETS)
+    project.write("a.eval.yaml", suite("{name: near, type: alike, value: hallo world, weight: 2}"))
+    run = project.run()
+    (found,) = run.by_id["a"]["evaluator_results"]
+    assert (found["name"], found["type"], found["score"], found["weight"]) == ("near", "alike", 1, 2)
+    assert (run.exit_code, run.internals) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "problem"),
+    [
+        ("{name: e, type: alike}", "value: is missing"),
+        ("{name: e, type: alike, valu: x}", "value: is missing (is 'valu' a misspelling of it?)"),
+        ("{name: e, type: alike, value: x, leest: 1}", "leest: unknown key (did you mean 'least'?)"),
+        ("{name: e, type: alike, value: 5}", "value: expected a text, got the number 5"),
+        ("{name: e, type: alike, value: x, least: 2}", "least: expected a number of 1 or less, got the number 2"),
+        (
+            "{name: e, type: alik, value: x}",
+            "type: expected one of alike, asking, code, code_judge, composite, cost, field_accuracy, heuristic, "
+            "latency, levenshtein, llm_judge, rubric, token_usage, tool_trajectory, got the text 'alik' "
+            "(did you mean 'alike'?)",
+        ),
+    ],
+)
+def test_its_faults_are_told_like_those_of_built_in_kinds_also_by_validate(
+    own, monkeypatch, capsys, evaluator, problem
+):
+    own.write("a.eval.yaml", suite(evaluator))
+    text = f"evalcases[0].evaluators[0].{problem}"
+    run = own.run()
+    assert run.by_id["a"]["error"] == f"a.eval.yaml:6: {text}"
+    assert run.internals == []
+    monkeypatch.chdir(own.path)
+    assert main(["validate", "a.eval.yaml"]) == 1
+    assert f"a.eval.yaml:6: error: {text}\n" in capsys.readouterr().out
+
+
+def test_validate_finds_nothing_wrong_with_a_kind_of_a_conftest(own, monkeypatch, capsys):
+    own.write(
+        "evals/conftest.py", "def pytest_agentv_evaluators():\n    return {'brief': lambda spec, services: None}\n"
+    )
+    own.write("evals/a.eval.yaml", suite("{name: a, type: alike, value: x}", "{name: b, type: brief, any: [key]}"))
+    monkeypatch.chdir(own.path)
+    assert main(["validate", "."]) == 0
+    assert capsys.readouterr().out == "2 files checked: nothing wrong\n"
+
+
+def test_validate_says_when_a_conftest_cannot_be_loaded(own, monkeypatch, capsys):
+    own.write("conftest.py", "import no_such_module\n")
+    own.write("a.eval.yaml", suite("{name: a, type: alike, value: x}"))
+    monkeypatch.chdir(own.path)
+    assert main(["validate", "a.eval.yaml"]) == 1
+    out = capsys.readouterr().out
+    assert "kinds of conftest files are not known: " in out
+    assert "no_such_module" in out
+
+
+def test_validate_loads_no_conftest_that_adds_no_kinds(project, monkeypatch, capsys):
+    project.write("conftest.py", "raise RuntimeError('loaded')\n")
+    project.write("targets.yaml", TARGETS)
+    project.write("a.eval.yaml", suite("{name: a, type: heuristic, hits: [x]}"))
+    monkeypatch.chdir(project.path)
+    assert main(["validate", "."]) == 0
+
+
+def test_a_kind_may_ask_the_judge_and_need_not_be_async(own):
+    own.write("a.eval.yaml", suite("{name: a, type: asking}"))
+    assert own.run().by_id["a"]["score"] == 0.75
+
+
+def test_the_judge_that_a_kind_asks_must_be_there(own):
+    own.write("targets.yaml", "targets: [{name: default, provider: cli, command_template: echo hello}]\n")
+    own.write("a.eval.yaml", suite("{name: a, type: asking}"))
+    result = own.run().by_id["a"]
+    assert "would have to judge its own answers" in result["error"]
+    assert result["attempts"] == 0
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("5", "pytest_agentv_evaluators: expected a list of classes, or a mapping from words to factories, got 5"),
+        ("[int]", "pytest_agentv_evaluators: expected a list of classes, or a mapping from words to factories, got ["),
+    ],
+)
+def test_a_hook_that_returns_something_else_is_an_error_of_the_cases(own, returned, message):
+    own.write("conftest.py", f"def pytest_agentv_evaluators():\n    return {returned}\n")
+    own.write("a.eval.yaml", suite("{name: a, type: heuristic, hits: [hello]}"))
+    run = own.run()
+    assert run.by_id["a"]["error"].startswith(message)
+    assert run.internals == []
+
+
+def test_evaluators_may_be_objects_in_python(own):
+    own.write("judges/mine.md", "Rate {{ candidate_answer }}")
+    own.write(
+        "test_evals.py",
+        """
+        from conftest import Alike
+
+        from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+        from pytest_agentv.evaluators.heuristic import Heuristic
+        from pytest_agentv.evaluators.llm_judge import LlmJudge
+
+        def test_objects(agentv):
+            result = agentv.run(
+                "q",
+                evaluators=[
+                    Alike(value="hello world"),
+                    Heuristic(name="words", hits=["hello"], weight=3),
+                    Composite(evaluators=[Heuristic(hits=["world"])], aggregator=WeightedAverage()),
+                ],
+            )
+            assert result
+            assert [(each.name, each.weight) for each in result.evaluator_results] == [
+                ("alike", 1), ("words", 3), ("composite", 1)
+            ]
+
+        def test_files_are_found_from_the_test(agentv):
+            result = agentv.run("q", evaluators=[LlmJudge(prompt="judges/mine.md")], threshold=0)
+            asked = result.evaluator_results[0].evaluator_provider_request["user_prompt"]
+            assert asked.startswith("Rate <")
+        """,
+    )
+    own.write("targets.yaml", TARGETS.replace('"0.75"', "'{\"score\": 1}'"))
+    run = own.run("test_evals.py", "-p", "no:cacheprovider")
+    assert run.outcomes == {"passed": 2}, run.text
+
+
+def test_what_is_wrong_with_an_object_is_told_where_it_is_made(own):
+    own.write(
+        "test_evals.py",
+        """
+        from pytest_agentv.evaluators.heuristic import Heuristic
+
+        def test_typo(agentv):
+            agentv.run("q", evaluators=[Heuristic(hitz=["hello"])])
+
+        def test_no_evaluator(agentv):
+            agentv.run("q", evaluators=[object()])
+        """,
+    )
+    run = own.run("test_evals.py")
+    assert "hitz" in run.text
+    assert "expected an evaluator: a mapping with name and type" in run.text
+    assert run.exit_code == 1
+
+
+def test_another_object_is_another_case_for_a_resumed_run(own):
+    text = """
+        from pytest_agentv.evaluators.heuristic import Heuristic
+
+        def test_it(agentv):
+            assert agentv.run("q", evaluators=[Heuristic(hits=["hello"])])
+        """
+    own.write("test_evals.py", text)
+    first = own.run("test_evals.py")
+    again = own.run("test_evals.py", f"--agentv-resume={own.path / 'out-1.jsonl'}")
+    assert (first.exit_code, again.exit_code) == (0, 0)
+    own.write("test_evals.py", text.replace("hello", "absent"))
+    changed = own.run("test_evals.py", f"--agentv-resume={own.path / 'out-1.jsonl'}")
+    assert changed.exit_code == 1
