@@ -1,23 +1,42 @@
-"""The tables of keys in docs/evaluators.md, from the classes. `--write` puts them there."""
+"""The tables of keys in docs/evaluators.md and docs/targets.md, from the classes. `--write` puts them there."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
+from pytest_agentv.evaluators.aggregators import AGGREGATORS
+from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.code_judge import Proxy
-from pytest_agentv.evaluators.composite import AGGREGATORS
+from pytest_agentv.evaluators.expected_calls import ExpectedCall
 from pytest_agentv.evaluators.field_accuracy import FieldCheck
 from pytest_agentv.evaluators.rubrics import Rubric
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.evaluators.tool_trajectory import ExpectedCall
-from pytest_agentv.models.kind import REFERENCE, Kind, Part, spellings
+from pytest_agentv.loading.target_validation import CommonKeys
+from pytest_agentv.models.kind import REFERENCE, spellings
+from pytest_agentv.providers.agent import CodingAgent
+from pytest_agentv.providers.healthcheck import CommandHealthcheck, HttpHealthcheck
+from pytest_agentv.providers.model import DirectModel
+from pytest_agentv.providers.table import KINDS
 
-PAGE = Path(__file__).parents[1] / "docs/evaluators.md"
+DOCS = Path(__file__).parents[1] / "docs"
 COMMON = ("name", "weight")
 """Keys of all evaluators; the page tells them once."""
 
-CLASSES: Mapping[str, type[Part]] = {
+TARGETS: Mapping[str, type[BaseModel]] = {
+    "all targets": CommonKeys,
+    **{word: KINDS.table[word] for word in ("cli", "python", "mock", "vscode", "anthropic", "pi-coding-agent")},
+    "healthcheck http": HttpHealthcheck,
+    "healthcheck command": CommandHealthcheck,
+    "models": DirectModel,
+    "coding agents": CodingAgent,
+}
+INHERITED = {"anthropic": DirectModel, "pi-coding-agent": CodingAgent}
+"""Tables that leave out what another one tells."""
+
+EVALUATOR_PARTS: Mapping[str, type[BaseModel]] = {
     **{word: kind for word, kind in EVALUATORS.items() if word == kind.kind},
     **{f"aggregator {word}": kind for word, kind in AGGREGATORS.items()},
     "field": FieldCheck,
@@ -35,28 +54,32 @@ def begin(name: str) -> str:
 END = "<!-- end of keys -->"
 
 
-def table(part: type[Part]) -> str:
+PAGES = {"evaluators.md": EVALUATOR_PARTS, "targets.md": TARGETS}
+
+
+def table(name: str, part: type[BaseModel]) -> str:
     """Return the table of a class's keys."""
-    rows = ["| key | value | meaning |", "|---|---|---|", *_rows(part)]
+    told = INHERITED[name].model_fields if name in INHERITED else ()
+    rows = ["| key | value | meaning |", "|---|---|---|", *_rows(part, told)]
     return "\n".join(rows)
 
 
-def filled(text: str) -> str:
-    """Return the page with all its tables as they have to be. Raises `ValueError` for a table that is not there."""
-    for name, part in CLASSES.items():
+def filled(text: str, page: str) -> str:
+    """Return a page with all its tables as they have to be. Raises `ValueError` for a table that is not there."""
+    for name, part in PAGES[page].items():
         before, found, rest = text.partition(f"{begin(name)}\n")
         _, end, after = rest.partition(END)
         if not found or not end:
-            raise ValueError(f"{PAGE.name} has no table {begin(name)} … {END}")
-        text = f"{before}{found}\n{table(part)}\n\n{end}{after}"
+            raise ValueError(f"{page} has no table {begin(name)} … {END}")
+        text = f"{before}{found}\n{table(name, part)}\n\n{end}{after}"
     return text
 
 
-def _rows(part: type[Part]) -> Iterator[str]:
+def _rows(part: type[BaseModel], told: Collection[str]) -> Iterator[str]:
     schema = part.model_json_schema(by_alias=False)
     required = schema.get("required", ())
     for name, (key, *others) in spellings(part).items():
-        if issubclass(part, Kind) and name in COMMON:
+        if (issubclass(part, Evaluator) and name in COMMON) or name in told:
             continue
         shape = schema["properties"][name]
         also = f" (also {', '.join(f'`{other}`' for other in others)})" if others else ""
@@ -71,6 +94,8 @@ def _value(shape: Any) -> str:
     if "enum" in shape or "const" in shape:
         words = shape["enum"] if "enum" in shape else [shape["const"]]
         return ", ".join(f"`{word}`" for word in words)
+    if "oneOf" in shape:
+        return "mapping"
     if shape.get("type") == "array":
         return f"list of {_value(shape['items'])}"
     if shape.get("type") == "number" and "maximum" in shape:
@@ -94,9 +119,17 @@ def _default(shape: Any) -> str:
     return f" (default: `{shown}`)"
 
 
+def main(arguments: Sequence[str]) -> str | None:
+    """Write the tables, or return which page is behind."""
+    for name in PAGES:
+        path = DOCS / name
+        page = filled(path.read_text("utf-8"), name)
+        if list(arguments) == ["--write"]:
+            path.write_text(page, "utf-8")
+        elif page != path.read_text("utf-8"):
+            return f"{path} is behind the classes: python scripts/kind_tables.py --write"
+    return None
+
+
 if __name__ == "__main__":
-    page = filled(PAGE.read_text("utf-8"))
-    if sys.argv[1:] == ["--write"]:
-        PAGE.write_text(page, "utf-8")
-    elif page != PAGE.read_text("utf-8"):
-        sys.exit(f"{PAGE} is behind the classes: python scripts/kind_tables.py --write")
+    sys.exit(main(sys.argv[1:]))

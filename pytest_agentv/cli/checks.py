@@ -197,7 +197,9 @@ def _target_fault(case: EvalCase, targets: TargetsFile) -> str | None:
         target = targets.find(case.target or DEFAULT_TARGET)
     except TargetError as error:
         return str(error)
-    return judging_fault(target, targets.path) if needs_judge(evaluators_of(case)) else None
+    if not needs_judge(evaluators_of(case)):
+        return None
+    return judging_fault(target, targets.kinds.find(target.kind), targets.path)
 
 
 def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tuple[Problem, ...]:

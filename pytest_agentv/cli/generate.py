@@ -12,7 +12,6 @@ from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.cli.rubric_file import RubricFile
 from pytest_agentv.cli.rubric_writer import RubricRequest, write_rubrics
-from pytest_agentv.engine.judging import JUDGING_KINDS
 from pytest_agentv.engine.targets import choose_target
 from pytest_agentv.errors import AgentvError, TargetError, locate
 from pytest_agentv.loading.environment import find_repo_root, load_environment
@@ -122,14 +121,19 @@ def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
     """Return the chosen target if it is a model, else the one that judges it."""
     chosen = file.find(name)
     judge = chosen if chosen.judge_target is None else file.find(chosen.judge_target)
-    found = next((definition for definition in (chosen, judge) if definition.kind in JUDGING_KINDS), None)
+    found = next((definition for definition in (chosen, judge) if _is_model(file, definition.kind)), None)
     if found is None:
         where = locate(file.path, chosen.line)
+        models = sorted(kind for kind in file.kinds.table if _is_model(file, kind))
         raise TargetError(
             f"{where}: target {chosen.name!r} is no model that could write rubrics (provider: {chosen.provider}); "
-            f"name one with --target: its provider is one of {', '.join(sorted(JUDGING_KINDS))}"
+            f"name one with --target: its provider is one of {', '.join(models)}"
         )
     return found
+
+
+def _is_model(file: TargetsFile, kind: str) -> bool:
+    return getattr(file.kinds.find(kind), "judges_itself", False)
 
 
 async def _write_all(

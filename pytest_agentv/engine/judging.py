@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
 
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
@@ -16,21 +15,13 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
 
-HONOURS_SYSTEM_PROMPT: Final = frozenset(
-    {"azure", "anthropic", "gemini", "openai", "litellm", "mock", "vscode", "vscode-insiders"}
-)
-"""Other kinds take one text: the judge's contract goes before its question there, or it would be lost."""
-
-JUDGING_KINDS: Final = frozenset({"azure", "anthropic", "gemini", "openai", "litellm", "mock"})
-"""Kinds that may judge their own answers when no `judge_target` is named (decisions 16)."""
-
 
 class ProviderJudge:
     """A judge that is a target."""
 
     def __init__(self, target: Target, provider: Adapter, options: RunOptions) -> None:
         self.name = target.name
-        self._takes_system_prompt = target.kind in HONOURS_SYSTEM_PROMPT
+        self._takes_system_prompt = getattr(target.settings, "takes_system_prompt", False)
         self._provider = provider
         self._options = options
 
@@ -58,9 +49,12 @@ class ProviderJudge:
         return candidate_answer(response.output_messages)
 
 
-def judging_fault(target: Target | TargetDefinition, path: Path) -> str | None:
-    """Return why a target has no judge, if so: it names none, and is no model that could judge its own answers."""
-    if target.judge_target is not None or target.kind in JUDGING_KINDS:
+def judging_fault(target: Target | TargetDefinition, kind: object, path: Path) -> str | None:
+    """Return why a target has no judge, if so: it names none, and its kind cannot judge its own answers.
+
+    `kind` is the class of its kind, or an object of it.
+    """
+    if target.judge_target is not None or getattr(kind, "judges_itself", False):
         return None
     return (
         f"target {target.name!r} ({locate(path, target.line)}) would have to judge its own answers: give it a model "

@@ -1,4 +1,4 @@
-"""What users bring along to a case beside its file: hooks around it, objects in the place of targets."""
+"""Parts of a case that come from user code and not from files: hooks, and objects that replace targets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pytest_agentv.providers.base import ProviderResponse
 
 @dataclass(frozen=True, slots=True)
 class Decision(Record):
-    """The word of a hook on whether a case passed."""
+    """A hook's decision whether a case passed."""
 
     passed: bool
     reason: str
@@ -20,30 +20,30 @@ class Decision(Record):
 
 @dataclass(frozen=True, slots=True)
 class CaseHooks:
-    """Functions that are called while a case runs; they may block, and raise `HookError`. None: nobody wants to."""
+    """Functions to call while a case runs. They may block, and may raise `HookError`. None: no hook."""
 
     response: Callable[[EvalCase, ProviderResponse], ProviderResponse] | None = None
-    """Sees the response before the evaluators do, and returns it or another one."""
+    """Gets the response before the evaluators, and returns it or another one."""
     decide: Callable[[EvalCase, EvalResult], Decision | None] | None = None
-    """Decides whether a judged case passed; None: the score does."""
+    """Decides whether a judged case passed; None: the score decides."""
     recorded: Callable[[EvalCase | None, EvalResult], None] | None = None
-    """Is told of a result when its line is written; the case is None if it could not be loaded."""
+    """Gets a result when its line is written. The case is None if it could not be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnParts:
-    """What takes the place of what a targets file names."""
+    """User objects that replace entries of the targets file."""
 
     provider: object | None = None
-    """Whatever `providers.function.adapt_provider` takes."""
+    """Any object that `providers.function.adapt_provider` accepts."""
     judge: object | None = None
-    """As the provider."""
+    """The same kinds of objects as `provider`."""
     answer: ProviderResponse | None = None
-    """An answer that is there already: no provider is called."""
+    """A given answer; no provider is called."""
 
     @property
     def replace_target(self) -> bool:
-        """Whether nothing of the case's target is needed but its name."""
+        """Whether the case needs only the name of its target."""
         return self.provider is not None or self.answer is not None
 
 
@@ -51,6 +51,6 @@ NO_HOOKS: Final = CaseHooks()
 NO_OWN_PARTS: Final = OwnParts()
 
 OWN_PROVIDER: Final = "agentv_provider"
-"""What messages call an object that stands in for a target."""
+"""Name in messages of an object that replaces a target."""
 OWN_JUDGE: Final = "agentv_judge"
-"""What messages and records call an object that judges."""
+"""Name in messages and records of an object that judges."""

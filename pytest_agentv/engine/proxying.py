@@ -5,7 +5,6 @@ from functools import partial
 from typing import TypeAlias
 
 from pytest_agentv.engine.attempts import invoke_with_retries
-from pytest_agentv.engine.judging import HONOURS_SYSTEM_PROMPT
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.evaluators.context import ProxiedQuestion
 from pytest_agentv.models.cases import AnyEvaluator
@@ -50,7 +49,7 @@ async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> Pro
     Raises `ProviderError`, also when the target answers that something went wrong.
     """
     system_prompt, question = asked.system_prompt, asked.question
-    if system_prompt and target.kind not in HONOURS_SYSTEM_PROMPT:
+    if system_prompt and not getattr(target.settings, "takes_system_prompt", False):
         system_prompt, question = None, f"{system_prompt}\n\n{question}"
     request = ProviderRequest(
         Prompt(question),

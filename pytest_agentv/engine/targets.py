@@ -12,7 +12,7 @@ from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.engine.checks import HealthChecks
 from pytest_agentv.engine.judging import ProviderJudge, judging_fault, needs_judge
 from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OWN_JUDGE, OWN_PROVIDER, OwnParts
-from pytest_agentv.engine.pacing import ONE_BY_ONE_KINDS, Pace, cap_warning, is_first_to_tell, pace_of
+from pytest_agentv.engine.pacing import Pace, cap_warning, is_first_to_tell, pace_of
 from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.variables import InProcessProvider, ProcessVariables
@@ -29,7 +29,7 @@ from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
 from pytest_agentv.providers.function import adapt_provider
-from pytest_agentv.providers.mock import dry_run_provider
+from pytest_agentv.providers.mock import Mock, dry_run_provider
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.outcomes import attempt_async
@@ -46,7 +46,7 @@ class ReadyTarget:
     """A target that can be called, and the judge that goes with it."""
 
     name: str
-    kind: str
+    is_agent: bool
     provider: Adapter
     judge: Judge | None
     environment: Mapping[str, str]
@@ -124,17 +124,19 @@ class TargetPool:
         callable_targets = self._callable(eval_dir, target, provider, own) if needs_targets(evaluators) else None
         if file is not None:
             await self._check(target, provider)
-        return ReadyTarget(target.name, target.kind, provider, judge, environment.variables, callable_targets)
+        is_agent = getattr(target.settings, "is_agent", False)
+        return ReadyTarget(target.name, is_agent, provider, judge, environment.variables, callable_targets)
 
     async def pace(self, eval_dir: Path, name: str) -> Pace:
         """Return how a target wants its cases: how many at a time, or all in one call. Raises as `prepare`."""
         file = self._targets_file(eval_dir)
         definition = file.find(name)
-        warning = None if self._told_of_cap else cap_warning(file.path, definition, self._options)
+        kind = file.kinds.find(definition.kind)
+        warning = None if self._told_of_cap else cap_warning(file.path, definition, kind, self._options)
         if warning is not None:
             self._told_of_cap = True
             self.warnings.extend([warning] if is_first_to_tell(self._places.shared_folder) else [])
-        return pace_of(definition, self._options)
+        return pace_of(definition, kind, self._options)
 
     def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
         """Warn of what is odd about a target's answers: of the first such answer only."""
@@ -201,7 +203,7 @@ class TargetPool:
         key = (eval_dir, target.name)
         if key not in self._providers:
             variables = self._environment(eval_dir).variables
-            if target.kind in ONE_BY_ONE_KINDS and self._places.shared_folder is not None:
+            if target.settings.is_one_by_one and self._places.shared_folder is not None:
                 variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
             provider = create_provider(target, variables)
             warm_up = getattr(provider, "warm_up", None)
@@ -220,14 +222,14 @@ class TargetPool:
 
     def _own_target(self, eval_dir: Path, name: str, own: OwnParts) -> tuple[Target, Adapter]:
         function = (lambda _: own.answer) if own.provider is None else own.provider
-        return Target(name, "python", {}), self._in_process(eval_dir, adapt_provider(function, OWN_PROVIDER))
+        return Target(name, "python"), self._in_process(eval_dir, adapt_provider(function, OWN_PROVIDER))
 
     def _judge(self, eval_dir: Path, target: Target, own: OwnParts) -> Judge:
         if own.judge is not None:
             return ProviderJudge(*self._own_judge(eval_dir, own.judge), self._options)
         if own.replace_target:
             target = self._named_target(eval_dir, target.name)
-        fault = judging_fault(target, self._targets_file(eval_dir).path)
+        fault = judging_fault(target, target.settings, self._targets_file(eval_dir).path)
         if fault:
             raise TargetError(fault)
         judge_name = target.name if target.judge_target is None else target.judge_target
@@ -260,14 +262,14 @@ class TargetPool:
         known = name if file is None else file.find(name).name
         delays = (self._options.dry_run_delay, self._options.dry_run_delay_min, self._options.dry_run_delay_max)
         provider = dry_run_provider(*delays)
-        mock = Target(effective_target_name(known, dry_run=True), "mock", {})
+        mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
         judge = ProviderJudge(mock, provider, self._options)
         names = () if file is None else file.names
         callable_targets = CallableTargets(mock.name, names, mock.name, lambda _: (mock, provider))
-        return ReadyTarget(mock.name, mock.kind, provider, judge, environment.variables, callable_targets)
+        return ReadyTarget(mock.name, False, provider, judge, environment.variables, callable_targets)
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
-        return Target(OWN_JUDGE, "python", {}), self._in_process(eval_dir, adapt_provider(judge, OWN_JUDGE))
+        return Target(OWN_JUDGE, "python"), self._in_process(eval_dir, adapt_provider(judge, OWN_JUDGE))
 
     def _in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
         """Return a provider that shows the folder's `.env` to those who read `os.environ`."""

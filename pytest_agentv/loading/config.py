@@ -1,4 +1,4 @@
-"""Which of the files that a case names are guidelines: the patterns of `.agentv.yaml` or `.agentv/config.yaml`."""
+"""Decides which files of a case are guidelines, by the patterns of `.agentv.yaml` or `.agentv/config.yaml`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ _KEYS: Final = ("$schema", "guideline_patterns")
 
 
 class GuidelineConfig(NamedTuple):
-    """The patterns that apply to an eval file, and what was wrong with the files that were looked into."""
+    """The patterns for an eval file, and the problems of the config files that were read."""
 
     patterns: tuple[str, ...]
     warnings: tuple[Problem, ...]
@@ -24,7 +24,7 @@ class GuidelineConfig(NamedTuple):
 def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
     """Return the patterns of the first valid config file, or the default ones.
 
-    A file that cannot be used is passed over with a warning. `guideline_patterns: []` means no guidelines at all.
+    An invalid file is ignored with a warning. `guideline_patterns: []` means no guidelines at all.
     Source: evaluation-2026-01, "Load custom guideline patterns", "Use defaults when config absent".
     """
     warnings: list[Problem] = []
@@ -36,7 +36,7 @@ def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
 
 
 def check_config_file(path: Path) -> tuple[Problem, ...]:
-    """Return what is wrong with a config file; what keeps it from being used is an error."""
+    """Return the problems of a config file. A problem that makes it unusable is an error."""
     problems: list[Problem] = []
     if _read_patterns(path, problems) is None:
         *others, fault = problems
@@ -45,10 +45,10 @@ def check_config_file(path: Path) -> tuple[Problem, ...]:
 
 
 def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
-    """Tell whether a path relative to the repository's root matches one of the patterns.
+    """Whether a path relative to the repository's root matches one of the patterns.
 
-    `**`, `*`, `?`, `[…]`, `{a,b}` and `@(a|b)` work, a leading `!` matches everything else; case counts, and names
-    that start with a dot are matched by a literal dot only.
+    `**`, `*`, `?`, `[…]`, `{a,b}` and `@(a|b)` work. A leading `!` matches everything else. Case counts. Only a
+    literal dot matches the dot at the start of a name.
     Source: evaluation-2026-01, "Match files with glob patterns".
     """
     path = relative_path.replace("\\", "/")
@@ -63,7 +63,7 @@ def _config_files(eval_dir: Path, repo_root: Path) -> Iterator[Path]:
 
 
 def _read_patterns(path: Path, warnings: list[Problem]) -> tuple[str, ...] | None:
-    """Return a file's patterns (the default ones if it says nothing of them), or None if it cannot be used."""
+    """Return a file's patterns, or the default ones if it has none; None if the file is invalid."""
     try:
         source = read_yaml(path)
     except SourceError as error:
@@ -80,7 +80,7 @@ def _read_patterns(path: Path, warnings: list[Problem]) -> tuple[str, ...] | Non
 
 
 def _fault(source: Source) -> Problem | None:
-    """Return why a file cannot be used, if so."""
+    """Return the problem that makes a file unusable; None if it is usable."""
     path, value = source.path, source.value
     if not isinstance(value, dict):
         reason = f"expected a mapping with the key guideline_patterns, got {describe_value(value)}"
@@ -106,7 +106,7 @@ def _fault(source: Source) -> Problem | None:
 
 
 def _passed_over(path: Path, line: int | None, key: str, reason: str) -> Problem:
-    return Problem(path, line, key, f"{reason}; this file is passed over", level="warning")
+    return Problem(path, line, key, f"{reason}; this file is ignored", level="warning")
 
 
 def _unknown_key(source: Source, key: str) -> Problem:

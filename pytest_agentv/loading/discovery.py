@@ -1,4 +1,4 @@
-"""Which files are eval files (decisions 4)."""
+"""Decides which files are eval files (decisions 4)."""
 
 import fnmatch
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ _NEVER = (
 
 
 def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]) -> bool:
-    """Whether a file is an eval file: by its name, or by its place and shape.
+    """Whether a file is an eval file, by its name or by its place and shape.
 
     Args:
         path: The file, absolute.
-        root: pytest's root directory; folders above it say nothing.
-        is_named: Whether it was named on the command line.
-        globs: Names that are always eval files; a pattern with a slash is held against the path below the root.
+        root: pytest's root directory. Names of folders above it do not count.
+        is_named: Whether the command line names the file.
+        globs: Files that are always eval files. A pattern with a slash matches the path below the root.
     """
     if path.suffix not in SUFFIXES:
         return False
@@ -37,13 +37,13 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
 
 
 def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
-    """Return a warning if a file in a folder `evals` holds eval cases and only its name keeps it from being collected.
+    """Return a warning if a file in a folder `evals` holds eval cases but is not collected because of its name.
 
     Args:
-        path: The file, absolute, which was not named on the command line.
+        path: The file, absolute. The command line does not name it.
         root: As for `is_eval_file`.
         globs: As for `is_eval_file`.
-        is_in_evals: Whether its folder is taken for one named `evals`; None: its path tells.
+        is_in_evals: Whether its folder counts as one named `evals`; None: its path decides.
     """
     pattern = _name_of_another_kind(path)
     if path.suffix not in SUFFIXES or pattern is None or _matches(path, root, globs):
@@ -59,12 +59,12 @@ def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool 
 
 
 def is_of_another_kind(path: Path) -> bool:
-    """Whether a name says that a file is no eval file: a targets file, a dataset's sidecar, a file of other tools."""
+    """Whether a file's name belongs to another kind: a targets file, a dataset's sidecar, a file of other tools."""
     return _name_of_another_kind(path) is not None or is_sidecar(path)
 
 
 def is_sidecar(path: Path) -> bool:
-    """Whether a file stands beside a JSONL dataset, has its name and holds no cases of its own."""
+    """Whether a file is beside a JSONL dataset of the same name and holds no cases itself."""
     return path.suffix != ".jsonl" and path.with_suffix(".jsonl").is_file() and not looks_like_suite(path)
 
 
@@ -73,7 +73,7 @@ def _name_of_another_kind(path: Path) -> str | None:
 
 
 def _free_name(path: Path, root: Path, globs: Sequence[str]) -> str:
-    """Return a name for an eval file that is collected in a folder `evals`."""
+    """Return a new name under which a file is collected in a folder `evals`."""
     stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"
     named = path.with_name(f"{stem}.eval{path.suffix}")
     is_free = _matches(named, root, globs) or not is_of_another_kind(named)
@@ -86,7 +86,7 @@ def _matches(path: Path, root: Path, globs: Sequence[str]) -> bool:
 
 
 def _is_in_evals(path: Path, root: Path) -> bool:
-    """Whether a file lies below a folder named `evals`, and in no hidden folder."""
+    """Whether a file is below a folder named `evals` and not in a hidden folder."""
     folder = path.parent
     names = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
     return EVALS_FOLDER in names and not any(name.startswith(".") for name in names)

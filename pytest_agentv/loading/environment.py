@@ -1,4 +1,4 @@
-"""The folders that files are searched in, the variables of a run and `${{ VAR }}` in texts."""
+"""The search folders for files, the variables of a run, and `${{ VAR }}` in texts."""
 
 import re
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ REFERENCE: Final = re.compile(r"\$\{\{\s*([A-Za-z0-9_]+)\s*\}\}")
 
 @dataclass(frozen=True, slots=True)
 class Environment(Record):
-    """The variables that targets are resolved with."""
+    """The variables for resolving targets."""
 
     variables: Mapping[str, str] = field(repr=False)
-    """Those of the process and, where it has none of that name, those of the `.env` file."""
+    """The variables of the process, plus those of the `.env` file that the process does not have."""
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Those of the `.env` file."""
+    """The variables of the `.env` file."""
     dotenv_path: Path | None = None
 
 
@@ -33,13 +33,13 @@ class Interpolation(Record):
     names: tuple[str, ...] = ()
     """All variables of the text, in order."""
     missing: tuple[str, ...] = ()
-    """Those that are unset or blank."""
+    """The variables that are unset or blank."""
 
 
 def find_repo_root(start: Path) -> Path:
     """Return the nearest folder, from `start` upward, that holds `.git` (a folder, or a file in worktrees).
 
-    Without one it is `start`.
+    Returns `start` if there is none.
     """
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
@@ -47,27 +47,27 @@ def find_repo_root(start: Path) -> Path:
 def folders_upward(eval_dir: Path, repo_root: Path) -> tuple[Path, ...]:
     """Return the eval file's folder and those above it up to the repository's root, nearest first.
 
-    An eval file outside the repository has all the folders above it, then the repository's root.
+    For an eval file outside the repository, return all folders above it, then the repository's root.
     """
     above = (eval_dir, *eval_dir.parents)
     return above[: above.index(repo_root) + 1] if repo_root in above else (*above, repo_root)
 
 
 def search_folders(eval_dir: Path, repo_root: Path, cwd: Path) -> tuple[Path, ...]:
-    """Return the folders that a run's files are searched in: upward from the eval file, then the working directory."""
+    """Return the search folders for a run's files: upward from the eval file, then the working directory."""
     return tuple(dict.fromkeys((*folders_upward(eval_dir, repo_root), cwd)))
 
 
 def find_dotenv(eval_dir: Path, repo_root: Path, cwd: Path) -> Path | None:
-    """Return the nearest `.env` file; a folder of that name (a virtual environment, often) is passed over."""
+    """Return the nearest `.env` file. Ignores a folder of that name, which is often a virtual environment."""
     candidates = (folder / ".env" for folder in search_folders(eval_dir, repo_root, cwd))
     return next((path for path in candidates if path.is_file()), None)
 
 
 def load_environment(eval_dir: Path, repo_root: Path, cwd: Path, process_env: Mapping[str, str]) -> Environment:
-    """Return the variables of a run; the process environment is read, never written.
+    """Return the variables of a run. Never changes the process environment.
 
-    Raises `FileError` when there is a `.env` file that cannot be read.
+    Raises `FileError` if a `.env` file exists but cannot be read.
     """
     path = find_dotenv(eval_dir, repo_root, cwd)
     dotenv = _read_dotenv(path) if path else {}
@@ -75,12 +75,12 @@ def load_environment(eval_dir: Path, repo_root: Path, cwd: Path, process_env: Ma
 
 
 def has_reference(value: Json) -> bool:
-    """Tell whether a value is a text with a variable in it."""
+    """Whether a value is a text that refers to a variable."""
     return isinstance(value, str) and bool(REFERENCE.search(value))
 
 
 def interpolate(text: str, variables: Mapping[str, str]) -> Interpolation:
-    """Fill in every `${{ VAR }}` of a text, in one pass; values are used as they are, white space included."""
+    """Fill in every `${{ VAR }}` of a text in one pass. Uses values unchanged, including white space."""
     names = tuple(REFERENCE.findall(text))
     missing = tuple(dict.fromkeys(name for name in names if not variables.get(name, "").strip()))
     filled = None if missing else REFERENCE.sub(lambda match: variables[match[1]], text)

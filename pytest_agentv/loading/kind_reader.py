@@ -21,7 +21,7 @@ from pytest_agentv.models.text import format_number
 
 P = TypeVar("P", bound=Part)
 
-_WORDING: Final = {
+WORDING: Final = {
     "string_type": "a text",
     "float_type": "a number",
     "finite_number": "a finite number",
@@ -178,8 +178,8 @@ def _note(fault: ErrorDetails, place: Place) -> None:
             where.expected(f"one of {', '.join(choices)}", fault["input"], did_you_mean(str(fault["input"]), choices))
         case kind if kind == EXPECTED:
             where.expected(context["what"], fault["input"])
-        case kind if kind in _WORDING:
-            where.expected(_WORDING[kind], fault["input"])
+        case kind if kind in WORDING:
+            where.expected(WORDING[kind], fault["input"])
         case _:
             where.error(fault["msg"])
 

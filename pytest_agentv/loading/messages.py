@@ -1,4 +1,4 @@
-"""Messages of a case: what it asks, and what it expects (agentv-formats 1.4, 1.7, 1.9)."""
+"""Loads the input messages and expected messages of a case (agentv-formats 1.4, 1.7, 1.9)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ from pytest_agentv.models.messages import (
 from pytest_agentv.models.text import pretty_json
 
 _KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
-"""The last part that was made of each file, as long as its case lives."""
+"""The last part made from each file, while its case exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenMessage:
-    """A message as written, its shape checked."""
+    """A message as written, with its shape checked."""
 
     role: Role
     value: JsonObject
@@ -39,7 +39,7 @@ class WrittenMessage:
 
 
 def check_messages(value: Json, place: Place) -> tuple[WrittenMessage, ...]:
-    """Check the shapes of a list of messages; each fault is an error at its place."""
+    """Check the shapes of a list of messages. Notes each fault as an error at its place."""
     if not isinstance(value, list):
         place.expected("a list of messages", value)
         return ()
@@ -107,11 +107,11 @@ def _load_part(item: Json, place: Place, references: References) -> ContentPart 
 def _warn_of_unshown_item(kind: Json, place: Place) -> None:
     hint = did_you_mean(kind, ("text", "file")) if isinstance(kind, str) else None
     what = "without a type" if kind is None else f"of type {kind!r}"
-    place.warn(f"an item {what} is not shown to the target; text and file are", hint)
+    place.warn(f"an item {what} is not sent to the target; only text and file items are", hint)
 
 
 def _value_of(item: JsonObject, place: Place) -> str | None:
-    """Return the `value` of a text or file item; anything but a text is an error."""
+    """Return the `value` of a text or file item. Notes an error if it is not a text."""
     value = item.get("value")
     if isinstance(value, str):
         return value
@@ -136,14 +136,14 @@ def _file_part(file: ReferencedFile, references: References) -> FilePart:
     path, text = str(file.path), file.text
     known = _KNOWN_PARTS.get(path)
     if known is not None and known.text == text:
-        text = known.text  # many cases may have the same file: its text is held once
+        text = known.text  # many cases may use the same file, so its text is held once
     part = FilePart(file.value, file.display_path, path, text, is_guideline)
     _KNOWN_PARTS[path] = part
     return part
 
 
 def load_expected_message(message: WrittenMessage, references: References) -> JsonObject:
-    """Return an expected message as judges see it: as written, its files read (agentv-formats 1.7)."""
+    """Return an expected message as judges see it: as written, with its files read (agentv-formats 1.7)."""
     name = text_at(message.value, "name", message.place)
     parts = {
         "role": message.role,
@@ -165,7 +165,7 @@ def _expected_content(message: WrittenMessage, references: References) -> Json:
 
 
 def _expected_item(item: Json, place: Place, references: References) -> Json:
-    """Return an item as written; a file item becomes what was read, under the keys that AgentV gives it."""
+    """Return an item as written, but a file item as its content, under AgentV's keys."""
     kind = item.get("type") if isinstance(item, dict) else None
     if kind == "text":
         _value_of(item, place)
@@ -181,7 +181,7 @@ def _expected_item(item: Json, place: Place, references: References) -> Json:
 
 
 def _expected_calls(message: WrittenMessage) -> Json:
-    """Return the tool calls as written, whatever shape they have: AgentV hands them on to judges untouched."""
+    """Return the tool calls as written, in any shape, because AgentV passes them to judges unchanged."""
     calls = message.value.get("tool_calls")
     if calls is None:
         return ABSENT
@@ -196,7 +196,7 @@ def _expected_calls(message: WrittenMessage) -> Json:
 
 
 def raw_question(messages: Iterable[InputMessage]) -> str:
-    """Return the texts of the input without roles and files, as code judges get it (agentv-formats 1.9)."""
+    """Return the texts of the input without roles and files, as code judges get them (agentv-formats 1.9)."""
     texts = (_question_text(part).strip() for message in messages for part in message.parts)
     return " ".join(text for text in texts if text)
 
@@ -215,7 +215,7 @@ def _question_text(part: ContentPart) -> str:
 
 
 def reference_answer(expected: Sequence[JsonObject]) -> str:
-    """Return what the last expected message says: its content, else its tool calls (agentv-formats 1.7)."""
+    """Return the content of the last expected message, else its tool calls (agentv-formats 1.7)."""
     if not expected:
         return ""
     content = expected[-1].get("content", ABSENT)

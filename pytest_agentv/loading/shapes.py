@@ -1,4 +1,4 @@
-"""Tells eval files from other files by their first bytes; every pytest run that meets a YAML file loads this."""
+"""Recognizes eval files by their first bytes. Every pytest run that collects a YAML file imports this module."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _QUOTED_LIST: Final = re.compile(rb"""["']?%s["']?""" % _LIST_NAMES)
 _ROOT: Final = re.compile(
     rb"(?:[ \t]*+(?:#[^\n]*+)?\r?\n|%[^\n]*+\n|---[ \t]*+(?:#[^\n]*+)?\r?\n)*+(?:---[ \t]++)?([ \t]*+)(\{)?"
 )
-"""What comes before the first value of a YAML file, the indentation of that, and the brace that opens it, if any."""
+"""The text before the first value of a YAML file, the value's indentation, and its opening brace, if any."""
 _FLOW_TOKEN: Final = re.compile(
     rb""""(?:\\.|[^"\\])*+(?:"|\\?\Z)|'[^']*+(?:'|\Z)|[{}\[\],:]|\#[^\n]*+|[^\s"'{}\[\],:\#][^\s{}\[\],:]*+""",
     re.DOTALL,
@@ -27,17 +27,18 @@ _JSONL_INPUT: Final = re.compile(rb'"input(?:_messages)?"\s*:')
 
 
 def looks_like_suite(path: Path) -> bool:
-    """Tell from the first 64 kB whether a file holds eval cases; never raises.
+    """Whether the first 64 kB of a file hold eval cases. Never raises.
 
-    YAML: a case list at top level with some key of a case below it. JSONL: a first object with an id and an input.
+    YAML needs a case list at top level with some key of a case below it. JSONL needs a first object with an id and
+    an input.
     """
     return case_list_line(path) is not None
 
 
 def case_list_line(path: Path) -> int | None:
-    """Return the line on which the cases of a file begin; None: it does not look like an eval file. Never raises."""
+    """Return the line on which a file's cases begin; None if it does not look like an eval file. Never raises."""
     try:
-        if not path.is_file():  # a FIFO would keep its reader waiting
+        if not path.is_file():  # reading a FIFO would block
             return None
         with path.open("rb") as file:
             head = file.read(_SNIFFED_BYTES).removeprefix(b"\xef\xbb\xbf")
@@ -51,7 +52,7 @@ def case_list_line(path: Path) -> int | None:
 
 
 def _case_list_end(head: bytes) -> int | None:
-    """Return where the key of the case list at top level ends."""
+    """Return the offset after the key of the case list at top level."""
     root = _ROOT.match(head)
     if root is None or not _ANY_LIST.search(head):
         return None
@@ -63,7 +64,7 @@ def _case_list_end(head: bytes) -> int | None:
 
 
 def _flow_list_end(head: bytes, start: int) -> int | None:
-    """Return where the key of the case list ends in a file that is written as one `{…}`, on one line or on many."""
+    """Return the offset after the key of the case list in a file written as one `{…}`, on one line or several."""
     depth, before = 1, b""
     for match in _FLOW_TOKEN.finditer(head, start):
         token = match[0]
@@ -87,6 +88,6 @@ def _is_case_line(parts: tuple[bytes, bytes, bytes]) -> bool:
         case = json.loads(line)
     except RecursionError:
         return False
-    except ValueError:  # perhaps a line longer than what was read
+    except ValueError:  # the line may be longer than the bytes read
         return not newline and all(key.search(line) for key in (_JSONL_ID, _JSONL_INPUT))
     return "id" in case and ("input" in case or "input_messages" in case)

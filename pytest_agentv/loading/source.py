@@ -1,4 +1,4 @@
-"""Reads YAML and JSONL files to plain values and tells on which line each of them stands."""
+"""Reads YAML and JSONL files to plain values, and finds the line of each value."""
 
 import gc
 import json
@@ -14,13 +14,13 @@ from pytest_agentv.loading.yaml_values import KeyPath, build_yaml
 from pytest_agentv.models.base import Json
 
 _SHALLOW: Final = 2
-"""Down to the cases of a file, lines are kept; below, a second parse finds them when a problem has to be shown."""
+"""Depth of the values whose lines are kept: down to the cases. A second parse finds deeper lines for a problem."""
 _DEEP: Final = 1_000
 _SURROGATES: Final = re.compile(r"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
 class Source:
-    """The values of a file and the lines they stand on."""
+    """The values of a file and their lines."""
 
     def __init__(self, path: Path, value: Json, text: str, lines: dict[KeyPath, int]) -> None:
         self.path = path
@@ -30,11 +30,11 @@ class Source:
 
     @property
     def tells_case_by_line(self) -> bool:
-        """Whether each case stands on a line of its own, so that its number need not be said."""
+        """Whether each case has its own line, so that messages need no case number."""
         return self.path.suffix == ".jsonl"
 
     def line_of(self, key_path: KeyPath = ()) -> int:
-        """Return the 1-based line of a value (of its key, in a mapping), or that of the nearest value around it."""
+        """Return the 1-based line of a value (in a mapping, of its key), or of the nearest value around it."""
         lines = self._lines
         if len(key_path) > _SHALLOW and not self.tells_case_by_line:
             lines = _deep_lines(self)
@@ -52,7 +52,7 @@ def read_yaml(path: Path) -> Source:
 
 
 def read_jsonl(path: Path) -> Source:
-    """Read a file of one JSON object per line, to a list. Raises `SourceError` with the line of the first fault."""
+    """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
     text = _read_text(path)
     values: list[Json] = []
     lines: dict[KeyPath, int] = {}
@@ -78,13 +78,13 @@ def _json_object(path: Path, line: str, number: int) -> Json:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _read_text(path: Path) -> str:
     try:
-        if path.exists() and not path.is_file():  # a pipe would keep its reader waiting
-            raise SourceError(path, "cannot be read: expected a file, and not a folder, a pipe or a device")
+        if path.exists() and not path.is_file():  # reading a pipe would block
+            raise SourceError(path, "cannot be read: expected a regular file, not a folder, a pipe or a device")
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
@@ -94,7 +94,7 @@ def _read_text(path: Path) -> str:
 
 
 def _join_surrogates(text: str) -> str:
-    """Join the two escapes by which JSON writes a character beyond U+FFFF: AgentV reads them, YAML parsers do not."""
+    """Join the two escapes with which JSON writes a character above U+FFFF. AgentV reads them, YAML parsers do not."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
     return _SURROGATES.sub(lambda pair: json.loads(f'"{pair[0]}"'), text)
@@ -107,7 +107,7 @@ def _deep_lines(source: Source) -> dict[KeyPath, int]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Switch the collector off: it walks millions of fresh values and finds nothing, at twice the time of the parse."""
+    """Switch garbage collection off. It would walk millions of new values, find nothing and double the parse time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Eval files as they are collected: which cases they hold and on which lines. The cases themselves are loaded later."""
+"""Reads eval files for collection: the ids and lines of their cases. The cases are loaded later."""
 
 import os
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ _SHOWN_KEYS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class CaseEntry:
-    """One entry of a case list, not checked yet."""
+    """One unchecked entry of a case list."""
 
     index: int
     eval_id: str | None
-    """None: the entry has no usable id, and loading it will fail."""
+    """None: the entry has no valid id, so loading it will fail."""
     line: int
     value: Json
 
@@ -43,11 +43,11 @@ class SuiteSource:
     dataset: str
     entries: tuple[CaseEntry, ...]
     header: JsonObject
-    """What stands at file level: the keys beside the case list, or those of a JSONL file's sidecar."""
+    """The keys at file level: those beside the case list, or those of a JSONL file's sidecar."""
     source: Source
-    """Of the cases."""
+    """The source of the cases."""
     header_source: Source
-    """Of the header: the sidecar's, where a JSONL file has one."""
+    """The source of the header: the sidecar if a JSONL file has one."""
     cases_key: str | None
     """The key of the case list; None in a JSONL file."""
     target: str | None
@@ -65,7 +65,7 @@ class SuiteSource:
 def read_suite(path: Path) -> SuiteSource:
     """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar.
 
-    Raises `SourceError` for what spoils the file as a whole; faults of single cases show when those are loaded.
+    Raises `SourceError` if the whole file is unusable. Faults of single cases show when the cases are loaded.
     Source: agentv-formats 1.2 and 2.
     """
     path = Path(os.path.normpath(path.absolute()))
@@ -73,11 +73,11 @@ def read_suite(path: Path) -> SuiteSource:
         return _read_jsonl_suite(path)
     if path.suffix in {".yaml", ".yml"}:
         return _read_yaml_suite(path)
-    raise SourceError(path, "is no eval file: expected one that ends in .yaml, .yml or .jsonl")
+    raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
 
 
 def dataset_fault(path: Path) -> Problem:
-    """Return why a JSONL file that does not look like a dataset is none."""
+    """Return the reason why a JSONL file is not a dataset."""
     try:
         first = next(iter(read_jsonl(path).value), None)
     except SourceError as error:
@@ -132,7 +132,7 @@ def _read_jsonl_suite(path: Path) -> SuiteSource:
 
 
 def _read_sidecar(path: Path) -> Source | None:
-    """Read the sidecar of a JSONL file; a file with a case list of its own is none, it is an eval file itself."""
+    """Read the sidecar of a JSONL file. A file with its own case list is an eval file and not a sidecar."""
     sidecar_path = find_sidecar(path)
     if sidecar_path is None:
         return None

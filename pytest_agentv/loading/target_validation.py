@@ -12,11 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from pytest_agentv.loading.environment import has_reference
+from pytest_agentv.loading.kind_reader import WORDING
 from pytest_agentv.loading.problems import describe_value, did_you_mean
 from pytest_agentv.loading.target_fields import FinalFault, Flag, OptionalText, RealFlag, Resolution, Text, Workers
 from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import JsonObject, Record
-from pytest_agentv.models.kind import field_parts, spelled, spellings
+from pytest_agentv.models.kind import EXPECTED, field_parts, spelled, spellings
+from pytest_agentv.models.text import format_number
 
 
 class CommonKeys(BaseModel):
@@ -27,7 +29,9 @@ class CommonKeys(BaseModel):
     name: Text = Field(description="the name that runs and cases choose the target by")
     provider: Text = Field(description="the kind of target: azure, cli, mock, …")
     judge_target: OptionalText = Field(default=None, description="the target that judges its answers")
-    workers: Workers | None = Field(default=None, description="cases in flight at a time, where the run does not say")
+    workers: Workers | None = Field(
+        default=None, description="cases in flight at a time, where the run does not say (default: 1)"
+    )
     provider_batching: Flag = spelled(
         "provider_batching", "providerBatching", default=False, description="one call for all cases"
     )
@@ -182,10 +186,14 @@ def _message(error: ErrorDetails) -> str:
             return "unknown key"
         case "value_error":
             return str(_cause(error))
-        case "list_type" | "tuple_type":
-            return f"expected a list, got {got}"
-        case "dict_type":
-            return f"expected a mapping, got {got}"
+        case "greater_than_equal":
+            return f"expected a number of {format_number(error['ctx']['ge'])} or more, got {got}"
+        case "less_than_equal":
+            return f"expected a number of {format_number(error['ctx']['le'])} or less, got {got}"
+        case kind if kind == EXPECTED:
+            return f"expected {error['ctx']['what']}, got {got}"
+        case kind if kind in WORDING:
+            return f"expected {WORDING[kind]}, got {got}"
     return error["msg"]
 
 

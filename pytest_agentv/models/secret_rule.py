@@ -1,6 +1,6 @@
-"""The rule that says which values are secrets: by the name of a variable and by how its value looks.
+"""The rule that decides which values are secrets, by the name of a variable and the look of its value.
 
-This is its one place. docs/secrets.md explains it to users.
+No other module decides this. docs/secrets.md explains the rule to users.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import unquote
 
 SHORTEST_SECRET: Final = 6
-"""Shorter values are never masked: replacing every `1` or `test` would wreck the texts and hide nothing."""
+"""Shorter values are never masked: replacing every `1` or `test` would destroy texts and hide nothing."""
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORD: Final = re.compile(
@@ -25,7 +25,7 @@ _HARMLESS_LAST: Final = re.compile(
     "method|min|mode|ms|name|names|path|port|prefix|price|provider|region|required|scope|scopes|seconds|size|"
     "sock|socket|suffix|timeout|ttl|type|uri|url|usage|version"
 )
-"""Last words of names that say something about a secret, or where it lies."""
+"""Last words of names that describe a secret or its place, but do not hold it."""
 _HARMLESS_KEYS: Final = re.compile("cache|foreign|hot|idempotency|partition|primary|public|shard|shift|sort")
 _CONNECTION_NAME: Final = re.compile(r"(?i)(^|[^a-z])dsn([^a-z]|$)|conn(ection)?[-_ ]?str(ing)?([^a-z]|$)")
 
@@ -34,12 +34,12 @@ _PLACEHOLDERS: Final = re.compile(
     "nopassword|notneeded|notrequired|notset|notused|ollama|password|placeholder|postgres|postgresql|"
     "redacted|secret|testtest|undefined|unused|yourapikeyhere|yourpassword"
 )
-"""Passwords of manuals and images, without signs. They are words that answers hold as well."""
+"""Well-known passwords of manuals and images, without signs. Answers use these words too."""
 _SIGNS: Final = re.compile(r"[\W_]+")
 _NUMBER: Final = re.compile(r"[\d\s.,:_+/-]+")
 _FRACTION: Final = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
 _MOST_DIGITS: Final = 15
-"""Of numbers that are counts, limits, dates or addresses; longer ones are keys."""
+"""Most digits of a count, limit, date or address. A longer number is a key."""
 _PLAIN_WORD: Final = re.compile(r"[A-Z]?[a-z]{1,13}|[A-Z]{1,14}")
 _UNSPEAKABLE: Final = re.compile(r"[^aeiouy]{6}|^[^aeiouy]{5,}$", re.IGNORECASE)
 _BETWEEN_WORDS: Final = re.compile(r"[\s._/:-]+")
@@ -54,7 +54,7 @@ _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|token|apikey)\s+(\S+)")
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a variable, or a key of a file, is called like one that holds a secret."""
+    """Whether the name of a variable, or of a key in a file, says that it holds a secret."""
     words = _words(name)
     if not words or words[0] in _HARMLESS_FIRST:
         return False
@@ -68,16 +68,16 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret_value(value: str, *, is_password: bool = False) -> bool:
-    """Tell whether a value looks like a secret: numbers, short texts and plain words do not.
+    """Whether a value looks like a secret. Numbers, short texts and plain words do not.
 
-    A password may be a plain word or a number; there only well-known words are let through.
+    A password may be a plain word or a number, so only well-known passwords do not count.
     """
     text = value.strip()
     if len(text) < SHORTEST_SECRET or len(set(text)) <= 2:  # `xxxxxxxx`
         return False
     if _PLACEHOLDERS.fullmatch(_SIGNS.sub("", text).lower()):
         return False
-    if text.startswith(("${", "<", "{{")) and text.endswith(("}", ">")):  # a place for one
+    if text.startswith(("${", "<", "{{")) and text.endswith(("}", ">")):  # a placeholder
         return False
     if is_password:
         return len(text) >= _SHORTEST_KEY or not (text.isalpha() or text.isdigit())
@@ -85,9 +85,9 @@ def is_secret_value(value: str, *, is_password: bool = False) -> bool:
 
 
 def secrets_of(name: str, value: str) -> Iterator[str]:
-    """Yield the secrets that a variable holds: its value, or the parts of it that are some.
+    """Yield the secrets that a variable holds: its value, or secret parts of the value.
 
-    Whatever it is called, a URL may hold a password.
+    A URL may hold a password under any name.
     """
     text = value.strip()
     if len(text) < SHORTEST_SECRET:
@@ -103,18 +103,18 @@ def secrets_of(name: str, value: str) -> Iterator[str]:
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a name, in small letters, without the number at its end."""
+    """Return the words of a name in lower case, without a number at its end."""
     words = [word.lower() for word in _WORDS.findall(name)]
     return words[:-1] if words and words[-1].isdigit() else words
 
 
 def _is_key(words: list[str]) -> bool:
-    """`OPENAI_KEY`, `API_KEY_PROD`; but neither `SORT_KEY` nor a bare `key`."""
+    """Whether words name a secret key: `OPENAI_KEY`, `API_KEY_PROD`, but not `SORT_KEY` or a bare `key`."""
     return any(word == "key" and not _HARMLESS_KEYS.fullmatch(before) for before, word in pairwise(words))
 
 
 def _is_password(words: list[str]) -> bool:
-    """`DB_PASSWORD`, `PGPASSWORD`, `DB_PASS`; `PWD` alone is the working directory."""
+    """Whether words name a password: `DB_PASSWORD`, `PGPASSWORD`, `DB_PASS`. `PWD` alone is the working directory."""
     if words == ["pwd"]:
         return False
     if any(word.endswith(("password", "passwd", "passphrase")) for word in words):
@@ -129,7 +129,7 @@ def _is_number(text: str) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text is made of words that can be spoken, such as `sk-no-key-required`."""
+    """Whether a text consists of plain words, such as `sk-no-key-required`."""
     words = [word for word in _BETWEEN_WORDS.split(text) if word]
     return len(text) <= _LONGEST_WORDS and all(
         _PLAIN_WORD.fullmatch(word) and not _UNSPEAKABLE.search(word) for word in words
@@ -137,7 +137,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield what may be used by itself: the token behind `Bearer`, the password of `user:password`, keys in JSON."""
+    """Yield the secret parts of a text: the token after `Bearer`, the password of `user:password`, keys in JSON."""
     if text.startswith("{"):
         yield from _json_secrets(text)
     elif (scheme := _SCHEME.fullmatch(text)) is not None:

@@ -1,4 +1,4 @@
-"""Secrets, and the one function that keeps them out of everything that is written."""
+"""Secrets, and the masker that keeps them out of everything that is written."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,11 +12,11 @@ from pytest_agentv.models.spellings import Spellings
 MASK: Final = "***"
 
 _PEM_FRAME: Final = "-----"
-"""The first and last lines of a private key begin so. They are the same in all keys."""
+"""Start of the first and last line of a private key. These lines are the same in all keys, so not secret."""
 
 
 class Secret:
-    """A value that shows itself only to who asks for it by `reveal`."""
+    """A value that only `reveal` returns. Its `repr` and `str` hide it."""
 
     __slots__ = ("_value",)
 
@@ -39,7 +39,7 @@ class Secret:
 
 
 class Masker:
-    """Knows the values of the run's secrets and replaces them by `***`, however they are spelled."""
+    """Knows the values of the run's secrets and replaces them with `***` in every known spelling."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values: frozenset[str] = frozenset()
@@ -47,15 +47,15 @@ class Masker:
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
-        """Learn more secrets, whole and line by line, as logs show them. Short and blank ones are passed over.
+        """Add secrets, whole and line by line, because logs show single lines. Ignores short and blank ones.
 
-        Which values are secrets is up to the caller: `secret_rule` tells.
+        The caller decides which values are secrets, by `secret_rule`.
         """
         parts = {part.strip() for value in values for part in (value, *value.splitlines())}
         self._values |= {part for part in parts if len(part) >= SHORTEST_SECRET and not part.startswith(_PEM_FRAME)}
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
-        """Learn the secrets among the values of variables."""
+        """Add the secrets among the values of variables."""
         self.add(secret for name, value in environment.items() for secret in secrets_of(name, value))
 
     def mask(self, text: str) -> str:
@@ -75,7 +75,7 @@ class Masker:
         return value
 
     def _spellings(self) -> Spellings | None:
-        """Return the spellings of the values of now; other threads may add some at any time."""
+        """Return the spellings of the current values. Other threads may add values at any time."""
         values, spellings = self._known
         if values is not self._values:
             values = self._values
@@ -89,7 +89,7 @@ _CURRENT: Final[ContextVar[Masker | None]] = ContextVar("agentv_masker", default
 
 @contextmanager
 def masking(masker: Masker) -> Iterator[None]:
-    """Let `masked` hide the secrets of a masker, in this task and those it starts."""
+    """Make `masked` use this masker in the current task and in tasks that it starts."""
     token = _CURRENT.set(masker)
     try:
         yield
@@ -98,9 +98,9 @@ def masking(masker: Masker) -> Iterator[None]:
 
 
 def masked(text: str) -> str:
-    """Mask the secrets of the run that the current task belongs to.
+    """Mask the secrets of the current task's run.
 
-    For texts that are cut, because the rest of a secret at the cut would not be known as one later, and for logs.
+    Use it for logs, and before cutting a text: the masker could not find half a secret later.
     """
     masker = _CURRENT.get()
     return text if masker is None else masker.mask(text)

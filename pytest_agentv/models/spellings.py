@@ -1,4 +1,4 @@
-"""How a secret may be spelled where it appears: as it is, escaped, quoted, URL-encoded or in base64."""
+"""Finds the spellings of a secret: as it is, escaped, quoted, URL-encoded or in base64."""
 
 import base64
 import functools
@@ -13,10 +13,10 @@ _UNCHANGED_BASE64: Final = re.compile("[A-Za-z0-9]+")
 
 _ENTITIES: Final = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
 _LETTERS: Final = {"\n": "n", "\r": "r", "\t": "t"}
-"""The letters that stand for control characters behind a backslash."""
+"""The letters that encode control characters after a backslash."""
 
 _MOST_BACKSLASHES: Final = 8
-"""A text that is JSON in JSON in JSON has seven in front of a quotation mark. A limit keeps matching linear."""
+"""JSON in JSON in JSON has seven before a quotation mark. The limit keeps matching linear."""
 
 _BASE64_SPELLINGS: Final = {"+": r"(?:[+-]|%2[bB])", "/": r"(?:\\?/|_|%2[fF])"}
 """The standard alphabet, that of URLs, and the standard one within a URL or JSON."""
@@ -27,8 +27,8 @@ _BASE64_END: Final = "[A-Za-z0-9+/_-]?(?:=|%3[dD]){0,2}"
 class Spellings:
     """Finds and replaces every spelling of some texts.
 
-    Almost no text holds a secret. So each text is first searched for a piece of each spelling that is always written
-    the same way, which is several times as fast as the expression that knows all spellings.
+    Almost no text holds a secret. So it first searches a text for a piece of each spelling that never varies. That is
+    several times as fast as the expression for all spellings.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -38,7 +38,7 @@ class Spellings:
         self._pattern: re.Pattern[str] | None = None
 
     def replace(self, text: str, mask: str) -> str:
-        """Return a text with a mask in the place of each spelling."""
+        """Return a text with each spelling replaced by a mask."""
         if not any(piece in text for piece in self._pieces):
             return text
         if self._pattern is None:
@@ -47,11 +47,11 @@ class Spellings:
 
 
 _Spelled: TypeAlias = tuple[str, Sequence[str]]
-"""A piece that is in the text as it stands, and the expressions for the characters."""
+"""A piece that appears unchanged in the text, and the expressions for the characters."""
 
 
 def _compile(spelled: Iterable[Sequence[str]]) -> re.Pattern[str]:
-    """Group spellings by their first character: the time for a character of a text grows little with their number."""
+    """Group spellings by first character, so that the time per character grows little with their number."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for first, *rest in spelled:
         groups[first].append("".join(rest))
@@ -66,9 +66,9 @@ def _spell_all(secret: str) -> Iterator[_Spelled]:
 
 
 def _spell_base64(content: bytes, offset: int) -> _Spelled:
-    """Spell the base64 text of a content that stands `offset` bytes after a group of three.
+    """Spell the base64 text of a content that starts `offset` bytes after a group of three.
 
-    The characters at its ends that hold bits of other bytes are left out.
+    Leaves out the characters at both ends that also encode bits of neighbouring bytes.
     """
     bits = 8 * (offset + len(content))
     encoded = base64.b64encode(bytes(offset) + content).decode()[-(-8 * offset // 6) : bits // 6]
@@ -86,9 +86,9 @@ def _spell(char: str) -> str:
 
 
 def _raw(char: str) -> Iterator[str]:
-    """Yield the character itself, with the backslashes of JSON, of a shell or of Python's `repr`."""
+    """Yield the character itself, with the backslashes of JSON, a shell or Python's `repr`."""
     if char == "'":
-        yield from (r"'\\''", "'\"'\"'")  # how shells quote it
+        yield from (r"'\\''", "'\"'\"'")  # its quoted forms in shells
     if char in _LETTERS:
         yield rf"\\{{1,{_MOST_BACKSLASHES}}}{_LETTERS[char]}"
     if char == "\n":

@@ -59,25 +59,34 @@ Executable: TypeAlias = Annotated[DefaultText, program_in("cwd")]
 
 def executable_key(program: str) -> Any:
     """Return the key of the program, with the name that it has by itself."""
-    return spelled("executable", "command", "binary", default=program, description="the program, a name or a path")
+    return spelled(
+        "executable",
+        "command",
+        "binary",
+        default=program,
+        description="the program, a name or a path (default: `codex`, `claude`, `pi`)",
+    )
 
 
 class CodingAgent(Provider):
     """A program that works in a folder with tools of its own (agentv-formats 4.5)."""
 
+    is_agent = True
     title: ClassVar[str]
     """What messages call it."""
     skipped_types: ClassVar[frozenset[str]] = frozenset()
     """Events to be passed over: those that repeat the whole text with each new word."""
 
-    executable: Executable
+    executable: Executable = executable_key("")
     args: Items[ShieldedWord] = spelled(*("args", "arguments"), default=(), description="further arguments")
     cwd: Annotated[OptionalText, path_in("cwd")] = Field(
         default=None, description="the folder it works in (default: a new, empty one for each call)"
     )
     model: OptionalText = Field(default=None, description="handed on")
     system_prompt: OptionalText = spelled(
-        *("system_prompt", "systemPrompt"), default=None, description="how it is to answer"
+        *("system_prompt", "systemPrompt"),
+        default=None,
+        description="how it is to answer; by default it changes no files, and puts diffs into its reply",
     )
     timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),

@@ -17,13 +17,16 @@ from pytest_agentv.loading.target_fields import OptionalText, RealFlag, RealSeco
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.secrets import Secret, masked
-from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
-from pytest_agentv.providers.cli_output import describe_exit, parse_batch_output, parse_output, report_output
+from pytest_agentv.providers.cli_output import (
+    parse_batch_output,
+    parse_output,
+    raise_for_failure,
+    read_output_file,
+)
 from pytest_agentv.providers.cli_placeholders import PLACEHOLDERS, CommandTemplate, FilesFormat, InputTemplate
 from pytest_agentv.providers.cli_template import (
-    LONGEST_ARGUMENT,
     CallValues,
     clean,
     render_command,
@@ -33,8 +36,7 @@ from pytest_agentv.providers.cli_template import (
 )
 from pytest_agentv.providers.healthcheck import Healthcheck, run_healthcheck
 from pytest_agentv.providers.kind import Provider, Sources
-from pytest_agentv.runtime.process import OUTPUT_LIMIT, ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.reading import read_regular_file
+from pytest_agentv.runtime.process import ProcessStartError, run_process
 from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -44,9 +46,6 @@ T = TypeVar("T")
 
 _LONG_ANSWER: Final = 256 * 1024
 """Characters; shorter answers are parsed on the event loop."""
-
-_CANNOT_EXECUTE: Final = 126
-"""The shell's exit code when the system refuses to start a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,9 @@ class Cli(Provider):
         description="how each path of `{FILES}` is written, with `{path}` and `{basename}`",
     )
     cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
-        default=None, validate_default=True, description="where it runs, relative to the eval file's folder"
+        default=None,
+        validate_default=True,
+        description="where it runs, relative to the eval file's folder (default: that folder)",
     )
     timeout_seconds: RealSeconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),
@@ -197,14 +198,14 @@ class CliProvider:
         self._log("target %s: exit code %d after %d ms", self._name, result.exit_code, duration_ms)
         if result.stderr:
             self._log("target %s: stderr: %s", self._name, result.stderr.rstrip())
-        _raise_for_failure(result, limit, {name: values[name] for name in self._placeholders})
+        raise_for_failure(result, limit, {name: values[name] for name in self._placeholders})
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
         if not self._uses_output_file:
             return _Run(result.stdout.rstrip("\n"), raw, duration_ms)
         if self._settings.keep_temp_files:
             raw["output_file"] = str(call.output_file)
         # In a thread: a file on a network may block, and the others are not to wait for it.
-        content = await run_in_thread(lambda: _read_output_file(call.output_file, result), "agentv-read")
+        content = await run_in_thread(lambda: read_output_file(call.output_file, result), "agentv-read")
         return _Run(content, raw, duration_ms)
 
     def _input(self, call: CallValues) -> bytes | None:
@@ -222,51 +223,6 @@ class CliProvider:
         level = logging.INFO if self._settings.verbose else logging.DEBUG
         if _LOGGER.isEnabledFor(level):
             _LOGGER.log(level, message, *(masked(value) if isinstance(value, str) else value for value in values))
-
-
-def _raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
-    """Raise when the command did not end well. Source: "Timeout and retries"."""
-    said = report_output(result)
-    if result.timed_out:
-        text = f"CLI provider timed out after {format_number(limit or 0)}s"
-        raise ProviderError(f"{text}: {said}" if said else text, "timeout")
-    if result.overflowed:
-        size = OUTPUT_LIMIT // 2**20
-        raise ProviderError(f"CLI wrote more than {size} MiB and was stopped (exit code unknown)", "process")
-    if result.exit_code != 0:
-        hint = _long_argument_hint(values) if result.exit_code == _CANNOT_EXECUTE else ""
-        raise ProviderError(_describe_failure(result.exit_code, said) + hint, "process")
-
-
-def _describe_failure(exit_code: int, said: str) -> str:
-    if not said and exit_code >= 0:
-        return f"CLI exited with code {exit_code}"
-    cause, newline, rest = (said or "CLI failed").partition("\n")
-    return f"{cause} ({describe_exit(exit_code)}){newline}{rest}"
-
-
-def _long_argument_hint(values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        size = len(value.encode("utf-8", "surrogateescape"))
-        if size > LONGEST_ARGUMENT and name not in {"FILES", "ATTACHMENTS"}:
-            return (
-                f"; {{{name}}} has {size} bytes and the system takes 128 KiB in one argument: "
-                'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
-            )
-    return ""
-
-
-def _read_output_file(path: Path, result: ProcessResult) -> str:
-    try:
-        content = read_regular_file(path)
-    except FileNotFoundError:
-        reason = "the command ended with exit code 0 but did not write it"
-        said = report_output(result)
-        text = f"Failed to read output file '{path}': {reason}"
-        raise ProviderError(f"{text}; it said: {said}" if said else text, "process") from None
-    except OSError as error:
-        raise ProviderError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
-    return content.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 async def _beside_the_loop(content: str, parse: Callable[[], T]) -> T:

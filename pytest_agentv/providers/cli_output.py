@@ -3,15 +3,22 @@
 import json
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.secrets import masked
+from pytest_agentv.models.text import format_number
 from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.cli_template import LONGEST_ARGUMENT
 from pytest_agentv.providers.wire import WireError, answer_message, javascript_string, parse_response
-from pytest_agentv.runtime.process import ProcessResult
+from pytest_agentv.runtime.process import OUTPUT_LIMIT, ProcessResult
+from pytest_agentv.runtime.reading import read_regular_file
+
+_CANNOT_EXECUTE: Final = 126
+"""The shell's exit code when the system refuses to start a program."""
 
 _LONGEST_LINE: Final = 300
 """Characters of the last line where it comes first."""
@@ -42,6 +49,52 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
                 raise _batch_error(number, f"the id {eval_id!r} was there before")
             answers[eval_id] = response
     return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
+
+
+def raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
+    """Raise when the command did not end well. Source: "Timeout and retries"."""
+    said = report_output(result)
+    if result.timed_out:
+        text = f"CLI provider timed out after {format_number(limit or 0)}s"
+        raise ProviderError(f"{text}: {said}" if said else text, "timeout")
+    if result.overflowed:
+        size = OUTPUT_LIMIT // 2**20
+        raise ProviderError(f"CLI wrote more than {size} MiB and was stopped (exit code unknown)", "process")
+    if result.exit_code != 0:
+        hint = _long_argument_hint(values) if result.exit_code == _CANNOT_EXECUTE else ""
+        raise ProviderError(_describe_failure(result.exit_code, said) + hint, "process")
+
+
+def _describe_failure(exit_code: int, said: str) -> str:
+    if not said and exit_code >= 0:
+        return f"CLI exited with code {exit_code}"
+    cause, newline, rest = (said or "CLI failed").partition("\n")
+    return f"{cause} ({describe_exit(exit_code)}){newline}{rest}"
+
+
+def _long_argument_hint(values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        size = len(value.encode("utf-8", "surrogateescape"))
+        if size > LONGEST_ARGUMENT and name not in {"FILES", "ATTACHMENTS"}:
+            return (
+                f"; {{{name}}} has {size} bytes and the system takes 128 KiB in one argument: "
+                'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
+            )
+    return ""
+
+
+def read_output_file(path: Path, result: ProcessResult) -> str:
+    """Return what a command that ended well wrote into its output file. Raises `ProviderError`."""
+    try:
+        content = read_regular_file(path)
+    except FileNotFoundError:
+        reason = "the command ended with exit code 0 but did not write it"
+        said = report_output(result)
+        text = f"Failed to read output file '{path}': {reason}"
+        raise ProviderError(f"{text}; it said: {said}" if said else text, "process") from None
+    except OSError as error:
+        raise ProviderError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
+    return content.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def report_output(result: ProcessResult) -> str:

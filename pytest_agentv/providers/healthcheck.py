@@ -32,7 +32,7 @@ DEFAULT_TIMEOUT_SECONDS: Final = 60.0
 class HttpHealthcheck(Settings):
     """GET a URL; 2xx is healthy."""
 
-    type: Literal["http"] = "http"
+    type: Literal["http"] = Field(default="http", description="`http`")
     url: Url = Field(description="the URL to GET")
     timeout_seconds: RealSeconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
@@ -42,7 +42,7 @@ class HttpHealthcheck(Settings):
 class CommandHealthcheck(Settings):
     """Run a command; exit code 0 is healthy."""
 
-    type: Literal["command"] = "command"
+    type: Literal["command"] = Field(default="command", description="`command`")
     command_template: CommandTemplate = spelled(
         *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
     )

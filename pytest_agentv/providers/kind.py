@@ -50,6 +50,14 @@ class Provider(Settings, Kind):
     """The same of fields that have a default."""
     is_strict: ClassVar[bool] = False
     """Unknown keys are errors, and numbers and flags stand without quotes."""
+    takes_system_prompt: ClassVar[bool] = False
+    """`request.system_prompt` is honoured; otherwise a judge's instructions come before its question."""
+    judges_itself: ClassVar[bool] = False
+    """It may judge its own answers when no `judge_target` is named (decisions 16)."""
+    is_agent: ClassVar[bool] = False
+    """Results record its requests as `agent_provider_request`."""
+    is_one_by_one: ClassVar[bool] = False
+    """One case at a time in the whole run, whatever `workers` says."""
 
     def open(self, environment: TargetEnvironment) -> Any:
         """Return what is called for each case: an object with `invoke(request)`, sync or async.

@@ -25,6 +25,8 @@ class Mock(Provider):
     """A canned answer, after an optional delay."""
 
     kind = "mock"
+    takes_system_prompt = True
+    judges_itself = True
 
     response: AnyText | None = Field(default=None, description="the answer")
     delay_ms: Milliseconds = spelled("delay_ms", "delayMs", default=0, description="the wait before the answer")
@@ -69,7 +71,7 @@ class MockProvider:
             "finish_reason": settings.finish_reason,
         }
         try:
-            return parse_response(data)
+            return parse_response(data).replace(is_text_only=False)  # it is known to call no tool
         except WireError as error:
             raise ProviderError(f"target '{self._name}': {error}", "config") from error
 

@@ -27,6 +27,9 @@ from pytest_agentv.providers.kind import Provider
 class Model(Provider):
     """A model behind an API (agentv-formats 4.5, 4.7)."""
 
+    takes_system_prompt = True
+    judges_itself = True
+
     model: Text = spelled("model", "deployment", "variant", description="the name of the model")
     api_key: SecretText = spelled("api_key", "apiKey", default=None, description="the key of the API")
     base_url: OptionalText = spelled(

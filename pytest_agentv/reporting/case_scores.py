@@ -1,4 +1,4 @@
-"""The scores of a results file, by case, for comparing it with another one."""
+"""The scores of a results file by case, ready to compare with those of another file."""
 
 import sys
 from collections import Counter
@@ -13,7 +13,7 @@ from pytest_agentv.reporting.readers import Entry, iter_entries
 
 @dataclass(frozen=True, slots=True)
 class CaseKey(Record):
-    """What tells the results of a file apart; the names that a file does not tell are None."""
+    """The names that identify a case in a results file; None: the file does not hold that name."""
 
     eval_id: str
     eval_file: str | None = None
@@ -22,25 +22,25 @@ class CaseKey(Record):
 
     @property
     def label(self) -> str:
-        """The name for people; the node id already holds file and id."""
+        """The name to show. The node id already contains file and id."""
         name = self.node_id or (f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id)
         return f"{name} (target {self.target})" if self.target else name
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The scores of a results file, by case; of several results of one case the last one counts."""
+    """The scores of a results file by case. The last of several results of one case counts."""
 
     by_key: Mapping[CaseKey, float | None]
-    """None: the case could not be judged, so its score means nothing."""
+    """None: the case could not be judged, so it has no score."""
     counts: Mapping[CaseKey, int]
-    """How many results of a case the file holds."""
+    """The number of results that the file holds for each case."""
     problems: tuple[Problem, ...]
-    """What could not be read."""
+    """One for each result that could not be read."""
 
 
 def read_scores(path: Path) -> Scores:
-    """Read names and scores of a results file, and keep nothing else. Raises `FileError` if it cannot be opened."""
+    """Read only names and scores of a results file. Raises `FileError` if the file cannot be opened."""
     scores: dict[CaseKey, float | None] = {}
     counts: Counter[CaseKey] = Counter()
     problems: list[Problem] = []
@@ -50,17 +50,17 @@ def read_scores(path: Path) -> Scores:
             problems.append(fault)
         elif isinstance(entry, Entry):
             key = _key(entry.value)
-            scores.pop(key, None)  # cases stand in the order of their last results
+            scores.pop(key, None)  # keeps cases in the order of their last results
             scores[key] = None if _is_error(entry.value) else float(entry.value["score"])
             counts[key] += 1
     return Scores(scores, counts, tuple(problems))
 
 
 def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
-    """Return the scores of two files under keys that can be compared.
+    """Return the scores of two files under keys that match across the files.
 
-    Files are compared by the eval file where both tell it. Targets and node ids are part of a key only where a file
-    has several of them for one case: two targets can be compared with each other.
+    The eval file is part of the keys if both files hold it. Target and node id are part of the keys only if a file
+    has several of them for one case, so that a run of one target can be compared with a run of another.
     """
     by_file = all(any(key.eval_file is not None for key in scores.by_key) for scores in (first, second))
     names = ["eval_id", *(["eval_file"] if by_file else [])]
@@ -80,7 +80,7 @@ def _is_error(value: JsonObject) -> bool:
 
 
 def _fault(path: Path, entry: Entry) -> Problem | None:
-    """Return why a result cannot be compared, if so."""
+    """Return the reason why a result cannot be compared; None if it can."""
     eval_id, score = entry.value.get("eval_id"), entry.value.get("score")
     if not isinstance(eval_id, str):
         return _skipped(path, entry.line, f"the result has no eval_id: expected a text, got {describe_value(eval_id)}")
@@ -95,7 +95,7 @@ def _skipped(path: Path, line: int, what: str) -> Problem:
 
 
 def _tells_apart(keys: Iterable[CaseKey], names: Sequence[str], name: str) -> bool:
-    """Whether some keys are equal in `names`, and differ in `name`."""
+    """Whether two keys are equal in `names` but differ in `name`."""
     found: dict[tuple[str | None, ...], str | None] = {}
     for key in keys:
         known = tuple(getattr(key, each) for each in names)
@@ -105,7 +105,7 @@ def _tells_apart(keys: Iterable[CaseKey], names: Sequence[str], name: str) -> bo
 
 
 def _shorten(scores: Scores, names: Sequence[str]) -> Scores:
-    """Return scores under keys that hold only some names; the last result of a case counts."""
+    """Return scores under keys that hold only `names`. The last result of a case counts."""
     by_key: dict[CaseKey, float | None] = {}
     counts: Counter[CaseKey] = Counter()
     for key, score in scores.by_key.items():

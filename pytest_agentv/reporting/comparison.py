@@ -1,4 +1,4 @@
-"""Two runs, case by case: who won, and by how much.
+"""Compares two runs case by case: wins, losses, ties and differences.
 
 Source: eval-cli-2026-01, "Result Comparison Command"; decisions 23.
 """
@@ -16,9 +16,9 @@ from pytest_agentv.reporting.escaping import visible
 DEFAULT_THRESHOLD: Final = 0.1
 
 _SLACK: Final = 1e-9
-"""0.9 - 0.8 is a little less than 0.1, and counts as 0.1."""
+"""0.9 - 0.8 is slightly less than 0.1 in floats, but must count as 0.1."""
 _DELTA_DIGITS: Final = 9
-"""Beyond them there is but the noise of subtracting."""
+"""Further digits are only noise from the subtraction."""
 _MEAN_DIGITS: Final = 3
 
 Outcome: TypeAlias = Literal["win", "loss", "tie"]
@@ -30,7 +30,7 @@ _MOST_LISTED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ComparedCase(Record):
-    """A case that both files have a score of."""
+    """A case with a score in both files."""
 
     eval_id: str
     score1: float
@@ -40,9 +40,9 @@ class ComparedCase(Record):
     outcome: Outcome
     eval_file: str | None = None
     target: str | None = None
-    """None: the target does not tell the cases of these files apart."""
+    """None: these files need no target to identify a case."""
     node_id: str | None = None
-    """As the target."""
+    """None: these files need no node id to identify a case."""
 
     @property
     def key(self) -> CaseKey:
@@ -51,12 +51,12 @@ class ComparedCase(Record):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Record):
-    """Two results files, compared."""
+    """The result of comparing two results files."""
 
     matched: tuple[ComparedCase, ...]
     """In the order of the first file."""
     unmatched1: tuple[CaseKey, ...] = ()
-    """Cases that only the first file has."""
+    """Cases that are only in the first file."""
     unmatched2: tuple[CaseKey, ...] = ()
     errors1: tuple[CaseKey, ...] = ()
     """Cases of both files that could not be judged in the first run."""
@@ -64,12 +64,12 @@ class Comparison(Record):
 
     @property
     def errors(self) -> int:
-        """Number of cases of both files that are left out, because one run or both could not judge them."""
+        """Number of cases in both files that at least one run could not judge. They do not count as matched."""
         return len({*self.errors1, *self.errors2})
 
     @property
     def mean_delta(self) -> float:
-        """Of the matched cases; 0 when there are none."""
+        """Mean delta of the matched cases; 0 without any."""
         return math.fsum(case.delta for case in self.matched) / len(self.matched) if self.matched else 0.0
 
     @property
@@ -81,7 +81,7 @@ class Comparison(Record):
         return sum(case.outcome == outcome for case in self.matched)
 
     def contract(self) -> JsonObject:
-        """Return the JSON that `agentv compare` prints: the keys of the specification, and ours behind them."""
+        """Return the JSON that `agentv compare` prints: first the keys of the specification, then our own."""
         total = len(self.matched) + self.errors + len(self.unmatched1) + len(self.unmatched2)
         return {
             "matched": [case.to_plain() for case in self.matched],
@@ -108,7 +108,7 @@ def compare_scores(
     Args:
         first: Scores of the baseline, by case; None for a case that could not be judged.
         second: Scores of the candidate.
-        threshold: The least difference that is a win or a loss; no difference at all is always a tie.
+        threshold: The smallest difference that is a win or a loss. Equal scores are always a tie.
     """
     both = [key for key in first if key in second]
     pairs = ((key, first[key], second[key]) for key in both)
@@ -126,7 +126,7 @@ def compare_scores(
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:
-    """Yield the comparison as a table for people."""
+    """Yield the lines of the comparison table."""
     yield f"Comparing: {visible(first)} → {visible(second)}"
     if comparison.matched:
         yield ""
@@ -147,7 +147,7 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
 
 
 def listed(keys: Sequence[CaseKey]) -> str:
-    """Return the names of some cases, on one line."""
+    """Return the names of the first cases on one line."""
     more = [f"… and {len(keys) - _MOST_LISTED:,} more"] if len(keys) > _MOST_LISTED else []
     return ", ".join([*(_one_line(key.label) for key in keys[:_MOST_LISTED]), *more])
 

@@ -6,13 +6,15 @@ import pytest
 
 from pytest_agentv.engine.proxying import CallableTargets, needs_targets
 from pytest_agentv.errors import ProviderError, TargetError
+from pytest_agentv.evaluators.aggregators import WeightedAverage
 from pytest_agentv.evaluators.base import Evaluator, ProxiedQuestion
 from pytest_agentv.evaluators.code_judge import CodeJudge, Proxy
-from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+from pytest_agentv.evaluators.composite import Composite
 from pytest_agentv.evaluators.cost import Cost
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.table import KINDS
 
 ASKED = ProxiedQuestion("q", "be strict", "case", 1, 7.5)
 
@@ -36,7 +38,8 @@ class RecordingProvider:
 
 
 def ask(provider: RecordingProvider, kind: str = "mock", asked: ProxiedQuestion = ASKED) -> ProviderResponse:
-    targets = CallableTargets("main", ("main", "other"), "other", lambda name: (Target(name, kind, {}), provider))
+    settings = KINDS.table[kind]
+    targets = CallableTargets("main", ("main", "other"), "other", lambda name: (Target(name, kind, settings), provider))
     return asyncio.run(targets.resolve("main")(asked))
 
 

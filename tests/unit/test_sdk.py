@@ -148,7 +148,7 @@ def test_a_failure_has_its_traceback_on_standard_error(tmp_path):
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        ("", "standard input holds no JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("", "standard input is not valid JSON: Expecting value: line 1 column 1 (char 0)"),
         ([], "the data: expected a mapping, got []"),
         ({}, "question: expected a text, got null"),
         ({**MINIMAL, "input_files": [5]}, "input_files[0]: expected a text, got 5"),

@@ -32,9 +32,14 @@ class Vscode(Provider):
     """The chat of VS Code, on a machine with a desktop."""
 
     kind = "vscode"
+    takes_system_prompt = True
+    is_agent = True
+    is_one_by_one = True
 
     vscode_cmd: DefaultText = spelled(
-        *("vscode_cmd", "command"), default="code", description="the command line program"
+        *("vscode_cmd", "command"),
+        default="code",
+        description="the command line program (default: `code`; `code-insiders` for `vscode-insiders`)",
     )
     workspace_template: Annotated[OptionalText, path_in("targets_dir")] = spelled(
         *("workspace_template", "workspaceTemplate"),
@@ -63,7 +68,9 @@ class VscodeInsiders(Vscode):
     kind = "vscode-insiders"
 
     vscode_cmd: DefaultText = spelled(
-        *("vscode_cmd", "command"), default="code-insiders", description="the command line program"
+        *("vscode_cmd", "command"),
+        default="code-insiders",
+        description="the command line program (default: `code`; `code-insiders` for `vscode-insiders`)",
     )
 
 

@@ -1,0 +1,180 @@
+"""Kinds of targets as classes of the user's: in runs, in `agentv validate`, as judges."""
+
+import pytest
+
+from pytest_agentv.cli.main import main
+
+CONFTEST = '''
+import threading
+from typing import Annotated
+
+from pydantic import Field
+
+from pytest_agentv import Provider
+
+
+class Parrot(Provider):
+    """Repeats the prompt."""
+
+    kind = "parrot"
+
+    word: str = Field(description="what it says first")
+    times: Annotated[int, Field(ge=1)] = Field(default=1, description="how often")
+    shape: str = "text"
+
+    def open(self, environment):
+        return Cage(self, environment)
+
+
+class Cage:
+    def __init__(self, settings, environment):
+        self.settings = settings
+        self.name = environment.name
+
+    def invoke(self, request):
+        said = " ".join([self.settings.word] * self.settings.times + [request.prompt.question, self.name])
+        return {"text": said, "cost_usd": 0.5} if self.settings.shape == "mapping" else said
+
+
+class Slow(Parrot):
+    kind = "slow"
+
+    def open(self, environment):
+        return AsyncCage(self, environment)
+
+
+class AsyncCage(Cage):
+    checks = 0
+
+    async def check(self):
+        AsyncCage.checks += 1
+        assert AsyncCage.checks == 1
+
+    async def invoke(self, request):
+        return super().invoke(request)
+
+    def close(self):
+        open("closed", "a").write("closed ")
+
+    async def invoke_batch(self, requests):
+        open("batches", "a").write(f"{len(requests)} ")
+        return [self.settings.word for _ in requests]
+
+
+class Empty(Provider):
+    kind = "empty"
+
+    def open(self, environment):
+        return None
+
+
+def pytest_agentv_providers():
+    return [Parrot, Slow, Empty]
+'''
+
+TARGETS = """
+targets:
+  - {name: default, provider: parrot, word: hello}
+  - {name: twice, provider: Parrot, word: "${{ WORD }}", times: 2, shape: mapping}
+  - {name: slow, provider: slow, word: hello, workers: 2}
+  - {name: together, provider: slow, word: hello, provider_batching: true}
+  - {name: empty, provider: empty}
+"""
+
+
+@pytest.fixture
+def own(project, suite):
+    project.write("conftest.py", CONFTEST)
+    project.write("targets.yaml", TARGETS)
+    project.write("a.eval.yaml", suite(a="hello", b="hello"))
+    return project
+
+
+def answers(run):
+    assert run.internals == []
+    return {name: result["candidate_answer"] for name, result in run.by_id.items()}
+
+
+def test_an_adapter_needs_invoke_only_and_may_return_a_text(own):
+    run = own.run()
+    assert run.statuses == {"a": "pass", "b": "pass"}
+    assert answers(run) == dict.fromkeys("ab", "hello Say hello default")
+
+
+def test_the_same_holds_with_workers(own):
+    assert own.run("-n", "2").statuses == {"a": "pass", "b": "pass"}
+
+
+def test_variables_are_filled_in_and_a_mapping_tells_more(own, monkeypatch):
+    monkeypatch.setenv("WORD", "hello")
+    run = own.run("--agentv-target=twice")
+    assert answers(run) == dict.fromkeys("ab", "hello hello Say hello twice")
+    assert run.by_id["a"]["execution_metrics"]["cost_usd"] == 0.5
+
+
+def test_a_missing_variable_of_a_required_key_is_found_before_a_call(own):
+    (a, _) = own.run("--agentv-target=twice").results
+    assert a["error"] == (
+        "target 'twice' (targets.yaml:3) needs an environment variable that is not set: WORD (word); set it or put it "
+        "into a .env file"
+    )
+
+
+def test_the_other_parts_of_an_adapter_are_called(own):
+    assert own.run("--agentv-target=slow").statuses == {"a": "pass", "b": "pass"}
+    assert (own.path / "closed").read_text() == "closed "
+
+
+def test_an_adapter_may_batch(own):
+    assert own.run("--agentv-target=together").statuses == {"a": "pass", "b": "pass"}
+    assert (own.path / "batches").read_text() == "2 "
+
+
+def test_open_must_return_something_that_can_be_called(own):
+    result = own.run("--agentv-target=empty").by_id["a"]
+    assert result["error"] == (
+        "target 'empty' (targets.yaml:6): open() returned NoneType, expected an object with `invoke`"
+    )
+
+
+WRONG = """
+targets:
+  - {name: default, provider: parot, word: hello}
+  - {name: b, provider: parrot, wrd: hello}
+  - name: c
+    provider: parrot
+    word: 5
+    times: 0
+"""
+
+FAULTS = [
+    "targets.yaml:2: warning: targets[0].provider: unknown provider 'parot'; did you mean 'parrot'?",
+    "targets.yaml:3: error: targets[1].word: is missing (expected what it says first)",
+    "targets.yaml:3: warning: targets[1].wrd: unknown key (did you mean 'word'?)",
+    "targets.yaml:6: error: targets[2].word: expected a text, got the number 5",
+    "targets.yaml:7: error: targets[2].times: expected a number of 1 or more, got the number 0",
+]
+
+
+def test_validate_knows_the_keys_of_a_conftest(own, monkeypatch, capsys):
+    own.write("targets.yaml", WRONG)
+    monkeypatch.chdir(own.path)
+
+    assert main(["validate", "targets.yaml"]) == 1
+
+    printed = capsys.readouterr().out
+    for fault in FAULTS:
+        assert fault in printed
+
+
+def test_a_change_of_a_kinds_keys_is_another_target_for_resume(own):
+    own.run()
+    own.write("targets.yaml", TARGETS.replace("word: hello}", "word: hello, times: 3}", 1))
+    first, second = own.path / "out-1.jsonl", own.run(f"--agentv-resume={own.path}/out-1.jsonl")
+    assert first.exists()
+    assert {result["candidate_answer"] for result in second.results} == {"hello hello hello Say hello default"}
+
+
+def test_answers_of_a_kind_are_cached(own):
+    own.run("--agentv-cache")
+    assert {result.get("cached") for result in own.run("--agentv-cache").results} == {True}
