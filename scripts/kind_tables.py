@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from pytest_agentv.evaluators.aggregators import AGGREGATORS
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.code_judge import Proxy
-from pytest_agentv.evaluators.composite import AGGREGATORS
+from pytest_agentv.evaluators.expected_calls import ExpectedCall
 from pytest_agentv.evaluators.field_accuracy import FieldCheck
 from pytest_agentv.evaluators.rubrics import Rubric
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.evaluators.tool_trajectory import ExpectedCall
 from pytest_agentv.loading.target_validation import CommonKeys
 from pytest_agentv.models.kind import REFERENCE, spellings
 from pytest_agentv.providers.agent import CodingAgent

@@ -59,8 +59,8 @@ class Services:
 
     judge: Judge | None = None
     """None: no target can judge."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of judge scripts: the process environment and `.env`."""
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables of judge scripts: the process environment and `.env`. They hold secrets."""
     targets: ProxiedTargets | None = None
     """What judge scripts that have `target` may call."""
 
@@ -93,5 +93,5 @@ class Context(Record):
     """Whether the target can tell of tool calls; one that gave a mere text cannot."""
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
-    services: Services = field(default_factory=Services)
+    services: Services = field(default_factory=Services, repr=False, compare=False)
     """The judge, the variables and the targets that an evaluator may use."""

@@ -40,8 +40,9 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
 
 
 def _load_evaluator(scope: Scope) -> AnyEvaluator | None:
-    if isinstance(scope.value, Kind):
-        return _adopt(scope)
+    if isinstance(scope.value, Kind) and hasattr(scope.value, "evaluate"):
+        adopted: AnyEvaluator | None = adopt(scope)
+        return adopted
     if not isinstance(scope.value, dict):
         scope.place.expected("an evaluator: a mapping with name and type", scope.value)
         return None
@@ -56,12 +57,8 @@ def _load_evaluator(scope: Scope) -> AnyEvaluator | None:
     return found  # type: ignore[no-any-return]
 
 
-def _adopt(scope: Scope) -> AnyEvaluator | None:
-    """Return an evaluator that was built in Python, with the files that it refers to read."""
+def adopt(scope: Scope) -> Any:
+    """Return the kind of a scope, which was built in Python, with the files that it refers to read; None: a fault."""
     given: Any = scope.value
-    if not hasattr(given, "evaluate"):
-        scope.place.expected("an evaluator", given)
-        return None
     keys = {name: getattr(given, name) for name in given.model_fields_set}
-    adopted: Any = read_part(type(given), keys | (given.model_extra or {}), scope.place, context=scope)
-    return adopted  # type: ignore[no-any-return]
+    return read_part(type(given), keys | (given.model_extra or {}), scope.place, context=scope)

@@ -71,7 +71,7 @@ class MockProvider:
             "finish_reason": settings.finish_reason,
         }
         try:
-            return parse_response(data)
+            return parse_response(data).replace(is_text_only=False)  # it is known to call no tool
         except WireError as error:
             raise ProviderError(f"target '{self._name}': {error}", "config") from error
 

@@ -419,7 +419,9 @@ def test_agents_and_their_tools_end_with_the_run(tmp_path: Path, number: signal.
     with new_world(tmp_path) as world:
         break_off(world, number)
         assert world.leftovers() == []
-        assert world.results() == {}
+        # A killed run can write nothing. Ctrl-C ends the case on turn with an error of its own.
+        kinds = [result["error_detail"]["kind"] for result in world.results().values()]
+        assert kinds == (["cancelled"] if number == signal.SIGINT else [])
 
 
 def break_off(world: World, number: signal.Signals) -> None:

@@ -464,7 +464,9 @@ def test_results_that_cannot_be_written_end_the_run_with_a_clear_message_before_
         run = project.run(f"--agentv-out={project.path}/taken/out.jsonl", mode=mode)
         assert (run.exit_code, run.outcomes, run.internals) == (pytest.ExitCode.USAGE_ERROR, {}, [])
         reason = f"taken/out.jsonl: cannot be written: {project.path}/taken is a file, not a folder"
-        assert [line for line in run.lines if "written" in line] == [f"ERROR: no results can be recorded: {reason}"]
+        assert [line for line in run.lines if "cannot be written: " in line] == [
+            f"ERROR: no results can be recorded: {reason}"
+        ]
 
 
 def test_a_results_file_whose_lock_is_never_released_does_not_hang_the_run(project, monkeypatch):
@@ -474,7 +476,9 @@ def test_a_results_file_whose_lock_is_never_released_does_not_hang_the_run(proje
         run = project.run()
     assert (run.exit_code, run.outcomes, run.internals) == (pytest.ExitCode.USAGE_ERROR, {}, [])
     reason = "out-1.jsonl: cannot be written: its lock .out-1.jsonl.lock could not be had within 0.1 s"
-    assert [line for line in run.lines if "written" in line] == [f"ERROR: no results can be recorded: {reason}"]
+    assert [line for line in run.lines if "cannot be written: " in line] == [
+        f"ERROR: no results can be recorded: {reason}"
+    ]
 
 
 def test_every_fault_is_told_once_in_every_mode(project_in_all_modes):

@@ -166,7 +166,8 @@ def test_evaluators_may_be_objects_in_python(own):
         """
         from conftest import Alike
 
-        from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+        from pytest_agentv.evaluators.aggregators import WeightedAverage
+        from pytest_agentv.evaluators.composite import Composite
         from pytest_agentv.evaluators.heuristic import Heuristic
         from pytest_agentv.evaluators.llm_judge import LlmJudge
 
@@ -228,3 +229,12 @@ def test_another_object_is_another_case_for_a_resumed_run(own):
     own.write("test_evals.py", text.replace("hello", "absent"))
     changed = own.run("test_evals.py", f"--agentv-resume={own.path / 'out-1.jsonl'}")
     assert changed.exit_code == 1
+
+
+def test_a_resumed_run_judges_anew_when_the_code_of_a_kind_has_changed(own):
+    own.write("a.eval.yaml", suite("{name: near, type: alike, value: hallo world}"))
+    resume = f"--agentv-resume={own.path / 'out-1.jsonl'}"
+    assert own.run().exit_code == 0
+    assert own.run(resume).exit_code == 0
+    own.write("conftest.py", CONFTEST.replace("Score(float(similarity >= self.least)", "Score(float(similarity > 1)"))
+    assert own.run(resume).exit_code == 1

@@ -235,3 +235,32 @@ def test_an_unknown_kind_of_file_is_told(agentv):
     assert run.exit_code == 2
     assert run.err.startswith("agentv schema: argument kind: invalid choice: 'results' (choose from ")
     assert run.err.endswith("\nTry: agentv schema --help\n")
+
+
+def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
+    definitions = schema_of("eval")["definitions"]
+    cases = {case["if"]["properties"]["type"]["const"]: case["then"] for case in definitions["evaluator"]["allOf"]}
+    assert set(cases) == set(EVALUATORS)
+    assert cases["levenshtein"] == {"$ref": "#/definitions/Levenshtein"}
+    shape = definitions["Levenshtein"]
+    assert shape["description"] == "The answer is nearly a text, whatever few characters differ."
+    keys = {key: value.get("description") for key, value in shape["properties"].items() if key != "type"}
+    assert list(keys) == ["name", "weight", "value", "threshold"]
+    assert all(keys.values())
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        {"name": "n", "type": "levenshtein"},
+        {"name": "n", "type": "levenshtein", "value": "x", "threshold": 2},
+        {"name": "n", "type": "levenshtein", "value": "x", "treshold": 1},
+        {"name": "n", "type": "rubric", "rubrics": []},
+        {"name": "n", "type": "field_accuracy", "fields": []},
+        {"name": "n", "type": "llm_judge", "model": "m"},
+    ],
+)
+def test_what_is_wrong_with_an_evaluator_is_wrong_by_the_schema_too(evaluator):
+    case = {"id": "a", "expected_outcome": "o", "input": "q", "evaluators": [evaluator]}
+    assert not CASE_VALIDATOR.is_valid(case)
+    assert CASE_VALIDATOR.is_valid({**case, "evaluators": [{"name": "n", "type": "levenshtein", "value": "x"}]})

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator, Services
-from pytest_agentv.evaluators.composite import (
+from pytest_agentv.evaluators.aggregators import (
     AGGREGATOR_SYSTEM_PROMPT,
     Aggregator,
     CodeAggregator,
-    Composite,
     LlmAggregator,
     WeightedAverage,
     read_aggregate,
     results_by_name,
     weighted_average,
 )
+from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.evaluators.composite import Composite
 from pytest_agentv.evaluators.grading import REPLY_CONTRACT
 from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT
 from pytest_agentv.evaluators.llm_judge import LlmJudge

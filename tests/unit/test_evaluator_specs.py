@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from pytest_agentv.evaluators.cost import Cost
+from pytest_agentv.evaluators.expected_calls import ExpectedCall
 from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck
 from pytest_agentv.evaluators.heuristic import Heuristic
 from pytest_agentv.evaluators.latency import Latency
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.evaluators.token_usage import TokenUsageLimit
-from pytest_agentv.evaluators.tool_trajectory import ExpectedCall, ToolTrajectory
+from pytest_agentv.evaluators.tool_trajectory import ToolTrajectory
 from pytest_agentv.loading.evaluators import load_evaluators
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.references import References, Scope

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.composite import CodeAggregator, Composite, LlmAggregator, WeightedAverage
+from pytest_agentv.evaluators.aggregators import CodeAggregator, LlmAggregator, WeightedAverage
+from pytest_agentv.evaluators.composite import Composite
 from pytest_agentv.evaluators.cost import Cost
 from pytest_agentv.evaluators.latency import Latency
 from pytest_agentv.evaluators.table import EVALUATORS
