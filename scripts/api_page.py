@@ -19,7 +19,8 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("AnyEvaluator", "EvaluatorFactory", "EvaluatorSpec"),
     ),
     "Providers": (
-        *("Provider", "ProviderRequest", "ProviderResponse", "Prompt", "PromptMode", "ChatMessage"),
+        *("Provider", "TargetEnvironment", "Adapter", "ProviderRequest", "ProviderResponse"),
+        *("Prompt", "PromptMode", "ChatMessage"),
         *("Target", "TargetDefinition", "ProviderFactory"),
     ),
     "Fields of kinds": ("Text", "Amount", "Items", "spelled", "Part"),
