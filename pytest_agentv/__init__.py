@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         Services as Services,
     )
     from pytest_agentv.evaluators.own import EvaluatorFactory as EvaluatorFactory, EvaluatorSpec as EvaluatorSpec
-    from pytest_agentv.loading.target_definitions import TargetDefinition as TargetDefinition
+    from pytest_agentv.loading.targets.definitions import TargetDefinition as TargetDefinition
     from pytest_agentv.models.base import (
         ABSENT as ABSENT,
         Absent as Absent,
