@@ -4,14 +4,14 @@
     ├── FileError            a file cannot be used as a whole: path, line, reason
     │   ├── SourceError      it cannot be read as YAML, JSON or JSONL
     │   └── TargetsError     the targets file is missing or wrong
-    ├── CaseError            one eval case cannot be loaded; its siblings can
+    ├── CaseError            one eval case cannot be loaded; others of its file can
     ├── TargetError          a target cannot be used: unknown name, unset variables, bad field
     └── KindError            a failure recorded with a kind (timeout, auth, process, …)
         ├── ProviderError    a call to what is under test failed
-        ├── EvaluatorError   an evaluator could not judge (as opposed to: judged badly)
-        └── HookError        a hook of a conftest or plugin broke
+        ├── EvaluatorError   an evaluator could not judge (unlike a low score)
+        └── HookError        a hook of a conftest or plugin failed
 
-Each message is written for the person who has to mend the file: where, what, what was expected.
+Each message is for the person who has to fix the file: where, what, what was expected.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ class AgentvError(Exception):
     """Base of all errors of pytest-agentv."""
 
     problems: tuple[Any, ...] = ()
-    """Each fault that the text names, and the warnings it leaves out, where they were found one by one (`Problem`)."""
+    """The faults that the text names, one by one, and warnings that it leaves out. Each has a text."""
 
 
 class FileError(AgentvError):
-    """A file cannot be used as a whole; the text starts with `path:line:`."""
+    """A file cannot be used as a whole. The text starts with `path:line:`."""
 
     def __init__(self, path: Path, message: str, line: int | None = None) -> None:
         super().__init__(f"{locate(path, line)}: {message}")
@@ -42,7 +42,7 @@ class FileError(AgentvError):
 
 
 class SourceError(FileError):
-    """The text of a file is no YAML, JSON or JSONL."""
+    """The text of a file is not valid YAML, JSON or JSONL."""
 
 
 class TargetsError(FileError):
@@ -50,7 +50,7 @@ class TargetsError(FileError):
 
 
 class CaseError(AgentvError):
-    """One eval case cannot be loaded; the text names every fault with `path:line`."""
+    """One eval case cannot be loaded. The text names every fault with `path:line`."""
 
 
 class TargetError(AgentvError):
@@ -82,11 +82,11 @@ class EvaluatorError(KindError):
 
 
 class HookError(KindError):
-    """A hook of a conftest or plugin raised something, or returned what cannot be used."""
+    """A hook of a conftest or plugin raised an error or returned an invalid value."""
 
 
 def locate(path: Path, line: int | None) -> str:
-    """`path:line`, or the path alone; paths below the working directory are shown relative to it."""
+    """Return `path:line`, or only the path. Paths below the working directory are relative to it."""
     try:
         shown = path.relative_to(Path.cwd())
     except ValueError:

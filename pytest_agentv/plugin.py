@@ -1,4 +1,4 @@
-"""The pytest plugin: hooks that forward to `session/`, most of which is imported when a first eval file is met."""
+"""The pytest plugin: hooks that forward to `session/`. The first eval file imports most of it."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -41,7 +41,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Add our collector to those of other plugins: a file that one of them collects is not called a fault."""
+    """Add our collector to those of other plugins. A file that another plugin collects is not an error."""
     collectors = yield
     if file_path.suffix not in _SUFFIXES:
         return collectors
@@ -52,7 +52,7 @@ def pytest_collect_file(
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
-    """A test whose evaluation could not be judged is no failed one: it is shown as an error."""
+    """Show a test whose evaluation could not be judged as an error, not as failed."""
     return ("error", "E", "ERROR") if getattr(report, "agentv_errored", False) and report.failed else None
 
 

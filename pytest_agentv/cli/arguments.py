@@ -1,4 +1,4 @@
-"""What the command line parsers share: faults are raised, and said in one place."""
+"""Shared parts of the command line parsers. Parsers raise usage errors, and `main` prints them."""
 
 import argparse
 import math
@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 from pytest_agentv.errors import AgentvError
 
 USAGE_EXIT_CODE: Final = 2
-"""As of all programs that use argparse; `agentv eval` has pytest's codes instead."""
+"""The usual code of programs with argparse. `agentv eval` has pytest's codes instead."""
 
 
 class UsageError(AgentvError):
@@ -15,7 +15,7 @@ class UsageError(AgentvError):
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """A parser that takes no abbreviations and raises `UsageError`."""
+    """A parser that rejects abbreviated flags and raises `UsageError`."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)

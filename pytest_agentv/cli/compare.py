@@ -1,4 +1,4 @@
-"""`agentv compare`: two results files, case by case."""
+"""`agentv compare`: compares two results files case by case."""
 
 import json
 import sys
@@ -9,8 +9,8 @@ from typing import Final
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_delta
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.reporting.case_scores import Scores, align, read_scores
-from pytest_agentv.reporting.comparison import (
+from pytest_agentv.reporting.comparing.case_scores import Scores, align, read_scores
+from pytest_agentv.reporting.comparing.comparison import (
     DEFAULT_THRESHOLD,
     Comparison,
     compare_scores,
@@ -20,7 +20,7 @@ from pytest_agentv.reporting.comparison import (
 from pytest_agentv.reporting.escaping import visible
 
 _SHOWN: Final = 10
-"""How many problems, and how many duplicates, of a file are named."""
+"""How many problems and how many duplicates are listed per file."""
 
 _EPILOG: Final = """\
 exit codes:
@@ -29,7 +29,7 @@ exit codes:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Compare two results files and return the exit code that tells which is better."""
+    """Compare two results files and return the exit code: 0 as good or better, 1 worse, 2 not comparable."""
     options = _create_parser().parse_args(arguments)
     first, second = align(read_scores(options.baseline), read_scores(options.candidate))
     for path, scores in ((options.baseline, first), (options.candidate, second)):
@@ -39,7 +39,9 @@ def run(arguments: Sequence[str]) -> int:
     if options.format == "table":
         say("\n".join(lines))
     else:
-        json.dump(comparison.contract(), sys.stdout, indent=2)  # piece by piece: the whole text would double the memory
+        json.dump(
+            comparison.contract(), sys.stdout, indent=2
+        )  # written in pieces, because the whole text would double the memory
         say()
         if sys.stderr.isatty():
             note("\n".join(lines))
@@ -51,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
-    """Say why the two runs cannot be compared, if so."""
+    """Return the reason why the runs cannot be compared; None if they can."""
     if not comparison.matched:
         if comparison.errors:
             return "no case has a score in both files, so there is nothing to compare"
@@ -78,19 +80,19 @@ def _create_parser() -> ArgumentParser:
         type=parse_delta,
         default=DEFAULT_THRESHOLD,
         metavar="DELTA",
-        help=f"Least difference that is a win or a loss, 0 to 1 (default: {DEFAULT_THRESHOLD}).",
+        help=f"Smallest difference that is a win or a loss, 0 to 1 (default: {DEFAULT_THRESHOLD}).",
     )
     parser.add_argument(
         "-f",
         "--format",
         choices=("json", "table"),
         default="json",
-        help="What is printed (default: json, and the table on standard error where that is a terminal).",
+        help="Output format (default: json; on a terminal also the table, on standard error).",
     )
     parser.add_argument(
         "--allow-missing",
         action="store_true",
-        help="Compare what is in both files, also when the candidate lacks cases of the baseline (default: off).",
+        help="Compare only the cases in both files, even if the candidate lacks cases (default: off).",
     )
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="The same as --format json.")
     return parser

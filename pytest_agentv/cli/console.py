@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, everything else on standard error."""
+"""Prints for commands: results to standard output, everything else to standard error."""
 
 import io
 import sys
@@ -12,12 +12,12 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print to standard error, what cannot be shown safely as escapes."""
+    """Print to standard error, with unsafe characters as escapes."""
     sys.stderr.write(f"{visible(text)}\n")
 
 
 def escape_what_cannot_be_shown() -> None:
-    """Make the standard streams escape characters that their encoding lacks, instead of raising."""
+    """Make the standard streams escape characters that their encoding lacks instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""`agentv convert`: results files from JSONL to YAML documents, and back."""
+"""`agentv convert`: converts results files from JSONL to YAML documents, or back."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ exit codes:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Convert a file; what cannot be read is said and left out."""
+    """Convert a file. Records that cannot be read are reported and left out."""
     options = _create_parser().parse_args(arguments)
     source: Path = options.source
     target = options.out or _default_target(source)
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     if target.exists() and not options.force:
         raise UsageError(f"{target} exists; --force overwrites it, --out names another file")
     if source.exists() and not source.is_file():
-        raise FileError(source, "cannot be converted: expected a file, and not a folder, a pipe or a device")
+        raise FileError(source, "cannot be converted: expected a regular file, not a folder, a pipe or a device")
     problems: list[Problem] = []
     texts = list(_converted(source, target.suffix == ".jsonl", problems))
     for problem in problems:
@@ -57,9 +57,9 @@ def _create_parser() -> ArgumentParser:
         "--out",
         type=Path,
         metavar="PATH",
-        help="File to write (default: beside the source, with the other suffix).",
+        help="File to write (default: the source's path with the other suffix).",
     )
-    parser.add_argument("--force", action="store_true", help="Overwrite the file if it is there (default: off).")
+    parser.add_argument("--force", action="store_true", help="Overwrite an existing file (default: off).")
     return parser
 
 
@@ -71,7 +71,7 @@ def _default_target(source: Path) -> Path:
 
 
 def _converted(source: Path, to_jsonl: bool, problems: list[Problem]) -> Iterator[str]:
-    """Yield the records in their new form; what cannot be read is noted."""
+    """Yield the records in the new format. Add a problem for each part that cannot be read."""
     for number, entry in enumerate(iter_results(source), start=1):
         if isinstance(entry, Problem):
             problems.append(entry)

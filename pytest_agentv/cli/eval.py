@@ -1,4 +1,4 @@
-"""`agentv eval`: the run options without their prefix, over pytest."""
+"""`agentv eval`: runs pytest with the run options, without their prefix."""
 
 import argparse
 import glob
@@ -19,7 +19,7 @@ from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS, RUN_OPTIONS, RunOpt
 from pytest_agentv.reporting.escaping import visible
 
 USAGE_EXIT_CODE: Final = 4
-"""pytest's."""
+"""pytest's code for wrong usage."""
 
 _BARE_FLAGS: Final = {
     f"--{name}": f"--{name}={option.optional_value}"
@@ -27,7 +27,7 @@ _BARE_FLAGS: Final = {
     if option.optional_value is not None
     for name in (option.name, *option.aliases)
 }
-"""Flags that may stand without a value: what follows them is a path, their value goes after a `=`."""
+"""Flags with an optional value, which must follow a `=`. The next word is a path."""
 
 PYTEST_FLAGS_WITH_VALUE: Final = (
     *("-c", "-k", "-m", "-n", "-o", "-p", "-r", "-W", "--assert", "--basetemp", "--capture", "--code-highlight"),
@@ -41,7 +41,7 @@ PYTEST_FLAGS_WITH_VALUE: Final = (
     *("--pythonwarnings", "--report-chars", "--rerun-except", "--reruns", "--reruns-delay", "--rootdir"),
     *("--rsyncdir", "--rsyncignore", "--show-capture", "--tb", "--testrunuid", "--tx", "--verbosity"),
 )
-"""Flags of pytest, pytest-xdist and pytest-rerunfailures whose next word is their value, and no path."""
+"""Flags of pytest, pytest-xdist and pytest-rerunfailures whose value is the next word."""
 
 _DESCRIPTION: Final = """\
 Run evaluations, as `pytest` runs them: each case is a test item, and everything pytest can do works here too.
@@ -61,13 +61,13 @@ exit codes:
 
 @dataclass(frozen=True, slots=True)
 class PytestCall(Record):
-    """The pytest call that an `agentv eval` stands for."""
+    """The pytest call that `agentv eval` makes."""
 
     arguments: tuple[str, ...]
     foreign_flags: tuple[str, ...] = ()
-    """Those that agentv does not know, without their values."""
+    """Flags that agentv does not know, without their values."""
     left_out: tuple[Problem, ...] = ()
-    """Files with cases that are not run because of their names."""
+    """One for each file whose cases do not run because of its name."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -109,7 +109,7 @@ def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ...]:
-    """Find the eval files; where a word may have been meant as the value of the flag before it, the error says so."""
+    """Find the eval files. The error names flags whose value was possibly taken for a path."""
     try:
         return find_eval_files(patterns)
     except UnmatchedError as error:
@@ -117,12 +117,12 @@ def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ..
         if not pairs:
             raise
         hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
-        lines = [str(error), f"The value of a flag that agentv does not know goes after a `=`: {hints}"]
+        lines = [str(error), f"Write the value of an unknown flag after `=`: {hints}"]
         raise UsageError("\n".join([*lines, *_misspelt([flag for flag, _ in pairs])])) from None
 
 
 def _claim(files: Sequence[Path]) -> Iterator[str]:
-    """Yield what makes pytest take files for eval files that do not look like any, so that it says what is wrong."""
+    """Yield options that make pytest collect files that do not look like eval files, and report their faults."""
     names = [glob.escape(path.name) for path in files if not is_eval_by_itself(path)]
     if names:
         yield from ("-o", f"agentv_files={shlex.join([*DEFAULT_EVAL_GLOBS, *names])}")
@@ -178,7 +178,7 @@ class _StoreOnce(argparse.Action):
 
 
 def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:
-    """Return a function that checks a value and hands it on as it was written."""
+    """Return a function that checks a value and returns it as written."""
 
     def check(text: str) -> str:
         try:
@@ -200,4 +200,4 @@ def _misspelt(flags: Sequence[str]) -> Iterator[str]:
     for flag in flags:
         hint = did_you_mean(flag, known) if flag.startswith("--") else None
         if hint:
-            yield f"{flag} is no option of agentv; {hint}"
+            yield f"{flag} is not an option of agentv; {hint}"

@@ -1,4 +1,4 @@
-"""`agentv init`: a project that runs at once."""
+"""`agentv init`: writes a project that runs at once."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ _INI_SECTION: Final = re.compile(r"^\[(?:tool[.:])?pytest", re.MULTILINE)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Write the files of a new project; what is there already is kept, unless its owner says otherwise."""
+    """Write the files of a new project. Keeps existing files unless the user agrees to overwrite them."""
     options = _create_parser().parse_args(arguments)
     folder: Path = options.folder or options.path
     ini = _ini_file(folder)
@@ -45,7 +45,7 @@ def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv init",
         description="Write an example evaluation that runs without any key, its target, .env.example, a CI workflow\n"
-        "and settings. Files that are there already are kept, unless you say otherwise.",
+        "and settings. Existing files are kept, unless you choose to overwrite them.",
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="The project's folder (default: .).")
     parser.add_argument("--path", type=Path, default=Path(), metavar="DIR", help="The same as DIR.")
@@ -54,7 +54,7 @@ def _create_parser() -> ArgumentParser:
 
 
 def _ini_file(folder: Path) -> str | None:
-    """Return the file that holds pytest's settings; `pytest.ini` as we write it is none."""
+    """Return the user's file with pytest's settings; None if there is none, or only our unchanged `pytest.ini`."""
     for name in _INI_FILES:
         try:
             text = (folder / name).read_text("utf-8", errors="replace")
@@ -66,10 +66,10 @@ def _ini_file(folder: Path) -> str | None:
 
 
 def _may_overwrite(present: Iterable[str]) -> bool:
-    """Ask; where there is nobody to be asked, or no answer, the answer is no."""
+    """Ask the user. The answer is no without a terminal or without an answer."""
     if not sys.stdin.isatty():
         return False
-    say("\n".join(["These files are there already:", *(f"  {name}" for name in present)]))
+    say("\n".join(["These files already exist:", *(f"  {name}" for name in present)]))
     try:
         return input("Overwrite them? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -79,7 +79,7 @@ def _may_overwrite(present: Iterable[str]) -> bool:
 def _report(folder: Path, files: Iterable[str], kept: Sequence[str], ini: str | None) -> Iterator[str]:
     yield from (f"  {'kept ' if name in kept else 'wrote'}  {folder / name}" for name in files)
     if kept:
-        yield "Files that were there already have been kept; --force overwrites them."
+        yield "Existing files were kept; --force overwrites them."
     if ini:
         yield f"Settings that you may want to add to {folder / ini}:\n"
         yield from (f"  {line}" for line in INI_SETTINGS.splitlines())

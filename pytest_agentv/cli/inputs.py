@@ -1,4 +1,4 @@
-"""The files that paths and globs on the command line stand for.
+"""Finds the files for the paths and globs on the command line.
 
 Source: eval-cli-2026-01, "Path expansion and validation".
 """
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import UsageError
-from pytest_agentv.loading.discovery import SUFFIXES, is_eval_file, is_of_another_kind, left_out
+from pytest_agentv.loading.files.discovery import SUFFIXES, is_eval_file, is_of_another_kind, left_out
+from pytest_agentv.loading.files.shapes import looks_like_suite
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.loading.shapes import looks_like_suite
 from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS
 
 _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "build", "dist", "venv"})
@@ -20,7 +20,7 @@ _MAGIC: Final = frozenset("*?[{")
 
 
 class UnmatchedError(UsageError):
-    """Patterns stand for no eval file; `patterns` are theirs."""
+    """Some patterns match no eval file. `patterns` holds them."""
 
     def __init__(self, faults: Mapping[str, str]) -> None:
         lines = (f"  {pattern}: {fault}" for pattern, fault in faults.items())
@@ -29,11 +29,10 @@ class UnmatchedError(UsageError):
 
 
 def find_eval_files(patterns: Sequence[str]) -> tuple[Path, ...]:
-    """Return the eval files that files, folders and globs stand for: absolute, sorted, each once.
+    """Return the eval files for files, folders and globs: absolute, sorted, each once.
 
-    A file that is named, or matched by a glob, is an eval file whatever its name and shape, unless its name says that
-    it is something else; in folders, names and shapes decide. Raises `UnmatchedError` that names all patterns without
-    any.
+    A file that a pattern names or matches is an eval file unless its name belongs to another kind of file. In
+    folders, name and shape decide. Raises `UnmatchedError` with all patterns that match no eval file.
     """
     files: set[Path] = set()
     faults: dict[str, str] = {}
@@ -48,17 +47,17 @@ def find_eval_files(patterns: Sequence[str]) -> tuple[Path, ...]:
 
 
 def is_eval_by_itself(path: Path) -> bool:
-    """Whether pytest sees by its name or shape that a file is an eval file."""
+    """Whether pytest recognizes a file as an eval file by its name or shape."""
     return any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS) or looks_like_suite(path)
 
 
 def is_eval_in_folder(path: Path) -> bool:
-    """Whether a file found in a folder that was named is an eval file: as in a folder named `evals` (decisions 4)."""
+    """Whether a file in a given folder is an eval file, by the rules for a folder named `evals` (decisions 4)."""
     return is_eval_file(path, root=path.parent, is_named=not is_of_another_kind(path), globs=DEFAULT_EVAL_GLOBS)
 
 
 def find_left_out(patterns: Sequence[str]) -> Iterator[Problem]:
-    """Yield a warning for each file in the folders among the patterns that only its name keeps from being run."""
+    """Yield a warning for each file with cases in the given folders that does not run because of its name."""
     for file in dict.fromkeys(file for pattern in patterns if Path(pattern).is_dir() for file in walk(Path(pattern))):
         path = Path(os.path.normpath(file.absolute()))
         problem = left_out(path, root=path.parent, globs=DEFAULT_EVAL_GLOBS, is_in_evals=True)
@@ -67,7 +66,7 @@ def find_left_out(patterns: Sequence[str]) -> Iterator[Problem]:
 
 
 def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:
-    """Yield the files below a folder, in order; of the hidden folders only those named, and none of dependencies."""
+    """Yield the files below a folder in order. Skips folders of dependencies, and hidden folders not in `hidden`."""
     seen: set[str] = set()
     for root, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(root)
@@ -82,18 +81,18 @@ def is_glob(pattern: str) -> bool:
 
 
 def glob_files(pattern: str) -> list[Path]:
-    """Return the files that a glob matches, hidden ones too, in order."""
+    """Return the files that a glob matches, including hidden ones, in order."""
     from wcmatch import glob  # noqa: PLC0415 - most calls name files and folders
 
     flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.DOTGLOB | glob.NODIR
     try:
         return sorted(map(Path, glob.glob(pattern, flags=flags, limit=0)))
-    except (ValueError, OSError):  # a glob that is none, or a name too long for any file
+    except (ValueError, OSError):  # an invalid glob, or a name that is too long for a file
         return []
 
 
 def _find(pattern: str) -> tuple[Sequence[Path], str]:
-    """Return the eval files of a pattern, and what to say if there are none."""
+    """Return the eval files of a pattern, and the error text if there are none."""
     path = Path(pattern)
     if path.is_dir():
         found = [file for file in walk(path) if is_eval_in_folder(file)]
@@ -109,9 +108,9 @@ def _find(pattern: str) -> tuple[Sequence[Path], str]:
 
 def _fault(path: Path) -> str:
     if path.suffix not in SUFFIXES:
-        return f"is no eval file: expected one that ends in {', '.join(sorted(SUFFIXES))}"
+        return f"is not an eval file: expected a name that ends in {', '.join(sorted(SUFFIXES))}"
     if is_of_another_kind(path) and not looks_like_suite(path):
-        return "is no eval file: its name is that of another kind of file, and it holds no eval cases"
+        return "is not an eval file: its name belongs to another kind of file, and it has no eval cases"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The `agentv` command: finds the subcommand, and imports nothing of the others."""
+"""The `agentv` command. Imports only the subcommand that it runs."""
 
 import importlib
 import os
@@ -21,24 +21,24 @@ COMMANDS: Final[Mapping[str, str]] = {
     "init": "Start a project: an example that runs at once, settings, a CI workflow.",
     "schema": "Print the JSON Schema of eval, targets or config files.",
 }
-"""Each is the function `run` of the module of that name, which takes the arguments and returns the exit code."""
+"""Commands and their summaries. The module of that name has `run(arguments)`, which returns the exit code."""
 
 _INTERRUPTED: Final = 130
 _READER_GONE: Final = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return its exit code; faults are told in one line, without a traceback."""
+    """Run a subcommand and return its exit code. Print errors on one line, without a traceback."""
     escape_what_cannot_be_shown()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         exit_code = _run(arguments)
         sys.stdout.flush()
-    except SystemExit as exit_:  # of argparse, after `--help`
+    except SystemExit as exit_:  # argparse raises it after `--help`
         exit_code = exit_.code if isinstance(exit_.code, int) else 0
     except KeyboardInterrupt:
         exit_code = _INTERRUPTED
-    except BrokenPipeError:  # the recipe of Python's documentation, for `agentv … | head`
+    except BrokenPipeError:  # for `agentv … | head`, as Python's documentation recommends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         exit_code = _READER_GONE
     return exit_code

@@ -136,4 +136,4 @@ PROJECT_FILES: Final[Mapping[str, str]] = {
     ".github/workflows/evals.yml": WORKFLOW,
     ".agentv/.gitignore": GITIGNORE,
 }
-"""By the path below the project's folder."""
+"""The texts by their path below the project's folder."""

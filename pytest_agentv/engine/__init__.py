@@ -1,1 +1,1 @@
-"""Runs a case, and many cases; knows nothing of pytest."""
+"""Runs one case or many. Does not depend on pytest."""

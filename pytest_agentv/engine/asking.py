@@ -1,18 +1,18 @@
-"""Asks a target something that is no case."""
+"""Calls a target with a single prompt, without a case."""
 
 from pathlib import Path
 
 from pytest_agentv.engine.attempts import invoke_with_retries
-from pytest_agentv.engine.targets import TargetPool
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.masking.secrets import masking
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secrets import masking
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 
 
 async def ask_target(pool: TargetPool, options: RunOptions, eval_dir: Path, name: str, prompt: str) -> ProviderResponse:
-    """Return the response of a target. Raises `AgentvError` when it cannot be used or gives none."""
+    """Return the response of a target. Raises `AgentvError` if the target cannot be used or does not answer."""
     with masking(pool.masker):
         target = await pool.prepare(eval_dir, name, ())
         request = ProviderRequest(Prompt(prompt), eval_id="prompt", timeout_seconds=options.timeout or None)

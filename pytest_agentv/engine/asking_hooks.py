@@ -1,7 +1,7 @@
-"""Asks the hooks of a case, in threads: one that blocks holds up its own case only."""
+"""Calls the hooks of a case in threads, so that a hook that blocks delays only its own case."""
 
 from pytest_agentv.engine.attempts import Attempts
-from pytest_agentv.engine.own_parts import CaseHooks
+from pytest_agentv.engine.overrides import CaseHooks
 from pytest_agentv.errors import HookError
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.results import ErrorDetail, EvalResult
@@ -11,7 +11,7 @@ _THREAD = "agentv-hook"
 
 
 async def show_response(hooks: CaseHooks, case: EvalCase, attempts: Attempts) -> Attempts:
-    """Return the attempts with the response that the hook makes of theirs. Raises `HookError`."""
+    """Return the attempts with the response that the hook returns. Raises `HookError`."""
     hook, response = hooks.response, attempts.response
     if hook is None or response is None:
         return attempts
@@ -19,7 +19,7 @@ async def show_response(hooks: CaseHooks, case: EvalCase, attempts: Attempts) ->
 
 
 async def decide(hooks: CaseHooks, case: EvalCase, result: EvalResult) -> EvalResult:
-    """Return the result as the hook decides; a case that was not judged, or by a mock only, is not its matter."""
+    """Return the result as the hook decides. Skips the hook for a case that was not judged, and in a dry run."""
     hook = hooks.decide
     if hook is None or result.status == "error" or result.dry_run:
         return result
@@ -33,7 +33,7 @@ async def decide(hooks: CaseHooks, case: EvalCase, result: EvalResult) -> EvalRe
 
 
 async def tell(hooks: CaseHooks, case: EvalCase | None, result: EvalResult) -> None:
-    """Tell the hook of a result that was written."""
+    """Call the hook with a result that was written."""
     hook = hooks.recorded
     if hook is not None:
         await run_in_thread(lambda: hook(case, result), _THREAD)

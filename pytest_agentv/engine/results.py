@@ -16,7 +16,7 @@ from pytest_agentv.prompts.prompt import Prompt
 
 @dataclass(frozen=True, slots=True)
 class CaseIdentity(Record):
-    """What names a case in the results file, known even of a case that cannot be loaded."""
+    """The names of a case in the results file, known even if the case cannot be loaded."""
 
     eval_id: str
     dataset: str
@@ -33,7 +33,7 @@ class CaseIdentity(Record):
 
 @dataclass(frozen=True, slots=True)
 class Asked(Record):
-    """What was asked of the target, for the record."""
+    """The request to the target, for the record."""
 
     prompt: Prompt
     is_agent: bool
@@ -43,7 +43,7 @@ class Asked(Record):
 
 @dataclass(frozen=True, slots=True)
 class Answered(Record):
-    """What the target gave back."""
+    """The response of the target, for the record."""
 
     candidate_answer: str
     output_messages: tuple[Message, ...] | None = None
@@ -52,15 +52,15 @@ class Answered(Record):
     metrics: ExecutionMetrics | None = None
     cached: bool = False
     error: str | None = None
-    """The target replied without an answer."""
+    """Set if the target replied without an answer."""
     error_kind: ErrorKind = "crash"
     finish_reason: str | None = None
     is_text_only: bool = False
-    """The target gave a text and cannot tell of tool calls."""
+    """Whether the target returned only a text, so that its tool calls are unknown."""
 
 
 def effective_target_name(name: str, *, dry_run: bool) -> str:
-    """Return the name that results carry: a mock that stands in for a target has one of its own."""
+    """Return the target's name in results. A mock that replaces a target has its own name."""
     return f"{name}-dry-run" if dry_run else name
 
 
@@ -75,10 +75,10 @@ def judged_result(
     dry_run: bool,
     include_trace: bool,
 ) -> EvalResult:
-    """Return the result of a case whose answer went through its evaluators.
+    """Return the result of a case whose evaluators ran.
 
-    An evaluator that could not judge makes the case an error: a score of 0 would read as a bad answer (decisions 7
-    and 35).
+    An evaluator that could not judge makes the case an error, because a score of 0 would look like a bad answer
+    (decisions 7 and 35).
     """
     combined = _combined(evaluations, is_default_judge=is_default_judge)
     broken = next((evaluation for evaluation in evaluations if evaluation.error), None)
@@ -123,7 +123,7 @@ def error_result(
     attempts: int = 0,
     dry_run: bool = False,
 ) -> EvalResult:
-    """Return the result of a case that has no answer to judge."""
+    """Return the result of a case without an answer to judge."""
     request = {} if asked is None else _request_field(asked, error=message)
     return EvalResult(
         **_identity_fields(identity),
@@ -143,9 +143,9 @@ def error_result(
 def unjudged_result(
     identity: CaseIdentity, asked: Asked, answered: Answered, error: KindError, *, dry_run: bool
 ) -> EvalResult:
-    """Return the result of a case whose target replied, but whose answer was not judged; what was paid for is kept.
+    """Return the result of a case whose target replied, but whose answer was not judged. Keeps the paid response.
 
-    Either the target gave no answer (`ProviderError`), or a hook broke between the answer and the evaluators.
+    Either the reply held no answer (`ProviderError`), or a hook failed between the answer and the evaluators.
     """
     stage: ErrorStage = "provider" if isinstance(error, ProviderError) else "evaluator"
     broken = error_result(identity, stage, error.kind, str(error), asked, dry_run=dry_run)
@@ -166,7 +166,7 @@ def _combined(evaluations: Sequence[EvaluatorResult], *, is_default_judge: bool)
 
 
 def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
-    """Count the repeated questions of all evaluators, members of composites included."""
+    """Sum up the judge retries of all evaluators, including members of composites."""
     return sum((each.judge_retries or 0) + _judge_retries(each.evaluator_results or ()) for each in evaluations)
 
 

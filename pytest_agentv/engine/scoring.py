@@ -1,4 +1,4 @@
-"""From evaluators' scores to a case's score, and from that to pass or fail."""
+"""Combines evaluators' scores to a case's score, and decides pass or fail."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from pytest_agentv.models.options import DEFAULT_THRESHOLD, RunOptions
 from pytest_agentv.models.scores import EvaluatorResult, clamp_score
 
 ROUNDING_SLACK: Final = 1e-9
-"""Scores are means of floats: three times 0.8 may come out as 0.7999999999999999 and has reached 0.8."""
+"""Tolerance for means of floats: the mean of three times 0.8 may be 0.7999999999999999, which must reach 0.8."""
 
 
 @dataclass(frozen=True, slots=True)
 class CombinedScore(Record):
-    """What all evaluators of a case say together."""
+    """The combined score of all evaluators of a case."""
 
     value: float
     """0 to 1."""
@@ -26,7 +26,7 @@ class CombinedScore(Record):
 
 @dataclass(frozen=True, slots=True)
 class Threshold(Record):
-    """The score from which a case passes."""
+    """The lowest score that passes."""
 
     value: float
     source: str
@@ -34,7 +34,7 @@ class Threshold(Record):
 
 
 def combine_scores(results: Sequence[EvaluatorResult]) -> CombinedScore:
-    """Combine the results of a case's evaluators; the value is the weighted mean, 0 when all weights are 0.
+    """Combine the results of a case's evaluators. The value is the weighted mean, or 0 if all weights are 0.
 
     A result without a weight weighs 1. Source: agentv-formats 6.10.
     """
@@ -47,15 +47,15 @@ def combine_scores(results: Sequence[EvaluatorResult]) -> CombinedScore:
 
 
 def decide_status(score: float, threshold: float, unmet: Sequence[str] | None = None) -> Literal["pass", "fail"]:
-    """Return `pass` when the score reaches the threshold and no required rubric is unmet.
+    """Return `pass` if the score reaches the threshold and all required rubrics are met.
 
-    Everything that asks whether a case passed asks here.
+    This is the only place that decides whether a score passes.
     """
     return "pass" if score + ROUNDING_SLACK >= threshold and not unmet else "fail"
 
 
 def effective_threshold(options: RunOptions, case: EvalCase) -> Threshold:
-    """Return the threshold of a case: command line, then case, file, ini file, default."""
+    """Return the threshold of a case: that of the command line, else case, file, ini file or default."""
     if options.threshold is not None:
         return Threshold(options.threshold, "command line")
     if case.threshold is not None:

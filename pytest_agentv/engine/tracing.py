@@ -1,4 +1,4 @@
-"""What a response tells of the way to the answer: its trace, the trace's summary, and checked metrics."""
+"""Reads the trace and the metrics of a response, checks them and summarizes the trace."""
 
 import json
 import sys
@@ -11,22 +11,22 @@ from typing import Final, get_args
 from pytest_agentv.errors import ProviderError, locate
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceEventType, TraceSummary
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.reading import read_regular_file
 
 TRACE_LIMIT: Final = 64 * 2**20
-"""Bytes of a trace file."""
+"""Largest trace file in bytes."""
 
 EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedMetrics(Record):
-    """The metrics of a response that make sense, and a text for each that does not."""
+    """The valid metrics of a response, and a text for each invalid one."""
 
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
@@ -38,10 +38,10 @@ class ReportedMetrics(Record):
 
 
 def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
-    """Return the trace of a response; None when there is neither a trace nor a message.
+    """Return the trace of a response; None without a trace and without messages.
 
-    The provider's own trace comes first, then the file it named, then the tool calls of its messages.
-    Raises `ProviderError` (kind `config`) when that file holds no trace.
+    Uses the provider's own trace, else the trace file that it names, else the tool calls of its messages.
+    Raises `ProviderError` (kind `config`) if that file holds no trace.
     Source: evaluation-2026-01, "Explicit trace takes precedence" and "Trace extraction maps tool call fields".
     """
     if response.trace is not None:
@@ -64,9 +64,9 @@ def read_trace(path: Path) -> tuple[TraceEvent, ...]:
 
 
 def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetrics) -> TraceSummary | None:
-    """Count what happened; None when there is neither a trace nor a metric.
+    """Summarize a trace and its metrics; None without both.
 
-    Every event counts, so that tool calls taken from messages count one each.
+    Every event counts, so each tool call of a message counts as one event.
     Source: evaluation-2026-01, "TraceSummary computation" and "TraceSummary from outputMessages".
     """
     reported = (metrics.token_usage, metrics.cost_usd, metrics.duration_ms)
@@ -85,7 +85,7 @@ def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetric
 
 
 def validated_metrics(response: ProviderResponse) -> ReportedMetrics:
-    """Return the metrics of a response; a negative, infinite or non-number value is left out with a warning.
+    """Return the valid metrics of a response. Leaves out negative, infinite and non-number values with a warning.
 
     Source: evaluation-2026-01, "Metrics schema validation".
     """
@@ -106,13 +106,13 @@ def execution_metrics(
     exploration_tools: Sequence[str],
     measured_ms: float | None = None,
 ) -> ExecutionMetrics | None:
-    """Return what the answer cost; None when nothing is known.
+    """Return duration, tokens and cost of the answer; None if all are unknown.
 
     Args:
         metrics: What the provider reported.
-        events: The trace; its tool calls are what ratios refer to.
+        events: The trace. The ratios refer to its tool calls.
         exploration_tools: Names of the tools that explore, by default those of the run options.
-        measured_ms: Wall time of the call in milliseconds, for a provider that reported no duration.
+        measured_ms: Wall time of the call in milliseconds, used if the provider reports no duration.
     """
     tools = _called_tools(events or ())
     usage = metrics.token_usage
@@ -147,12 +147,12 @@ def _call_event(message: Message, call: ToolCall) -> TraceEvent:
 
 
 def _raw_events(path: Path, text: str) -> Iterator[tuple[str, Json]]:
-    """Yield each event of a trace file with the place to name when something is wrong with it."""
+    """Yield each event of a trace file with its place, for error messages."""
     if text.lstrip().startswith("["):
         events = _parse_json(path, text, first_line=1)
         yield from ((f"{locate(path, None)}: [{index}]", event) for index, event in enumerate(events))
         return
-    # Not splitlines: it also splits at separators that JSON allows within strings.
+    # Not `splitlines`, which also splits at separators that JSON allows within strings.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield locate(path, number), _parse_json(path, line, first_line=number)
@@ -163,9 +163,7 @@ def _parse_json(path: Path, text: str, first_line: int) -> Json:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = locate(path, first_line + error.lineno - 1)
-        message = (
-            f"{where}: a trace file holds a JSON list of events, or one event per line; this is neither: {error.msg}"
-        )
+        message = f"{where}: expected a JSON list of events, or one event per line: {error.msg}"
         raise ProviderError(message, "config") from error
 
 
@@ -193,7 +191,7 @@ def _object(value: Json) -> JsonObject | None:
 
 
 def _checked(name: str, value: float | None, warnings: list[str]) -> float | None:
-    # Types are checked at run time too: Python targets and plugins hand on what they like.
+    # Checked at run time too, because Python targets and plugins can return values of any type.
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is None or (is_number and 0 <= value <= sys.float_info.max):
         return value

@@ -1,4 +1,4 @@
-"""The keys of eval files and their synonyms, and checks that files and cases share (agentv-formats 1.2, 1.3)."""
+"""The keys of eval files with their synonyms, and checks that files and cases share (agentv-formats 1.2, 1.3)."""
 
 from typing import Final
 
@@ -35,12 +35,12 @@ CASE_KEYS: Final = frozenset(
 
 
 def threshold_at(mapping: JsonObject, place: Place) -> float | None:
-    """Return the threshold written in a mapping; one outside 0 to 1 is an error."""
+    """Return the threshold in a mapping. Notes an error if it is outside 0 to 1."""
     return number_at(mapping, "threshold", place, "a number from 0 to 1", most=1)
 
 
 def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:
-    """Warn of an `evaluator: WORD` other than `llm_judge`; the default judge is used then, as in AgentV."""
+    """Warn about an `evaluator: WORD` other than `llm_judge`. The default judge judges then, as in AgentV."""
     key = first_key(mapping, LEGACY_EVALUATOR_KEYS)
     if key is not None and mapping[key] != "llm_judge":
         place.at(key).warn(

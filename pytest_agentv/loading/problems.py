@@ -1,4 +1,4 @@
-"""Faults found in files: collected for the whole file, shown at once."""
+"""Faults found in files. All faults of a file are collected and shown together."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -8,12 +8,12 @@ from typing import Final, Literal, TypeVar
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.secrets import masked
+from pytest_agentv.models.masking.secrets import masked
 
 _Error = TypeVar("_Error", bound=AgentvError)
 
 _SHOWN: Final = 40
-"""Characters of a text that a message shows."""
+"""Most characters of a text in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Problem(Record):
     path: Path
     line: int | None
     key: str
-    """Where in the file's data: `targets[0].cwd`; empty for the file as a whole."""
+    """The place in the file's data: `targets[0].cwd`; empty for the whole file."""
     message: str
     """What is wrong and what was expected."""
     hint: str | None = None
@@ -38,7 +38,7 @@ class Problem(Record):
 
 
 class UnreadKey(Problem):
-    """A key inside an evaluator that nobody reads: what its author wanted is not checked."""
+    """An unknown key inside an evaluator. It must not be ignored silently, because its author expects an effect."""
 
     __slots__ = ()
 
@@ -50,18 +50,18 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
 
 
 def join_problems(problems: Sequence[Problem]) -> str:
-    """Return one text that names every fault, a line each."""
+    """Return one text with a line for each fault."""
     return "\n".join(str(problem) for problem in problems)
 
 
 def with_problems(error: _Error, problems: Iterable[Problem]) -> _Error:
-    """Return an error that knows the problems it was raised for."""
+    """Attach the problems to the error that reports them, and return the error."""
     error.problems = tuple(problems)
     return error
 
 
 def describe_value(value: object) -> str:
-    """Name a value in a message: `the number 5`, `the text 'abc'`, `a list`, `null`."""
+    """Describe a value for a message: `the number 5`, `the text 'abc'`, `a list`, `null`."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The files of a project that a program is made of, as far as its text and the words of its command show."""
+"""Finds the project files that a program consists of, from its source text and the words of its command."""
 
 import hashlib
 import re
@@ -13,14 +13,14 @@ _FROM: Final = re.compile(r"^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)
 _COMMENT: Final = re.compile(r"#[^\n]*")
 
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-"""Folders of packages that belong to no project."""
+"""Folders of installed packages, which do not belong to the project."""
 
 _WRITTEN: Final = frozenset({".log", ".out", ".tmp", ".pid", ".lock", ".db", ".sqlite", ".sqlite3"})
-"""Suffixes of files that programs write: their content changes without any change to the program."""
+"""Suffixes of files that programs write. Their content changes while the program stays the same."""
 
 
 class ProjectFiles:
-    """Finds the files of programs and hashes their contents; each file is read once per run."""
+    """Finds the files of programs and hashes their contents. Reads each file once per run."""
 
     def __init__(self, *roots: Path) -> None:
         self._roots = tuple(dict.fromkeys(root.resolve() for root in roots))
@@ -28,11 +28,11 @@ class ProjectFiles:
         self._imports: dict[Path, tuple[Path, ...]] = {}
 
     def hashes(self, paths: Iterable[Path]) -> dict[str, str]:
-        """Return a hash of each file's content, by a name that is the same wherever the project lies."""
+        """Return a hash of each file's content, by a name that does not depend on the project's location."""
         return {self._name(path): self._hash(path) for path in dict.fromkeys(paths)}
 
     def of_callable(self, name: str, cwd: Path) -> Iterator[Path]:
-        """Yield the files of `package.module:function` or `path/to/file.py:function`, imported ones included."""
+        """Yield the files of `package.module:function` or `path/to/file.py:function`, including their imports."""
         source = name.rpartition(":")[0]
         if source.endswith(".py"):
             first: Iterable[Path] = [cwd / source]
@@ -42,11 +42,11 @@ class ProjectFiles:
         yield from self._with_imports(first, folder)
 
     def of_source(self, path: Path) -> Iterator[Path]:
-        """Yield a Python file and what it imports."""
+        """Yield a Python file and the project files that it imports."""
         yield from self._with_imports([path], path.parent)
 
     def of_words(self, words: Iterable[str], cwd: Path) -> Iterator[Path]:
-        """Yield the files that the words of a command name, and what those in Python import."""
+        """Yield the files that the words of a command name, and the imports of Python files among them."""
         previous = ""
         for word in words:
             is_written = previous.endswith((">", ">>")) or Path(word).suffix.lower() in _WRITTEN
@@ -79,7 +79,7 @@ class ProjectFiles:
         return self._imports[path]
 
     def _find(self, parts: Sequence[str], folder: Path) -> list[Path]:
-        """Return the files of a module and of the packages around it, where they belong to the project."""
+        """Return the files of a module and of its parent packages that belong to the project."""
         for place in (folder, *map(Path, sys.path)):
             found = [path for path in _module_files(place, parts) if self._is_ours(path)]
             if found:
@@ -91,7 +91,7 @@ class ProjectFiles:
             real = path.resolve()
             is_inside = any(real.is_relative_to(root) for root in self._roots)
             return is_inside and _INSTALLED.isdisjoint(real.parts) and real.is_file()
-        except (OSError, ValueError):  # a word too long for a name, or with a NUL
+        except (OSError, ValueError):  # the word is too long for a name or holds a NUL
             return False
 
     def _name(self, path: Path) -> str:
@@ -108,7 +108,7 @@ class ProjectFiles:
 
 
 def command_words(command: str) -> list[str]:
-    """Return the words of a shell command, also of one that the shell would not take."""
+    """Return the words of a shell command, even of an invalid one."""
     try:
         return shlex.split(command)
     except ValueError:
@@ -116,7 +116,7 @@ def command_words(command: str) -> list[str]:
 
 
 def _imports(text: str, path: Path) -> Iterator[tuple[list[str], Path | None]]:
-    """Yield the modules that a text imports, with the folder of relative ones."""
+    """Yield the modules that a text imports, with the base folder of relative imports."""
     text = text.replace("\\\n", " ")
     for match in _IMPORT.finditer(text):
         for name in match[1].split(","):
@@ -130,7 +130,7 @@ def _imports(text: str, path: Path) -> Iterator[tuple[list[str], Path | None]]:
             yield parts, base
         names = _COMMENT.sub("", match[2]).strip("()").split(",")
         for name in filter(None, (name.strip().partition(" ")[0] for name in names)):
-            yield [*parts, name], base  # a name may be a module of a package
+            yield [*parts, name], base  # the name may be a module of the package
 
 
 def _module_files(folder: Path, parts: Sequence[str]) -> Iterator[Path]:

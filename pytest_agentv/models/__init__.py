@@ -1,1 +1,1 @@
-"""Plain data: frozen, picklable records that know neither files nor pytest."""
+"""Plain data: frozen, picklable records that do not depend on files or pytest."""

@@ -1,4 +1,4 @@
-"""Why a model stopped writing: the words of the APIs (`finish_reason`), and what they mean for the answer."""
+"""Why a model stopped: the words of the APIs (`finish_reason`) and their meaning for the answer."""
 
 from typing import Final
 
@@ -13,12 +13,12 @@ _REFUSED: Final = frozenset({"refusal"})
 
 
 def is_cut(finish_reason: str | None) -> bool:
-    """Return whether the answer ends where the token limit was reached."""
+    """Whether the token limit cut the answer."""
     return (finish_reason or "").lower() in _CUT
 
 
 def incomplete_reason(finish_reason: str | None) -> str | None:
-    """Return what kept an answer from being whole; None for an answer that ended by itself."""
+    """Return the reason why an answer is incomplete; None for a complete answer."""
     word = (finish_reason or "").lower()
     if word in _CUT:
         return "it was cut at the token limit"

@@ -1,4 +1,4 @@
-"""Messages: what a case says to a target, and what the target answers."""
+"""Messages: the input of a case and the answer of a target."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -51,7 +51,7 @@ class ObjectPart(Record):
 
 @dataclass(frozen=True, slots=True)
 class OtherPart(Record):
-    """An item of a type of its own, kept as written; prompts do not show it."""
+    """An item of any other type, kept as written. Prompts do not show it."""
 
     item: JsonObject
     """The item as written, its own `type` included."""
@@ -65,7 +65,7 @@ ContentPart: TypeAlias = TextPart | FilePart | ObjectPart | OtherPart
 
 @dataclass(frozen=True, slots=True)
 class InputMessage(Record):
-    """One message of a case's input, its files read."""
+    """One message of a case's input, with its files read."""
 
     role: Role
     """Who says it."""
@@ -75,7 +75,7 @@ class InputMessage(Record):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall(Record):
-    """A call of a tool by what is under test; `input` and `output` are as the target reported them."""
+    """A tool call of the target under test. `input` and `output` are as the target reported them."""
 
     tool: str
     """The name of the tool."""

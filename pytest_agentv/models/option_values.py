@@ -1,4 +1,4 @@
-"""Reads the values of run options; each reader raises `ValueError` with a message that names what is valid."""
+"""Parses the values of run options. Each parser raises `ValueError` with a message that names the valid values."""
 
 from typing import Final, Literal
 
@@ -24,7 +24,7 @@ def parse_unknown_keys(text: str) -> UnknownKeys:
     for known in UNKNOWN_KEYS:
         if text.strip().lower() == known:
             return known
-    raise ValueError(f"{text!r} is no way to treat unknown keys: expected one of {', '.join(UNKNOWN_KEYS)}")
+    raise ValueError(f"invalid level {text!r} for unknown keys: expected one of {', '.join(UNKNOWN_KEYS)}")
 
 
 def parse_threshold(text: str) -> float:
@@ -59,7 +59,7 @@ def parse_retries(text: str) -> int:
     except ValueError:
         raise ValueError(f"{text!r} is not a number of retries: expected 0 or more") from None
     if count < 0:
-        raise ValueError(f"{count} retries make no sense: expected 0 or more")
+        raise ValueError(f"{count} retries are out of range: expected 0 or more")
     return count
 
 

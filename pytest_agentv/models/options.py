@@ -1,4 +1,4 @@
-"""The table of run options: one source for `--agentv-*` flags, ini keys and the words of `agentv eval`."""
+"""The table of run options: the one source of the `--agentv-*` flags, the ini keys and the `agentv eval` options."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class RunOption:
     """One option of a run. `parse` raises `ValueError` with a message that names the valid values."""
 
     name: str
-    """As typed after `--agentv-`."""
+    """The flag without `--agentv-`."""
     help: str
     parse: Callable[[str], object] = str
     default: object = None
@@ -45,9 +45,9 @@ class RunOption:
     is_flag: bool = False
     repeatable: bool = False
     once: bool = False
-    """Whether giving it twice is an error; of other options the last value holds."""
+    """Whether giving it twice is an error. For other options, the last value wins."""
     optional_value: object = None
-    """What the flag means without a value; None: it needs one."""
+    """The value of a flag given without one; None: the flag needs a value."""
     ini: bool = False
     """Whether `agentv_<name>` in the ini file sets it once for a project."""
 
@@ -69,25 +69,25 @@ class RunOptions(Record):
     out: Path | None = None
     """`--agentv-out`: the results file, absolute; None: a new one in `.agentv/results`."""
     output_format: OutputFormat = "jsonl"
-    """`--agentv-output-format`."""
+    """`--agentv-output-format`: the format of the results file."""
     dry_run: bool = False
     """`--agentv-dry-run`: mocks replace targets and judges."""
     dry_run_delay: float = 0
-    """Milliseconds, as are the next two."""
+    """`--agentv-dry-run-delay`: how long a mocked answer takes, in milliseconds."""
     dry_run_delay_min: float = 0
     """The least of a random delay, in milliseconds."""
     dry_run_delay_max: float = 0
     """The most of a random delay, in milliseconds."""
     timeout: float = DEFAULT_TIMEOUT_SECONDS
-    """Seconds; 0 switches it off."""
+    """`--agentv-timeout`: the longest call of a target or judge script, in seconds; 0: no limit."""
     max_retries: int = DEFAULT_MAX_RETRIES
-    """Repetitions after a timeout."""
+    """`--agentv-max-retries`: how often a call that timed out is repeated."""
     workers: int | None = None
-    """Cases in flight over the whole run; None: as each target says, else 1."""
+    """`--agentv-workers`: cases in flight over the whole run, 1 to 50; None: as each target says, else 1."""
     threshold: float | None = None
-    """From the command line; it beats those of cases and files."""
+    """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None
-    """From the ini file; those of cases and files beat it."""
+    """`agentv_threshold` in the ini file, 0 to 1; cases and files override it."""
     cache: bool = False
     """`--agentv-cache`: answers of earlier runs are used again."""
     resume: Path | None = None
@@ -103,9 +103,9 @@ class RunOptions(Record):
     strict: bool = False
     """`--agentv-strict`: warnings about eval and targets files are errors."""
     unknown_keys: UnknownKeys = "error"
-    """What keys are inside evaluators, rubrics and expected calls that nobody reads."""
+    """`--agentv-unknown-keys`: what keys that nobody reads are, inside evaluators, rubrics and expected calls."""
     verbose: bool = False
-    """`--agentv-verbose`."""
+    """`--agentv-verbose`: show targets, provider calls, attempts and timings."""
     exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
     """Names of the tools that only look around, for `exploration_ratio`."""
 
@@ -113,21 +113,21 @@ class RunOptions(Record):
 RUN_OPTIONS: Final = (
     RunOption(
         "target",
-        "Target to evaluate, by its name in targets.yaml (default: the case's, else the file's, else `default`).",
+        "Name of the target to evaluate (default: the case's, else the file's, else `default`).",
         metavar="NAME",
         once=True,
         ini=True,
     ),
     RunOption(
         "targets",
-        "Targets file, or a folder that holds one (default: searched from the eval file's folder upward).",
+        "Targets file, or a folder that holds one (default: search from the eval file's folder upward).",
         parse=Path,
         metavar="PATH",
         ini=True,
     ),
     RunOption(
         "eval-id",
-        "Run only the case with this id; may be repeated. Everything else is deselected.",
+        "Run only the case with this id; may be repeated. Deselects everything else.",
         aliases=("test-id",),
         metavar="ID",
         repeatable=True,
@@ -143,33 +143,33 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "dry-run",
-        "Replace targets and judges by mocks: no network, no agent, no credentials; scores mean nothing.",
+        "Replace targets and judge models by mocks: no network, no agent, no credentials. Scores mean nothing.",
         is_flag=True,
     ),
     RunOption(
         "dry-run-delay",
-        "Milliseconds a mocked answer takes (default: 0).",
+        "Delay of each mocked answer in milliseconds (default: 0).",
         parse=parse_milliseconds,
         default=0.0,
         metavar="MS",
     ),
     RunOption(
         "dry-run-delay-min",
-        "Least milliseconds of a random delay of mocked answers (default: 0).",
+        "Shortest random delay of a mocked answer in milliseconds (default: 0).",
         parse=parse_milliseconds,
         default=0.0,
         metavar="MS",
     ),
     RunOption(
         "dry-run-delay-max",
-        "Most milliseconds of a random delay of mocked answers (default: 0).",
+        "Longest random delay of a mocked answer in milliseconds (default: 0).",
         parse=parse_milliseconds,
         default=0.0,
         metavar="MS",
     ),
     RunOption(
         "timeout",
-        "Seconds one call of a target, or one judge script, may take; 0 = no limit (default: 120).",
+        "Time limit in seconds for each call of a target and each judge script; 0 = no limit (default: 120).",
         parse=parse_seconds,
         default=DEFAULT_TIMEOUT_SECONDS,
         aliases=("agent-timeout",),
@@ -178,7 +178,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "max-retries",
-        "How often a call that timed out is repeated (default: 2).",
+        "How often to retry a call that timed out (default: 2).",
         parse=parse_retries,
         default=DEFAULT_MAX_RETRIES,
         metavar="N",
@@ -186,7 +186,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "threshold",
-        "Score from which a case passes, 0 to 1; beats thresholds written in cases, files and the ini (default: 1).",
+        "Lowest score that passes, 0 to 1; overrides the thresholds of cases, files and the ini file (default: 1).",
         parse=parse_threshold,
         metavar="SCORE",
         ini=True,
@@ -207,7 +207,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "workers",
-        "Cases in flight at a time over the whole run, 1 to 50; results are the same, only sooner "
+        "Most cases in flight at once in the whole run, 1 to 50 "
         "(default: the target's `workers`, else 1: one after another).",
         parse=parse_workers,
         metavar="N",
@@ -215,22 +215,22 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "cache",
-        "Keep answers in .agentv/cache and take them from there when nothing that shapes them has changed.",
+        "Keep answers in .agentv/cache and reuse them while target, prompt and files are the same.",
         is_flag=True,
         ini=True,
     ),
     RunOption(
         "resume",
-        "Carry the finished cases of an earlier run over and run the rest: FILE is its results file "
-        "(default: the newest one in .agentv/results). Without --agentv-out the results go to the same file.",
+        "Keep the finished cases of an earlier run and run the rest. FILE is its results file "
+        "(default: the newest in .agentv/results). Without --agentv-out, results go to the same file.",
         parse=Path,
         metavar="FILE",
         optional_value=DEFAULT_RESULTS_FOLDER,
     ),
     RunOption(
         "retry-errors",
-        "Run only the cases again that could not be judged in the last run; "
-        "with --agentv-resume: run them beside those that are missing.",
+        "Run only the cases that could not be judged in the last run; "
+        "with --agentv-resume, also run the missing cases.",
         is_flag=True,
     ),
     RunOption("include-trace", "Include the full trace in each result.", is_flag=True),
@@ -239,7 +239,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "unknown-keys",
-        "Treat keys that nobody reads inside evaluators, rubrics and expected calls as error or warn (default: error).",
+        "Level of unknown keys inside evaluators, rubrics and expected calls: error or warn (default: error).",
         parse=parse_unknown_keys,
         default="error",
         metavar="LEVEL",

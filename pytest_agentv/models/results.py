@@ -9,7 +9,7 @@ from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 
 SCHEMA_VERSION: Final = 1
-"""Raised when a key of the results file changes its meaning or goes; new keys do not raise it."""
+"""Incremented when a key of the results file changes its meaning or is removed, but not for a new key."""
 
 Status = Literal["pass", "fail", "error"]
 """`pass` or `fail`: the case was judged. `error`: it could not be judged."""
@@ -74,21 +74,21 @@ class EvalResult(Record):
     threshold_source: str | None = None
     """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
     assertion: str | None = None
-    """Why a hook let the case pass or fail, whatever its score; None: the score decided."""
+    """Why a hook decided that the case passes or fails; None: the score decided."""
     unmet_required: tuple[str, ...] | None = None
-    """Required rubrics that the answer does not satisfy or that were not judged: the case fails whatever its score."""
+    """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""
     judge_retries: int | None = None
-    """How often judges were asked again because their replies were no judgements; None: never."""
+    """How often judges were asked again because a reply held no judgement; None: never."""
     attempts: int = 0
-    """Provider calls made; 0 when none was reached."""
+    """Number of provider calls; 0 if the case ended before the first."""
     request_attempts: int | None = None
-    """Requests that these calls made of a model's API, retries included."""
+    """Number of requests of these calls to a model's API, including retries."""
     waited_ms: float | None = None
-    """Time spent waiting between these requests; no part of the answer's latency."""
+    """Milliseconds of waiting between these requests; the latency of the answer does not contain them."""
     last_error: str | None = None
-    """Why the last failed request failed, also where a later one brought the answer."""
+    """Why the last failed request failed, even if a later one brought the answer."""
     log_file: str | None = None
-    """What the target wrote of its work, where a provider keeps such a log."""
+    """The path of the log that a coding agent's call wrote."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None: not reported."""
     execution_metrics: ExecutionMetrics | None = None
@@ -96,19 +96,19 @@ class EvalResult(Record):
     node_id: str | None = None
     """The id of the pytest item."""
     run_id: str | None = None
-    """Names the run, so that a line can be told from those of earlier runs in the same file."""
+    """Identifies the run among several runs in the same file."""
     eval_file: str | None = None
-    """The eval file, relative to pytest's root directory where it lies below it."""
+    """The eval file: relative to pytest's root directory if it lies below it, else absolute."""
     line: int | None = None
     """The case's line in the eval file."""
     case_hash: str | None = None
-    """Hash of what the case says, its files included: another text is another case. None: it could not be loaded."""
+    """Hash of the case's content, including its files. None: the case could not be loaded."""
     target_hash: str | None = None
-    """Hash of the target's definition and code, secrets as hashes. None: the target could not be resolved."""
+    """Hash of the target's definition and code, with secrets as hashes. None: the target could not be resolved."""
     grading_hash: str | None = None
-    """Hash of the evaluators, their prompts and scripts, and the judge; the threshold is no part of it."""
+    """Hash of the evaluators, their prompts and scripts, and the judge; the threshold does not change it."""
     duration_ms: float | None = None
-    """Wall time of the whole case: set-up, all attempts, evaluators."""
+    """Milliseconds that the whole case took: set-up, all attempts, evaluators."""
     trace: tuple[TraceEvent, ...] | None = None
     """The steps to the answer, with `--agentv-include-trace`."""
     dry_run: bool | None = None

@@ -1,4 +1,4 @@
-"""Scores and the words for them."""
+"""Scores, verdicts and the results of evaluators."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def verdict_of(score: float) -> Verdict:
 
 
 def clamp_score(value: object) -> float:
-    """Return a number within 0..1; what is no finite number counts as 0."""
+    """Clamp a number to 0..1. Anything but a finite number counts as 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         return 0.0
     return float(min(1.0, max(0.0, value)))  # clamped first: an int can be too large for a float
@@ -38,9 +38,9 @@ class EvaluatorResult(Record):
     type: str
     """The kind of the evaluator."""
     score: float
-    """0 to 1."""
+    """The score, 0 to 1."""
     weight: float | None = None
-    """None: it had none, as the members that a model combines."""
+    """The weight, 0 or more; None: a model combines the members, which have no weights."""
     verdict: Verdict = "fail"
     """The word for the score."""
     hits: tuple[str, ...] = ()
@@ -56,21 +56,21 @@ class EvaluatorResult(Record):
     details: JsonObject | None = None
     """Structured findings, as the evaluator gave them."""
     raw_output: str | None = None
-    """What a judge printed or replied when it could not be read as a result."""
+    """The judge's output or reply if it was unreadable."""
     error: str | None = None
-    """Why the evaluator could not judge; the case's status is then `error`."""
+    """Why the evaluator could not judge. The case's status is then `error`."""
     error_kind: ErrorKind | None = None
     """The kind of that error."""
     judge_retries: int | None = None
-    """How often the judge was asked again because its reply was no judgement; None: never."""
+    """How often the judge was asked again because a reply held no judgement; None: never."""
     unmet_required: tuple[str, ...] | None = None
-    """Required rubrics that the answer does not satisfy or that were not judged; the case then fails."""
+    """Required rubrics that the answer does not satisfy or that were not judged. They fail the case."""
     warnings: tuple[str, ...] | None = None
-    """What is odd about the judgement."""
+    """Warnings about the judgement."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
-    """Return the required rubrics that are unmet; a result that weighs nothing only reports."""
+    """Return the unmet required rubrics. A result with weight 0 does not count."""
     return tuple(rubric for result in results if result.weight != 0 for rubric in result.unmet_required or ())
 
 
@@ -79,7 +79,7 @@ class Score(Record):
     """The judgement of an evaluator. An evaluator that cannot judge raises `EvaluatorError` instead."""
 
     value: float
-    """0 to 1."""
+    """The score, 0 to 1."""
     hits: tuple[str, ...] = ()
     """What the answer has right, in short texts."""
     misses: tuple[str, ...] = ()
@@ -91,11 +91,11 @@ class Score(Record):
     details: JsonObject | None = None
     """Structured findings: plain JSON, at most 100 levels deep. The results file has them as they are."""
     request: JsonObject | None = None
-    """What was asked of a judge (script or model), for the record."""
+    """The request to a judge (script or model), for the record."""
     raw_output: str | None = None
-    """What a judge printed or replied, where it could not be read as a result."""
+    """The output or reply of a judge if it was unreadable."""
     results: tuple[EvaluatorResult, ...] | None = None
-    """The members' results, of an evaluator made of others."""
+    """The members' results if the evaluator is a composite."""
     error: str | None = None
     """Why the judge's reply is not a judgement; the status of the case is then `error`."""
     error_kind: ErrorKind = "crash"
@@ -103,4 +103,4 @@ class Score(Record):
     judge_retries: int | None = None
     """How often the judge was asked again."""
     unmet_required: tuple[str, ...] | None = None
-    """Required rubrics that the answer does not satisfy or that were not judged; the case fails whatever its score."""
+    """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""

@@ -1,4 +1,4 @@
-"""Texts of values as AgentV (a JavaScript program) writes them."""
+"""Formats values as AgentV (a JavaScript program) does."""
 
 import json
 import math
@@ -12,21 +12,21 @@ from pytest_agentv.models.base import ATOMS, Json
 _WHITE_SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
-"""What JavaScript trims."""
+"""The characters that JavaScript trims."""
 
 
 def compact_json(value: Json) -> str:
-    """JSON on one line without spaces, as in results files."""
+    """Return JSON on one line without spaces, as in results files."""
     return json.dumps(_javascript_numbers(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def pretty_json(value: Json) -> str:
-    """JSON indented by two spaces, as in prompts."""
+    """Return JSON indented by two spaces, as in prompts."""
     return json.dumps(_javascript_numbers(value), ensure_ascii=False, indent=2)
 
 
 def _javascript_numbers(value: Json) -> Json:
-    """Return data whose JSON has the numbers that JavaScript writes: `2` for 2.0, null for NaN and infinities."""
+    """Return data with numbers as JavaScript writes them: `2` for 2.0, null for NaN and infinities."""
     if type(value) in ATOMS:
         return value
     match value:
@@ -42,7 +42,7 @@ def _javascript_numbers(value: Json) -> Json:
 
 
 def format_number(value: float) -> str:
-    """A number as JavaScript prints it: `1` for 1.0, `0.5` for 0.5, `1e-7` for 1e-07."""
+    """Return a number as JavaScript prints it: `1` for 1.0, `0.5` for 0.5, `1e-7` for 1e-07."""
     number = float(value)
     if math.isfinite(number) and number.is_integer() and abs(number) < 1e21:
         return str(int(number))
@@ -50,7 +50,7 @@ def format_number(value: float) -> str:
 
 
 def format_fixed(value: float, digits: int) -> str:
-    """A number with fixed decimals, ties rounded away from zero: 0.125 gives 0.13."""
+    """Return a number with fixed decimals, with ties rounded away from zero: 0.13 for 0.125."""
     if not abs(value) < 1e21:
         return format_number(value)
     step = Decimal(1).scaleb(-digits)
@@ -58,5 +58,5 @@ def format_fixed(value: float, digits: int) -> str:
 
 
 def trim(text: str) -> str:
-    """Strip white space from both ends, byte order marks included, which `str.strip` leaves."""
+    """Strip white space from both ends, including byte order marks, which `str.strip` leaves."""
     return text.strip(_WHITE_SPACE)

@@ -1,4 +1,4 @@
-"""What a target did on its way to an answer, and what that cost."""
+"""The steps of a target towards its answer, and their cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,14 +51,14 @@ class TokenUsage(Record):
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary(Record):
-    """Counts over a trace, and the metrics the provider reported."""
+    """Counts over the steps to an answer, and the metrics that the target reported."""
 
     event_count: int
     """The number of steps."""
     tool_names: tuple[str, ...]
-    """Sorted, each once."""
+    """The names of the tools that were called, sorted, each once."""
     tool_calls_by_name: Mapping[str, int]
-    """In the order of first use; names are user data and keep their spelling."""
+    """The number of calls of each tool, in the order of first use."""
     error_count: int
     """The number of errors among them."""
     token_usage: TokenUsage | None = None
@@ -71,7 +71,7 @@ class TraceSummary(Record):
 
 @dataclass(frozen=True, slots=True)
 class ExecutionMetrics(Record):
-    """What an answer cost; a field is None where it is not known."""
+    """Duration, tokens and cost of an answer. None means unknown."""
 
     token_usage: TokenUsage | None = None
     """Tokens."""
@@ -80,7 +80,7 @@ class ExecutionMetrics(Record):
     duration_ms: float | None = None
     """Milliseconds that the target took."""
     tool_durations: Mapping[str, tuple[float, ...]] | None = None
-    """Milliseconds of each call, by tool."""
+    """Milliseconds of each call by tool."""
     exploration_ratio: float | None = None
     """Calls of exploring tools (read, grep, …) / all calls; 0 to 1."""
     tokens_per_tool: float | None = None

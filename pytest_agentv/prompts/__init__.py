@@ -1,1 +1,1 @@
-"""From an eval case to the text that a provider is sent."""
+"""Builds the text that a provider gets from an eval case."""

@@ -10,7 +10,7 @@ from pytest_agentv.prompts.segments import is_visible, render_guidelines, render
 
 
 def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
-    """Build what a provider of the given mode is sent for a case."""
+    """Build the prompt of a case for a provider of the given mode."""
     guidelines = render_guidelines(case.messages)
     if not needs_markers(case.messages):
         return Prompt(_flat_question(case.messages, mode), guidelines)
@@ -22,12 +22,12 @@ def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
 
 
 def needs_markers(messages: tuple[InputMessage, ...]) -> bool:
-    """Whether the messages are a conversation, whose reader must be told who says what."""
+    """Whether the messages form a conversation, which needs markers for its speakers."""
     return any(message.role in ("assistant", "tool") for message in messages) or sum(map(is_visible, messages)) > 1
 
 
 def guidelines_section(guidelines: str) -> str:
-    """Return the guidelines as system messages hold them; empty without guidelines."""
+    """Return the guidelines in the form of system messages; empty without guidelines."""
     return f"[[ ## Guidelines ## ]]\n\n{guidelines}" if guidelines else ""
 
 
@@ -55,7 +55,7 @@ def _chat_prompt(messages: tuple[InputMessage, ...], guidelines: str, mode: Prom
 
 
 def _chat_message(message: InputMessage, mode: PromptMode) -> ChatMessage | None:
-    """Chat APIs know no late system messages and no tool results without calls: both become marked assistant turns."""
+    """Turn late system messages and tool results without calls, which chat APIs reject, into marked assistant turns."""
     texts = render_parts(message, mode, with_guidelines=False)
     if message.role in ("tool", "system"):
         texts.insert(0, _marker(message.role))

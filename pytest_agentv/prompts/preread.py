@@ -1,4 +1,4 @@
-"""The document that agents get: links to the files they must read first, then the query (agentv-formats 5.2)."""
+"""Builds the document for agents: links to the files to read first, then the query (agentv-formats 5.2)."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
@@ -14,13 +14,13 @@ def build_preread(
     *,
     input_word: Literal["input", "attachment"] = "input",
 ) -> str:
-    """Build the document; without files it is the query alone.
+    """Build the document. Without files it is only the query.
 
     Args:
         question: The prompt's question.
         guideline_paths: Absolute paths; each is linked once.
-        input_paths: Absolute paths of the other files; those that are guidelines as well are not linked again.
-        input_word: What the agent calls files that are no guidelines.
+        input_paths: Absolute paths of the other files; guidelines among them are not linked again.
+        input_word: The agent's word for files that are not guidelines.
     """
     guidelines = tuple(dict.fromkeys(guideline_paths))
     inputs = tuple(path for path in dict.fromkeys(input_paths) if path not in guidelines)
@@ -33,7 +33,7 @@ def build_preread(
 
 
 def file_uri(path: str) -> str:
-    """Return a `file://` link as people and agents read it: without percent escapes, unlike `Path.as_uri`."""
+    """Return a readable `file://` link: without percent escapes, unlike `Path.as_uri`."""
     posix = PurePath(path).as_posix()
     return f"file://{posix}" if posix.startswith("/") else f"file:///{posix}"
 

@@ -1,4 +1,4 @@
-"""The prompt of a case: the texts that a provider is sent."""
+"""The prompt of a case: the texts that a provider gets."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 from pytest_agentv.models.base import Record
 
 PromptMode = Literal["agent", "lm"]
-"""`agent`: files are referenced, the agent reads them itself. `lm`: their texts are embedded."""
+"""`agent`: the prompt references files, and the agent reads them. `lm`: the prompt embeds their texts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The pieces of a prompt: a message's parts rendered to text (agentv-formats 3.3, 3.4)."""
+"""Renders the parts of messages to text (agentv-formats 3.3, 3.4)."""
 
 from pathlib import PurePath
 
@@ -8,7 +8,7 @@ from pytest_agentv.prompts.prompt import PromptMode
 
 
 def render_part(part: ContentPart, mode: PromptMode) -> str:
-    """Return a part as prompts show it; empty when they do not show it."""
+    """Return a part as text; empty for a part that prompts do not show."""
     match part:
         case TextPart():
             return part.value if trim(part.value) else ""
@@ -23,20 +23,20 @@ def render_part(part: ContentPart, mode: PromptMode) -> str:
 
 
 def render_parts(message: InputMessage, mode: PromptMode, *, with_guidelines: bool) -> list[str]:
-    """Return the parts that have something to show, with or without references to guideline files."""
+    """Return the non-empty parts, with or without references to guideline files."""
     parts = (part for part in message.parts if with_guidelines or not is_guideline(part))
     return [text for part in parts if (text := render_part(part, mode))]
 
 
 def render_guidelines(messages: tuple[InputMessage, ...]) -> str:
-    """Return the texts of all guideline files, labelled by their base names; they are embedded in every mode."""
+    """Return the texts of all guideline files, labelled by their base names. Every mode embeds them."""
     files = (part for message in messages for part in message.parts if isinstance(part, FilePart))
     texts = (embed_file(PurePath(file.resolved_path).name, file.text) for file in files if file.is_guideline)
     return "\n\n".join(filter(None, texts))
 
 
 def embed_file(label: str, text: str) -> str:
-    """Return a file's text in its element; a blank file gives nothing."""
+    """Return a file's text in its `<file>` element; empty for a blank file."""
     content = trim(text)
     return f'<file path="{label}">\n{content}\n</file>' if content else ""
 
@@ -46,5 +46,5 @@ def is_guideline(part: ContentPart) -> bool:
 
 
 def is_visible(message: InputMessage) -> bool:
-    """Whether a message says something itself; references to guidelines and blank files do not count."""
+    """Whether a message has content of its own. References to guidelines and blank files do not count."""
     return bool(render_parts(message, "lm", with_guidelines=False))

@@ -1,4 +1,4 @@
-"""Results of earlier runs that are to be used again: a line that no run can have written is skipped, and reported."""
+"""Reads results of earlier runs for reuse. Skips and reports every line that no run could have written."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from pytest_agentv.reporting.readers import Entry, iter_entries
 
 @dataclass(frozen=True, slots=True)
 class RecordedResult(Record):
-    """A result of a file."""
+    """A checked result of a file."""
 
     line: int
     result: EvalResult
 
 
 def iter_recorded(path: Path, run_id: str | None = None) -> Iterator[RecordedResult | Problem]:
-    """Yield the results of a file, or of one run in it, and problems for what was skipped.
+    """Yield the results of a file, or of one run in it, and a problem for each skipped line.
 
     Raises `FileError` if the file cannot be opened.
     """
@@ -29,7 +29,7 @@ def iter_recorded(path: Path, run_id: str | None = None) -> Iterator[RecordedRes
 
 
 def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
-    """Return the result that an entry holds, or why it holds none."""
+    """Return the result that an entry holds, or the problem if it holds none."""
     fault = _score_fault(entry.value)
     if fault is None:
         try:
@@ -40,7 +40,7 @@ def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
 
 
 def _score_fault(value: JsonObject) -> str | None:
-    """Say what is wrong with the score, if anything: pydantic takes texts and booleans for numbers."""
+    """Return the fault of the score, if any. pydantic would accept texts and booleans as numbers."""
     score = value.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
         return f"score: expected a number from 0 to 1, got {describe_value(score)}"

@@ -1,4 +1,4 @@
-"""Prompts and traces of single cases, written to files of their own for debugging."""
+"""Writes prompts and traces of single cases to files, for debugging."""
 
 import hashlib
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import pretty_json
 from pytest_agentv.models.traces import TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
@@ -27,7 +27,7 @@ def dump_prompt(
     masker: Masker,
     qualifier: str | None = None,
 ) -> Path:
-    """Write the prompt of a case, as it is sent, to `<eval_id>.json`; return the file. Raises `FileError`.
+    """Write the prompt of a case, as sent, to `<eval_id>.json` and return the path. Raises `FileError`.
 
     Source: eval-cli-2026-01, "Dump prompts enabled".
     """
@@ -51,7 +51,7 @@ def dump_trace(
     masker: Masker,
     qualifier: str | None = None,
 ) -> Path:
-    """Write the trace of one attempt, counted from 1, to `<eval_id>_attempt-<n>.json`; return the file.
+    """Write the trace of one attempt (counted from 1) to `<eval_id>_attempt-<n>.json` and return the path.
 
     Raises `FileError`. Source: eval-cli-2026-01, "Dump traces enabled".
     """
@@ -66,10 +66,10 @@ def dump_trace(
 
 
 def file_name(eval_id: str, qualifier: str | None = None) -> str:
-    """Return the id as (part of) a file name.
+    """Return an id as a file name, or as the start of one.
 
-    An id that cannot be one as it is gets a hash behind a `~`, so that `a/b` and `a:b` stay two files. So does an id
-    with a qualifier: whatever tells cases of the same id apart, such as the eval file's path.
+    An id that is not a valid file name gets `~` and a hash at its end, so that `a/b` and `a:b` stay two files. An id
+    with a qualifier gets one too. The qualifier separates cases with the same id, for example by their eval file.
     """
     if qualifier is None and len(eval_id) <= _LONGEST_NAME and _SAFE_NAME.fullmatch(eval_id):
         return eval_id

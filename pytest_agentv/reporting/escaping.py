@@ -1,6 +1,6 @@
-"""Makes foreign text safe to show: nothing in it moves the cursor, colours the terminal or hides what it says.
+"""Makes foreign text safe to show: it cannot move the cursor, colour the terminal or hide characters.
 
-In CI nothing in it is a command to the service that reads the log.
+In CI it also cannot send commands to the service that reads the log.
 """
 
 import bisect
@@ -10,41 +10,41 @@ import re
 import textwrap
 from typing import Final
 
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
-"""Controls but newline and tab, line separators, marks that reverse the direction of text, lone surrogates."""
+"""Control characters except newline and tab, line separators, marks that reverse text, lone surrogates."""
 
 _CI_VARIABLES: Final = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 _CI_COMMAND: Final = re.compile(r"(?<!\S):(?=:)|#(?=#[A-Za-z]*\[)")
 """The first character of `::error::` (GitHub), `##[error]` (GitHub, Azure) and `##vso[` (Azure), `##teamcity[`.
 
-GitHub reads `::` at the beginning of a line only; but any blank may become a line break where lines are wrapped.
+GitHub reads `::` only at the beginning of a line, but wrapping can turn any blank into a line break.
 """
 
 
 def visible(text: str) -> str:
-    """Return text with CRLF as LF, tabs as spaces and unsafe characters as the escapes that Python writes."""
+    """Return text with CRLF as LF, tabs as spaces and unsafe characters as Python escapes."""
     plain = text.replace("\r\n", "\n").replace("\t", "    ")
     return harmless_in_ci(_UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), plain))
 
 
 def harmless_in_ci(text: str) -> str:
-    """Return text without commands to the CI service that reads the log, if there is one."""
+    """Return text with commands to the CI service disarmed; outside CI, return it unchanged."""
     if not any(map(os.environ.get, _CI_VARIABLES)):
         return text
     return _CI_COMMAND.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def shown(text: str, masker: Masker) -> str:
-    """Return text without secrets, made visible; to be used before any cut, as half a secret would stay unmasked."""
+    """Return text masked and made visible. Call it before cutting: the masker cannot find half a secret."""
     return visible(masker.mask(text)).strip("\n")
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return lines of at most `width` characters where words allow it; paths and URLs stay whole."""
+    """Return lines of at most `width` characters. Longer words, such as paths and URLs, stay whole."""
     lines: list[str] = []
     for line in text.split("\n"):
         lines += textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
@@ -52,12 +52,12 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def escaped_size(text: str) -> int:
-    """Bytes of a text in JSON of pure ASCII, without its quotes: one character takes up to twelve."""
+    """Bytes of a text in ASCII JSON, without its quotes. One character takes up to twelve bytes."""
     return len(json.dumps(text)) - 2
 
 
 def cut(text: str, size: int, mark: str = "...") -> str:
-    """Return a text of at most `size` escaped bytes; `mark` stands for what was cut off."""
+    """Return a text of at most `size` escaped bytes. `mark` replaces the part that was cut."""
     head = text[: size + 1]
     if len(head) == len(text) and escaped_size(text) <= size:
         return text

@@ -1,4 +1,4 @@
-"""Costs, tokens and times as people read them, and where a result keeps them."""
+"""Reads costs, tokens and times from results, and formats them for people."""
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import format_fixed
@@ -12,7 +12,7 @@ def format_score(score: float) -> str:
 
 
 def format_cost(dollars: float) -> str:
-    """Four decimals, and six below a cent: model calls are cheap."""
+    """Format dollars with four decimals, or six below a cent, because model calls are cheap."""
     return f"${format_fixed(dollars, 4 if dollars >= _CENT or dollars == 0 else 6)}"
 
 
@@ -34,17 +34,17 @@ def format_tokens(usage: TokenUsage) -> str:
 
 
 def cost_of(result: EvalResult) -> float | None:
-    """Return what the answer cost in US dollars, if that was reported."""
+    """Return the reported cost of the answer in US dollars, if any."""
     return next((metrics.cost_usd for metrics in _metrics(result) if metrics.cost_usd is not None), None)
 
 
 def tokens_of(result: EvalResult) -> TokenUsage | None:
-    """Return the tokens of the answer, if they were reported."""
+    """Return the reported tokens of the answer, if any."""
     return next((metrics.token_usage for metrics in _metrics(result) if metrics.token_usage is not None), None)
 
 
 def duration_of(result: EvalResult) -> float | None:
-    """Return the milliseconds that the answer took, if they are known."""
+    """Return the duration of the answer in milliseconds, if known."""
     return next((metrics.duration_ms for metrics in _metrics(result) if metrics.duration_ms is not None), None)
 
 
@@ -53,7 +53,7 @@ def _metrics(result: EvalResult) -> list[ExecutionMetrics | TraceSummary]:
 
 
 def case_name(result: EvalResult) -> str:
-    """Return what names a case to people: its node id, and its own id where a Python test holds several."""
+    """Return the name of a case to show: its node id, plus its own id if a Python test has several cases."""
     name = result.node_id or result.eval_id
     is_python = (result.eval_file or "").endswith(".py")
     return f"{name} ({result.eval_id})" if is_python and not name.endswith(f"::{result.eval_id}") else name

@@ -1,6 +1,6 @@
-"""The verdict of a run as Markdown, short enough for the summary page of a GitHub step.
+"""Renders the verdict of a run as Markdown, short enough for the summary page of a GitHub step.
 
-What comes from files, targets and models stands in code spans, in which nothing is a link, a mention or HTML.
+Texts from files, targets and models go into code spans, so that they cannot become links, mentions or HTML.
 """
 
 import itertools
@@ -12,15 +12,15 @@ from typing import Final
 
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.figures import case_name, format_score
 from pytest_agentv.reporting.statistics import judged_results, lowest_results, score_statistics
 from pytest_agentv.reporting.totals import score_figures, total_figures
 
 MARKDOWN_LIMIT: Final = 65_536
-"""Bytes; GitHub takes a mebibyte per step, which other reports may want as well."""
+"""In bytes. GitHub accepts one mebibyte per step, which other reports share."""
 
 _ERROR_COLUMNS: Final = ("Case", "Line", "Error")
 _SCORE_COLUMNS: Final = ("Case", "Line", "Score", "Threshold", "Evaluators")
@@ -32,12 +32,12 @@ _LONGEST_TEXT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Trouble(Record):
-    """What went wrong beside the scores."""
+    """A problem of the run that is not a score."""
 
     text: str
     """Our words."""
     details: tuple[str, ...] = ()
-    """What came from elsewhere: names of cases, messages."""
+    """Foreign texts: names of cases, messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RunVerdict(Record):
 
     results: tuple[EvalResult, ...]
     earlier: tuple[EvalResult, ...] = ()
-    """Results that those of reruns replaced; only what they cost is counted."""
+    """Results that reruns replaced. Only their cost and tokens count."""
     expected_failures: frozenset[str] = frozenset()
     """Node ids of cases whose low score was expected (`xfail`)."""
     troubles: tuple[Trouble, ...] = ()
@@ -56,9 +56,9 @@ class RunVerdict(Record):
 
 
 def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LIMIT) -> Iterator[str]:
-    """Yield the lines of the verdict: all of them, with their newlines, are no more than `limit` bytes of UTF-8.
+    """Yield the lines of the verdict. With newlines they take at most `limit` bytes of UTF-8.
 
-    Where it cuts tables it says so; where not even the figures have room, it yields nothing.
+    A table that is cut says so. Yields nothing if the limit is too small for the figures.
     """
     errors = [result for result in verdict.results if result.status == "error"]
     failures = _failures(verdict)
@@ -77,7 +77,7 @@ def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LI
 
 
 def _failures(verdict: RunVerdict) -> list[EvalResult]:
-    """Return the cases below their threshold that were meant to reach it, the worst one first."""
+    """Return the failed cases that were not expected to fail, worst first."""
     unexpected = (result for result in verdict.results if result.node_id not in verdict.expected_failures)
     return sorted((result for result in unexpected if result.status == "fail"), key=lambda result: result.score)
 
@@ -128,7 +128,7 @@ def _tail_lines(verdict: RunVerdict, masker: Masker) -> Iterator[str]:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, room: int) -> list[str]:
-    """Return a section with as many rows as fit, and the number of those that do not; nothing without any row."""
+    """Return a section with as many rows as fit and the number of rows left out; empty without rows."""
     lines = [f"### {title}", "", _row(columns), _row("---" for _ in columns)]
     used = _size([*lines, "", _more(count), ""])
     shown_rows: list[str] = []
@@ -159,7 +159,7 @@ def _score_rows(results: Iterable[EvalResult]) -> Iterator[str]:
 
 
 def _evaluators(result: EvalResult) -> str:
-    """Return the scores of a case's evaluators, the lowest first."""
+    """Return the scores of a case's evaluators, lowest first."""
     ordered = sorted(result.evaluator_results or (), key=lambda evaluator: evaluator.score)
     scores = (f"{_code(each.name, _LONGEST_NAME)} {format_score(each.score)}" for each in ordered)
     return _listed(scores, len(ordered))
@@ -183,7 +183,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _code(text: str, length: int) -> str:
-    """Return text as a code span on one line; a pipe would end a cell of a table even there."""
+    """Return text as a code span on one line. Escapes pipes, which end a table cell even in a code span."""
     line = " ".join(visible(text).split()) or "-"
     cut = line if len(line) <= length else f"{line[: length - 1]}…"
     fence = "`" * (max(map(len, re.findall("`+", cut)), default=0) + 1)

@@ -1,4 +1,4 @@
-"""Reads results files, also those of runs that crashed: what cannot be read is skipped, and said."""
+"""Reads results files, including those of crashed runs. Skips and reports what cannot be read."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 _NumberedText: TypeAlias = tuple[int, bytes]
-"""A line or a document, with the number of its first line."""
+"""The number of the first line, and the bytes of a line or document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Entry(Record):
     """One result of a file, as it was written."""
 
     line: int
-    """The line that it stands on, or that its document begins on."""
+    """The line of the result, or the first line of its YAML document."""
     value: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class ResultsFile(Record):
-    """The results of a file in its order, and what could not be read."""
+    """The results of a file in order, and a problem for each part that could not be read."""
 
     results: tuple[JsonObject, ...]
     problems: tuple[Problem, ...]
@@ -43,13 +43,13 @@ def read_results(path: Path, run_id: str | None = None) -> ResultsFile:
 
 
 def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
-    """Yield results, and problems where something was skipped, while reading. Raises as `read_results`."""
+    """Yield results while reading, and a problem for each skipped part. Raises like `read_results`."""
     for entry in iter_entries(path, run_id):
         yield entry if isinstance(entry, Problem) else entry.value
 
 
 def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Problem]:
-    """Yield the same with the lines that the results stand on. Raises as `read_results`."""
+    """Yield the same as `iter_results`, with line numbers. Raises like `read_results`."""
     try:
         with path.open("rb") as file:
             for entry in _read_yaml(path, file) if _is_yaml(path) else _read_jsonl(path, file):
@@ -60,7 +60,7 @@ def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Prob
 
 
 def _is_yaml(path: Path) -> bool:
-    """Tell by the suffix; where that says nothing, by the `---` that starts each document."""
+    """Decide by the suffix; for other suffixes, by the `---` that starts each YAML document."""
     if path.suffix in {".yaml", ".yml", ".jsonl"}:
         return path.suffix != ".jsonl"
     with path.open("rb") as file:
@@ -78,28 +78,28 @@ def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
     try:
         return _checked(path, line, json.loads(text))
     except json.JSONDecodeError as error:
-        fault = f"no valid JSON: {error.msg}, column {error.colno}"
+        fault = f"invalid JSON: {error.msg}, column {error.colno}"
     except UnicodeDecodeError as error:
         fault = f"not UTF-8: byte 0x{text[error.start]:02x}"
-    except ValueError:  # the one fault that is left
-        fault = "no valid JSON: a number of too many digits"
+    except ValueError:  # the only fault left
+        fault = "invalid JSON: a number of too many digits"
     except RecursionError:
         fault = "nested too deeply"
     if not text.endswith(b"\n"):
-        return _skipped(path, line, "the last line breaks off, as after a crash")
+        return _skipped(path, line, "the last line is incomplete, as after a crash")
     return _skipped(path, line, f"the line is {fault}")
 
 
 def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
     for number, text in _documents(lines):
-        if not text.endswith(b"\n"):  # what is left of a document is often valid YAML, but half a result
-            yield _skipped(path, number, "the last document breaks off, as after a crash")
+        if not text.endswith(b"\n"):  # a cut document is often valid YAML, but only half a result
+            yield _skipped(path, number, "the last document is incomplete, as after a crash")
         else:
             yield _parse_yaml(path, number, text)
 
 
 def _documents(lines: Iterable[bytes]) -> Iterator[_NumberedText]:
-    """Yield the documents that are not blank: split by hand, so that a broken one does not hide those behind it."""
+    """Yield the non-blank documents. Splits by hand, so that a broken document does not hide later ones."""
     start = 1
     parts: list[bytes] = []
     for number, line in enumerate(itertools.chain(lines, [b"---"]), start=1):
@@ -113,7 +113,7 @@ def _documents(lines: Iterable[bytes]) -> Iterator[_NumberedText]:
 
 
 def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
-    from pytest_agentv.loading.yaml_values import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
+    from pytest_agentv.loading.files.yaml_values import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
 
     try:
         value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)
@@ -129,7 +129,7 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
 def _checked(path: Path, line: int, value: Json) -> Entry | Problem:
     if isinstance(value, dict):
         return Entry(line, value)
-    return _skipped(path, line, f"expected a result, a mapping, but got {_KINDS.get(type(value), 'null')}")
+    return _skipped(path, line, f"expected a result (a mapping), got {_KINDS.get(type(value), 'null')}")
 
 
 def _skipped(path: Path, line: int, what: str) -> Problem:

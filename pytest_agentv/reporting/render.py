@@ -1,15 +1,15 @@
-"""The text of a failed or broken case, short enough for every client.
+"""Renders the text of a failed or broken case, short enough for every client.
 
-VS Code reads results in messages of at most 4,096 bytes of ASCII JSON; a longer one breaks its stream of results.
+VS Code reads results in messages of at most 4,096 bytes of ASCII JSON. A longer message breaks its stream of results.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pytest_agentv.models.finish_reasons import incomplete_reason
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.text import format_number
 from pytest_agentv.reporting.escaping import cut, visible
 from pytest_agentv.reporting.figures import (
@@ -51,9 +51,9 @@ def failure_text(
     reference_answer: str = "",
     limit: int | None = TEXT_LIMIT,
 ) -> str:
-    """Return why a case failed: who decided, evaluators, misses, hits, answer and reference, how to rerun it.
+    """Return why a case failed: the decision, evaluators, misses, hits, answer, reference and the rerun command.
 
-    `threshold_source` is one of `EvalResult.threshold_source`. The text is no longer than the limit; None: all of it.
+    `threshold_source` is one of `EvalResult.threshold_source`. `limit` is in bytes; None: no limit.
     """
     look = Look(masker, limit)
     score_line = _score_line(result, threshold_source)
@@ -74,7 +74,7 @@ def failure_text(
 
 
 def error_text(result: EvalResult, *, rerun_command: str | None, masker: Masker, limit: int | None = TEXT_LIMIT) -> str:
-    """Return why a case could not be judged: stage, kind and message, what evaluators said. At most the limit."""
+    """Return why a case could not be judged: stage, kind, message and the evaluators' results, within `limit` bytes."""
     look = Look(masker, limit)
     detail = result.error_detail
     headline = f"{_STAGES[detail.stage]} ({detail.kind})" if detail else "The case could not be judged"
@@ -89,7 +89,7 @@ def error_text(result: EvalResult, *, rerun_command: str | None, masker: Masker,
 
 
 def one_line(result: EvalResult, masker: Masker) -> str:
-    """Return the outcome of a case in a line of at most 200 characters: its score, and what fell short."""
+    """Return the outcome of a case in a line of at most 200 characters: its score, and evaluators below 1."""
     look = Look(masker, TEXT_LIMIT)
     name = look.name(result.eval_id, 60)
     if result.status == "error":
@@ -111,7 +111,7 @@ def one_line(result: EvalResult, masker: Masker) -> str:
 
 
 def _cause(result: EvalResult, look: Look) -> str:
-    """Return what let a case fail beside its score: a hook, or required rubrics; empty if nothing did."""
+    """Return what failed a case regardless of its score: a hook or required rubrics; empty if neither did."""
     if result.assertion is not None:
         return f"Assertion: {_first_line(result.assertion, look)}"
     unmet = result.unmet_required or ()
@@ -157,7 +157,7 @@ def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Ite
 
 
 def _reasoning(result: EvalResult, look: Look) -> str:
-    """Why, a line for each evaluator where there are several."""
+    """Return the reasoning, one line per evaluator if there are several."""
     said = [(each.name, each.reasoning) for each in result.evaluator_results or () if each.reasoning]
     if len(said) <= 1:
         return _block("Reasoning:", result.reasoning or "", look)
@@ -166,7 +166,7 @@ def _reasoning(result: EvalResult, look: Look) -> str:
 
 
 def _raw_outputs(result: EvalResult, look: Look) -> str:
-    """What judges printed or replied where it could not be read: the way to find out why they count as 0."""
+    """Return the unreadable output of judges, which explains why they score 0."""
     blocks = [
         _block(f"Unreadable reply of {look.name(evaluator.name, 28)}:", evaluator.raw_output, look)
         for evaluator in result.evaluator_results or ()
@@ -180,12 +180,12 @@ def _first_line(text: str, look: Look) -> str:
 
 
 def _assertion(reason: str | None, headline: str, look: Look) -> str:
-    """The whole reason, where the headline has not room for it."""
+    """Return the whole reason if the headline has no room for it."""
     return "" if reason is None or headline.endswith(f" {look.all_of(reason)}") else _block("", reason, look)
 
 
 def _findings(title: str, result: EvalResult, look: Look) -> str:
-    """Hits or misses, with the names of their evaluators where there are several."""
+    """Return hits or misses, with the evaluators' names if there are several."""
     evaluators = result.evaluator_results or ()
     items = result.misses if title == "Misses" else result.hits
     if len(evaluators) > 1:

@@ -1,15 +1,15 @@
-"""Fits the parts of a text into a limit: what one part does not need goes to the others."""
+"""Fits the parts of a text into a limit. A part that needs less than its share leaves the rest to the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import cut, escaped_size, shown, visible
 
 TEXT_LIMIT: Final = 3_000
-"""Bytes of a text as a string of ASCII JSON, its quotes included."""
+"""In bytes of the text as an ASCII JSON string, quotes included."""
 
 _NEAR: Final = 100
 _SEPARATOR: Final = "\n\n"
@@ -21,22 +21,22 @@ class Section(Record):
 
     text: str
     weight: int
-    """What it gets of the room, in relation to the others, where there is not enough for all."""
+    """Its share of the room relative to the other sections, when they do not all fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How texts are shown: without secrets, and no more of them than there could ever be room for."""
+    """How texts are shown: masked, and cut to what could fit at most."""
 
     masker: Masker
     limit: int | None
-    """Bytes, as `TEXT_LIMIT`; None: everything is shown."""
+    """In bytes, like `TEXT_LIMIT`; None: no limit."""
 
     def all_of(self, text: str) -> str:
         return shown(text, self.masker)
 
     def head(self, text: str) -> str:
-        """Return as much of a text as could be shown; answers may be megabytes long."""
+        """Return as much of a text as could be shown. Answers can be megabytes long."""
         return self.all_of(text) if self.limit is None else cut(self.all_of(text), self.limit)
 
     def line(self, text: str, length: int) -> str:
@@ -44,13 +44,13 @@ class Look:
         return self.name(self.masker.mask(text), length)
 
     def name(self, text: str, length: int) -> str:
-        """Return the name of a case, a target, an evaluator or a tool on one line; names are never masked."""
+        """Return the name of a case, target, evaluator or tool on one line. Names are never masked."""
         line = " ".join(visible(text).split())
         return line if len(line) <= length else f"{line[: length - 3]}..."
 
 
 def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int | None) -> str:
-    """Join the parts, the sections cut to the room that is left; what one does not need goes to the first that does."""
+    """Join the parts and cut the sections to the room left. Unused room goes to the first section that needs it."""
     present = [section for section in sections if section.text]
     if limit is None:
         return _SEPARATOR.join([headline, *(section.text for section in present), footer])
@@ -68,7 +68,7 @@ def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int
 
 
 def _fit(text: str, size: int) -> str:
-    """Cut a text to a size, at the end of a line where one is near: rows of tables are not cut in two."""
+    """Cut a text to a size, at a line end if one is near, so that table rows stay whole."""
     fitted = cut(text, size)
     if fitted == text:
         return text

@@ -1,4 +1,4 @@
-"""Turns records into what may be written: plain JSON data without secrets, as text."""
+"""Turns records into plain JSON data with secrets masked, and into text."""
 
 import math
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pytest_agentv.models.base import ATOMS, Json, JsonObject
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import compact_json
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -18,16 +18,16 @@ _IDENTITY: Final = frozenset(
         *("timestamp", "status", "threshold_source", "error_detail"),
     }
 )
-"""Keys of a record that name a case, or are words of ours: masked, they would match nothing."""
+"""Keys of a record whose values are names or fixed words. Masked values would match nothing later."""
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
-"""What a tool may be called. Whatever else a target reports as a name is a text like any other."""
+"""Valid tool names. Anything else that a target reports as a tool's name is masked like any text."""
 
 
 def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
     """Return a record as plain JSON data with secrets masked.
 
-    Its own keys stay, and so do the names of cases, targets, evaluators and tools.
+    The record's own keys and the names of cases, targets, evaluators and tools stay as they are.
     """
     return {key: _masked_field(key, json_safe(value), masker) for key, value in record.items()}
 
@@ -53,13 +53,13 @@ def _masked_evaluator(result: JsonObject, masker: Masker) -> JsonObject:
 
 
 def _masked_item(item: JsonObject, masker: Masker, name: Callable[[str, Masker], str]) -> dict[str, Json]:
-    """Mask an event or a result; `name` says what becomes of its name. Its type is one of ours."""
+    """Mask an event or a result, and its name by the function `name`. Keep its type, which is a fixed word."""
     kept = {"type": item["type"]} | ({"name": name(item["name"], masker)} if "name" in item else {})
     return {key: kept[key] if key in kept else masker.mask_plain(value) for key, value in item.items()}
 
 
 def _masked_figures(figures: JsonObject, masker: Masker) -> JsonObject:
-    """Mask what is neither a number nor the name of a tool."""
+    """Mask everything except numbers and tool names."""
     masked: dict[str, Json] = {}
     for key, value in figures.items():
         if key == "tool_names":
@@ -76,10 +76,10 @@ def _masked_tool(name: str, masker: Masker) -> str:
 
 
 def json_safe(value: object) -> Json:
-    """Return plain JSON data for any value, so that no answer, however odd, costs its record.
+    """Return plain JSON data for any value, so that every answer can be recorded.
 
-    NaN and infinities become null, as in JavaScript; lone surrogates, which UTF-8 cannot hold, U+FFFD; keys strings;
-    objects of other classes their text.
+    NaN and infinities become null, as in JavaScript. Lone surrogates, which UTF-8 cannot hold, become U+FFFD. Keys
+    become strings. Objects of other classes become their text.
     """
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)

@@ -1,4 +1,4 @@
-"""Figures over the scores of a run. Cases that could not be judged have no score, and stay out of them."""
+"""Statistics over the scores of a run. Cases that could not be judged have no score and do not count."""
 
 import statistics
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from pytest_agentv.models.results import EvalResult
 
 BIN_LABELS: Final = ("0.0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1.0")
 EXTREMES: Final = 3
-"""How many cases are shown at the top and at the bottom."""
+"""Number of cases shown as highest and as lowest."""
 
 _SLACK: Final = 1e-9
-"""0.7 - 0.1 is a little less than 0.6, and counts as 0.6."""
+"""0.7 - 0.1 is slightly less than 0.6 in floats, but must count as 0.6."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreStatistics(Record):
-    """The figures of a summary; the same in whatever order the cases ended."""
+    """The statistics of a summary. They do not depend on the order of the results."""
 
     mean: float
     median: float
@@ -31,7 +31,7 @@ class ScoreStatistics(Record):
 
 
 def score_statistics(scores: Sequence[float]) -> ScoreStatistics | None:
-    """Return the figures of some scores, None when there are none.
+    """Return the statistics of some scores; None without scores.
 
     Source: eval-cli-2026-01, "Statistics and distribution".
     """
@@ -53,12 +53,12 @@ def judged_results(results: Sequence[EvalResult]) -> list[EvalResult]:
 
 
 def top_results(results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Return the three judged results with the highest scores, the best one first."""
+    """Return the three judged results with the highest scores, best first."""
     return sorted(judged_results(results), key=lambda result: -result.score)[:EXTREMES]
 
 
 def lowest_results(results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Return the three judged results with the lowest scores, the worst one first."""
+    """Return the three judged results with the lowest scores, worst first."""
     return sorted(judged_results(results), key=lambda result: result.score)[:EXTREMES]
 
 

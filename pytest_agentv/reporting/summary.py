@@ -1,4 +1,4 @@
-"""The summary of a run, as lines; colours and the terminal are somebody else's matter.
+"""Yields the summary of a run as lines. The caller colours and prints them.
 
 Source: eval-cli-2026-01, "Summary Reporting".
 """
@@ -34,7 +34,7 @@ _LONGEST_ERROR: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SummaryLine(Record):
-    """One line; a `title` is the text of a section's headline, without any ruling."""
+    """One line. A `title` is the text of a section's heading, without the ruler."""
 
     text: str
     style: LineStyle = "plain"
@@ -42,14 +42,14 @@ class SummaryLine(Record):
 
 @dataclass(frozen=True, slots=True)
 class Outcomes(Record):
-    """What pytest made of items with an `xfail` mark, by their node ids."""
+    """How pytest reported items with an `xfail` mark, by node id."""
 
     expected_failures: frozenset[str] = frozenset()
     unexpected_passes: frozenset[str] = frozenset()
-    """Those of a strict mark: they failed because they passed."""
+    """Items with a strict mark, which failed because they passed."""
 
     def of(self, result: EvalResult) -> Literal["pass", "fail", "error", "expected"]:
-        """Return what a result counts as."""
+        """Return the outcome that a result counts as."""
         if result.status == "pass":
             return "fail" if result.node_id in self.unexpected_passes else "pass"
         is_expected = result.status == "fail" and result.node_id in self.expected_failures
@@ -65,9 +65,9 @@ def summary_lines(
     earlier: Sequence[EvalResult] = (),
     outcomes: Outcomes = Outcomes(),
 ) -> Iterator[SummaryLine]:
-    """Yield the summary of a run's results (secrets masked already): the errors, then the figures.
+    """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
-    `earlier` are results that those of reruns replaced; only what they cost is counted.
+    `earlier` are results that reruns replaced. Only their cost and tokens count.
     """
     if not results:
         yield SummaryLine("No results to summarize")
@@ -95,11 +95,11 @@ def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
     previous = None
     for result in errors:
         yield SummaryLine(_label(result), "error")
-        # A missing API key breaks every case in the same way: said once, it can be read.
+        # A missing API key breaks every case in the same way, so the same error is shown once.
         text = "the same error as above" if result.error == previous else _error_text(result)
         lines = wrap(text, _WIDTH - 2)
         if len(lines) > _ERROR_LINES:
-            lines[_ERROR_LINES - 1 :] = ["... (all of it is in the results file)"]
+            lines[_ERROR_LINES - 1 :] = ["... (the full text is in the results file)"]
         yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
         if result.eval_file:
             yield SummaryLine(f"  {visible(_place(result))}")

@@ -1,4 +1,4 @@
-"""The figures of a whole run as people read them; which of them is shown where is for each report to say."""
+"""The figures of a whole run, formatted for people. Each report chooses which ones to show."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,9 +42,9 @@ def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
 def total_figures(
     results: Sequence[EvalResult], elapsed_ms: float | None, earlier: Sequence[EvalResult] = ()
 ) -> Iterator[Figure]:
-    """Yield what the run took; answers from the cache took nothing this time.
+    """Yield time, cost and tokens of the run. Answers from the cache cost nothing.
 
-    `earlier` are results that those of reruns replaced: they were paid for as well.
+    `earlier` are results that reruns replaced. They count because they were paid for.
     """
     paid = [result for result in (*results, *earlier) if not result.cached]
     noun = "results" if earlier else "cases"

@@ -1,19 +1,19 @@
-"""The results file of a run, and what it is called."""
+"""Writes the results file of a run, and chooses its default name."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.option_values import OutputFormat
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.runtime.files import LockedAppender
 
 
 class ResultSink:
-    """Appends results to the results file the moment they are there; shared by threads, one per process.
+    """Appends each result to the results file at once. Each process has one sink, which its threads share.
 
     Source: eval-cli-2026-01, "Output Persistence and Formats".
     """
@@ -25,22 +25,22 @@ class ResultSink:
         self._appender = LockedAppender(path)
 
     def write(self, *results: EvalResult) -> None:
-        """Append results under one lock. Raises `FileError` with path and reason; then none of them was written."""
+        """Append all results under one lock, or none and raise `FileError` with path and reason."""
         self.write_texts(self.serialize(result) for result in results)
 
     def write_texts(self, texts: Iterable[str]) -> None:
-        """Append what `serialize` gave, perhaps in another process. Raises as `write`."""
+        """Append texts from `serialize`, which may come from another process. Raises like `write`."""
         self._appender.append("".join(texts).encode())
 
     def probe(self) -> None:
-        """Find out whether results can be written, and write none. Raises `FileError` with path and reason."""
+        """Check that results can be written, without writing any. Raises `FileError` with path and reason."""
         self._appender.probe()
 
     def close(self) -> None:
         self._appender.close()
 
     def serialize(self, result: EvalResult) -> str:
-        """Return a result as it stands in the file, secrets masked."""
+        """Return the text of a result in the file, with secrets masked."""
         record = recordable(result.to_plain(), self._masker)
         if self._output_format == "jsonl":
             return compact_json(record) + "\n"

@@ -1,1 +1,1 @@
-"""What touches the operating system: processes, the event loop, files under a lock."""
+"""Access to the operating system: processes, the event loop, locked files."""

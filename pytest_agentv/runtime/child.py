@@ -16,7 +16,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.runtime.process_tree import send_group
 
 _DRAIN_SECONDS: Final = 0.2
-"""All that the program wrote is read by then; longer waits are for pipes that a daemon of its holds open."""
+"""Enough to read everything the program wrote. Only a daemon that keeps the pipes open would take longer."""
 
 
 class ProcessStartError(AgentvError):
@@ -24,11 +24,11 @@ class ProcessStartError(AgentvError):
 
 
 OutputListener: TypeAlias = Callable[[Literal["stdout", "stderr"], bytes], None]
-"""Is told of what a program writes, as it comes: in pieces that may end anywhere. Called on the event loop."""
+"""Gets the output of a program as it arrives, in chunks that may end anywhere. Called on the event loop."""
 
 
 class Output(asyncio.Protocol):
-    """Collects one stream of a program, up to a limit, or hands it on to a listener."""
+    """Collects one stream of a program up to a limit, or passes it to a listener."""
 
     def __init__(self, limit: int, settled: "Future[None]", listener: Callable[[bytes], None] | None = None) -> None:
         self.overflowed = False
@@ -40,7 +40,7 @@ class Output(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """What was written, decoded as UTF-8 with replacement characters, CRLF turned into LF."""
+        """Return the output decoded as UTF-8 with replacement characters, and CRLF as LF."""
         return self._data.decode("utf-8", "replace").replace("\r\n", "\n")
 
     def data_received(self, data: bytes) -> None:
@@ -58,10 +58,10 @@ class Output(asyncio.Protocol):
 
 
 class Child:
-    """A running program, the leader of a session of its own.
+    """A running program that leads its own session.
 
-    Not `asyncio.subprocess`: there a cancellation while the program starts kills it alone, without its children, and
-    in several versions of Python its end is not told while a daemon holds its pipes open.
+    `asyncio.subprocess` does not fit for two reasons. A cancellation during the start kills only the program and not
+    its children. And in several versions of Python it does not report the exit while a daemon keeps the pipes open.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Child:
         self._loop = asyncio.get_running_loop()
         self.pid = popen.pid
         self.settled: Future[None] = self._loop.create_future()
-        """It exited, or wrote too much."""
+        """Done when the program exits or exceeds the output limit."""
         self.exited: Future[None] = self._loop.create_future()
         self.stdout = Output(output_limit, self.settled, listener and partial(listener, "stdout"))
         self.stderr = Output(output_limit, self.settled, listener and partial(listener, "stderr"))
@@ -81,7 +81,7 @@ class Child:
 
     @property
     def exit_code(self) -> int:
-        """The exit code, or minus the signal; that of a kill when the program cannot even be killed."""
+        """Return the exit code, or the negative signal number. A program that cannot be killed counts as killed."""
         return -signal.SIGKILL if self._popen.returncode is None else self._popen.returncode
 
     @property
@@ -89,7 +89,7 @@ class Child:
         return self.stdout.overflowed or self.stderr.overflowed
 
     async def connect(self, stdin: bytes | None) -> None:
-        """Read the output and write standard input in the background; not reading it is the program's own affair."""
+        """Read the output and write standard input in the background. The program may ignore its input."""
         await self._read(self.stdout, self._popen.stdout)
         await self._read(self.stderr, self._popen.stderr)
         if stdin is not None:
@@ -98,7 +98,7 @@ class Child:
             self._writer.write_eof()
 
     async def close(self) -> None:
-        """Kill what the program left in its group, read the rest of its output and close the pipes."""
+        """Kill the rest of the program's group, read the rest of its output and close the pipes."""
         send_group(self.pid, signal.SIGKILL)
         try:
             if self._readers:
@@ -107,22 +107,22 @@ class Child:
             for reader in self._readers.values():
                 reader.close()
             if self._writer is not None and self._writer.get_write_buffer_size():
-                self._writer.abort()  # closing it would wait for somebody to read the rest
+                self._writer.abort()  # `close` would wait until somebody reads the rest
             self._loop.call_soon(self._close_pipes)
-        await asyncio.sleep(0)  # the round of the loop in which all this is done
+        await asyncio.sleep(0)  # lets the loop run these callbacks
 
     async def _read(self, output: Output, pipe: IO[bytes] | None) -> None:
         self._readers[output], _ = await self._loop.connect_read_pipe(lambda: output, pipe)
 
     def _close_pipes(self) -> None:
-        """Those whose connecting was cancelled; the others were closed by their transports."""
+        """Close the pipes that were cancelled while connecting. Transports close the others."""
         for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
             if pipe is not None:
                 pipe.close()
 
     def _wait(self) -> None:
         self._popen.wait()
-        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
             self._loop.call_soon_threadsafe(self._note_exit)
 
     def _note_exit(self) -> None:
@@ -172,7 +172,7 @@ def _explain(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
         size = sum(len(argument.encode("utf-8", "surrogatepass")) + 1 for argument in argv)
         return (
             f"cannot run {argv[0]!r}: its arguments are too long ({size} bytes); the system takes 128 KiB for each "
-            "argument and about 2 MiB for all of them and the environment: hand long texts over in a file or on "
+            "argument and about 2 MiB for all of them and the environment: pass long texts in a file or on "
             "standard input"
         )
     return f"cannot run {argv[0]!r}: {error.strerror}"

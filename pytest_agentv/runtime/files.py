@@ -1,6 +1,6 @@
-"""Writing files whole: records appended under a lock that all processes share, and texts replaced in one step.
+"""Writes files safely: appends whole records under a lock between processes, and replaces texts in one step.
 
-Nothing is forced to the disk: what was written survives the death of the process, not that of the machine.
+There is no fsync. Written data survives a crash of the process, but not of the machine.
 """
 
 import os
@@ -16,15 +16,15 @@ from pytest_agentv.errors import FileError, locate
 from pytest_agentv.runtime.locks import OpenFile, ProcessLock
 
 _LOCK_SECONDS: Final = 30.0
-"""Whoever holds the lock for longer hangs; the run must not hang with it."""
+"""A process that holds the lock for longer hangs. The run must not hang with it."""
 
 
 class LockedAppender:
     """Appends whole records to a file to which other threads and processes append too.
 
-    The file, its folder and the lock beside it (`.<name>.lock`) are made by the first record, and made again, with
-    what they held, when somebody deletes them. The last line of a writer that died is closed, so that the next record
-    has its own line.
+    The first record creates the file, its folder and the lock beside it (`.<name>.lock`). If somebody deletes the
+    file, the next record creates it again with its old content. If a writer died within a line, the next record
+    starts on a new line.
 
     Source: delta-parallel-2025-11, "Thread-Safe Output Writing".
     """
@@ -36,20 +36,20 @@ class LockedAppender:
         self._process_lock = ProcessLock(self._lock_path)
         self._file: OpenFile | None = None
         self._end: int | None = None
-        """Where the last record ended."""
+        """The offset at which the last record ended."""
 
     def append(self, data: bytes) -> None:
-        """Append one or more records, each ended by a newline, in one piece.
+        """Append one or more records at once. Each record ends with a newline.
 
-        Raises `FileError` with path and reason; the file then holds nothing of `data`, and the lock is free.
+        Raises `FileError` with path and reason. The file then holds no part of `data`, and the lock is free.
         """
         with self._writing():
             self._append(data)
 
     def probe(self) -> None:
-        """Find out whether something can be appended, and leave the file as it is. Raises as `append`.
+        """Check that the file can be appended to, and leave it as it is. Raises like `append`.
 
-        A device that is full is opened without a word: a newline is written, and taken back from a regular file.
+        Opening a file on a full device succeeds, so this writes a newline and removes it from a regular file.
         """
         with self._writing():
             file, end = self._open()
@@ -59,18 +59,18 @@ class LockedAppender:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the locks. Raises `FileError` for what goes wrong meanwhile."""
+        """Hold the locks. Turns errors within the block into `FileError`."""
         try:
             with self._thread_lock, self._process_lock.hold(_LOCK_SECONDS):
                 yield
         except TimeoutError as error:
-            reason = f"its lock {locate(self._lock_path, None)} could not be had within {_LOCK_SECONDS:g} s"
+            reason = f"its lock {locate(self._lock_path, None)} could not be taken within {_LOCK_SECONDS:g} s"
             raise FileError(self._path, f"cannot be written: {reason}") from error
         except OSError as error:
             raise _write_error(self._path, error) from error
 
     def close(self) -> None:
-        """Close the file; a later `append` opens it again."""
+        """Close the file. A later `append` opens it again."""
         with self._thread_lock:
             self._process_lock.close()
             if self._file is not None:
@@ -79,7 +79,7 @@ class LockedAppender:
 
     def _append(self, data: bytes) -> None:
         file, end = self._open()
-        # Whoever appends a part of a line moves the end.
+        # A writer that appended part of a line moved the end.
         if end != self._end and _is_torn(file.raw, end):
             data = b"\n" + data
         self._end = _append_whole(file.raw, end, data)
@@ -96,10 +96,10 @@ class LockedAppender:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text as UTF-8, so that readers see the old file or the new one, never a part; parents are created.
+    """Write a text as UTF-8 in one step: readers see the old file or the new one, never a part. Creates parents.
 
-    A file that is there keeps its mode, and a link to it stays a link.
-    Raises `FileError` with path and reason; the old file is then untouched.
+    An existing file keeps its mode, and a link to it stays a link.
+    Raises `FileError` with path and reason. The old file is then unchanged.
     """
     data = text.encode()
     temporary: Path | None = None
@@ -118,7 +118,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """Return the permissions of a file; None: there is none."""
+    """Return the permissions of a file; None if it does not exist."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def _mode(path: Path) -> int | None:
 
 
 def _write_new(path: Path, data: bytes, mode: int | None) -> None:
-    """Write a new file. Where it gets the mode of an older one, nobody else can read it before."""
+    """Write a new file. With a `mode`, nobody else can read the file until it has that mode."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
     with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
         file.write(data)
@@ -135,12 +135,12 @@ def _write_new(path: Path, data: bytes, mode: int | None) -> None:
 
 
 def _append_whole(file: FileIO, end: int, data: bytes) -> int:
-    """Append to a file whose end is known, and return where it ends then."""
+    """Append at the known end of a file and return the new end."""
     rest = memoryview(data)
     try:
         while rest:
             rest = rest[file.write(rest) :]
-    except BaseException:  # a full disk, or Ctrl-C between two writes: half a record must not stay
+    except BaseException:  # a full disk, or Ctrl-C between two writes: remove the partial record
         with suppress(OSError):
             file.truncate(end)
         raise
@@ -148,9 +148,9 @@ def _append_whole(file: FileIO, end: int, data: bytes) -> int:
 
 
 def _replace_file(old: OpenFile, path: Path) -> tuple[OpenFile, int]:
-    """Open what is at a path now, and return it with its size.
+    """Open the file that is at a path now, and return it with its size.
 
-    When the old file was deleted, its records are still there to be written again.
+    If the old file was deleted, its open handle still has the records; this writes them again.
     """
     file = path.open("a+b", buffering=0)
     try:

@@ -1,4 +1,4 @@
-"""Run a program that starts another one and returns, such as the command line tool of an editor."""
+"""Runs a program that starts another one and returns, such as the command line tool of an editor."""
 
 import asyncio
 import subprocess
@@ -14,7 +14,7 @@ from pytest_agentv.models.base import Record
 _POLL_SECONDS: Final = 0.02
 _TERM_SECONDS: Final = 1.0
 _OUTPUT_LIMIT: Final = 64 * 1024
-"""Bytes that are kept of each stream: enough to say what went wrong."""
+"""Bytes kept of each stream: enough for an error message."""
 
 
 class LaunchError(AgentvError):
@@ -23,21 +23,21 @@ class LaunchError(AgentvError):
 
 @dataclass(frozen=True, slots=True)
 class Launched(Record):
-    """How the launching program ended, and what it wrote."""
+    """The exit code and the output of the launching program."""
 
     exit_code: int | None
-    """None: it did not return in time and was ended."""
+    """None: it did not return in time and was terminated."""
     stdout: str
     stderr: str
 
 
 async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout_seconds: float) -> Launched:
-    """Run a program to its end and leave all that it started alone. Raises `LaunchError`.
+    """Run a program to its end, but leave the programs that it started running. Raises `LaunchError`.
 
-    Unlike `run_process`, which leaves nothing running: the editor that is opened here is its user's, may have been
-    open before and holds other work. So the program has a session of its own, away from Ctrl-C; its group is never
-    signalled, not even when this process is killed; after a time-out or a cancellation it alone is ended. It writes to
-    files without a name instead of pipes: an editor that inherits a pipe would break on it once this run is over.
+    `run_process` would end them. Here the editor belongs to the user, may have been open before and may hold other
+    work. So the program gets its own session, which Ctrl-C does not reach, and its group is never signalled, even if
+    this process is killed. A time-out or a cancellation ends only the program itself. It writes to unnamed files
+    instead of pipes, because an editor that inherits a pipe would fail once this run is over.
     """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         popen = _start(argv, cwd, env, (stdout, stderr))
@@ -65,7 +65,7 @@ def _start(
 
 
 def _end(popen: "subprocess.Popen[bytes]") -> None:
-    """End the program, should it still run. Blocks for a second at most, where it does not heed SIGTERM."""
+    """Terminate the program if it still runs. Blocks for at most a second if it ignores SIGTERM."""
     if popen.poll() is not None:
         return
     popen.terminate()

@@ -1,4 +1,4 @@
-"""Locks that processes share: one cheap enough to be taken for every record, and one on a folder."""
+"""Locks between processes: a file lock that is cheap enough for every record, and a folder lock."""
 
 import asyncio
 import os
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Final
 
 with suppress(ImportError):
-    import fcntl  # not on Windows, where commands that only read and write files work, and no run gets here
+    import fcntl  # missing on Windows, where runs do not get here, but commands that only read and write files work
 
 _POLL_SECONDS: Final = 0.01
-"""How often a lock held by another process is asked for; an append takes far less."""
+"""Interval between attempts to take a lock that another process holds. An append takes far less."""
 _FOLDER_POLL_SECONDS: Final = 0.05
 
 
 class OpenFile:
-    """An unbuffered file, with what is asked of it for every record.
+    """An unbuffered file with the operations that every record needs.
 
-    Each call of the system lets another thread have the interpreter, for milliseconds in a busy process: few are made.
+    Each system call can hand the interpreter to another thread, for milliseconds in a busy process. So it makes few.
     """
 
     def __init__(self, raw: FileIO) -> None:
@@ -29,7 +29,7 @@ class OpenFile:
         self._opened = os.fstat(self.descriptor)
 
     def size_at(self, path: Path) -> int | None:
-        """Return the size in bytes of the file at a path; None when another file is there, or none."""
+        """Return the size in bytes of this file at a path; None if the path is missing or is another file."""
         try:
             found = os.stat(path)  # noqa: PTH116 - pathlib takes as long again
         except FileNotFoundError:
@@ -38,10 +38,10 @@ class OpenFile:
 
 
 class ProcessLock:
-    """A file that one process at a time has locked; made by the first of them, and anew when somebody deletes it.
+    """A file that one process at a time locks. The first process creates it; a deleted file is created again.
 
-    The same lock as that of the package `filelock`, which takes ten times as long as it takes to write a record.
-    Threads of one process need a lock of their own.
+    The lock is compatible with the package `filelock`, which would take ten times as long as writing a record.
+    The threads of one process need another lock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +50,7 @@ class ProcessLock:
 
     @contextmanager
     def hold(self, seconds: float) -> Iterator[None]:
-        """Wait for the lock. Raises `TimeoutError` after so many seconds, or `OSError` when there can be no file."""
+        """Wait for the lock. Raises `TimeoutError` after `seconds`, or `OSError` if the file cannot be created."""
         deadline = time.monotonic() + seconds
         while (file := self._locked()) is None:
             if time.monotonic() >= deadline:
@@ -62,13 +62,13 @@ class ProcessLock:
             fcntl.flock(file.descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Close the file; a later `hold` opens it again."""
+        """Close the file. A later `hold` opens it again."""
         if self._file is not None:
             self._file.raw.close()
             self._file = None
 
     def _locked(self) -> "OpenFile | None":
-        """Return the locked file, None when another has it. A file that was deleted meanwhile locks nobody out."""
+        """Return the locked file; None if another process holds it. A lock on a deleted file does not count."""
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = OpenFile(self._path.open("ab", buffering=0))
@@ -83,9 +83,9 @@ class ProcessLock:
 
 
 class FolderLock:
-    """A folder that one holder at a time has locked, in all processes and in this one; nothing is written for it.
+    """A folder that one holder at a time locks, within this process and across processes. Writes no file.
 
-    The system opens the lock when its holder dies, however that happens.
+    The operating system releases the lock when its holder dies.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -93,7 +93,7 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Lock the folder, unless somebody else has. Raises `OSError`."""
+        """Lock the folder unless another holder has it. Return whether it is locked now. Raises `OSError`."""
         descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,7 +106,7 @@ class FolderLock:
         return True
 
     def release(self) -> None:
-        """Open the lock, if this object holds it."""
+        """Release the lock if this object holds it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -114,7 +114,7 @@ class FolderLock:
 
 @asynccontextmanager
 async def hold_folder(folder: Path) -> AsyncIterator[FolderLock]:
-    """Wait until a folder, made if it is not there, is locked by nobody else. Raises `OSError`."""
+    """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short call, as all of this
     lock = FolderLock(folder)
     while not lock.acquire():  # noqa: ASYNC110 - another process tells nobody that it is done

@@ -1,4 +1,4 @@
-"""Runs code of users so that nothing it raises can end the run, or pass for a cancellation of the run's own."""
+"""Runs user code so that its errors cannot end the run, and cannot look like a cancellation of the run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """What a call returned or raised. An error is a value here: raised in a task, some of them end the event loop."""
+    """What a call returned or raised. Errors are values here, because some end the event loop if a task raises them."""
 
     value: T | None = None
     error: BaseException | None = None
@@ -31,16 +31,16 @@ def attempt(function: Callable[[], T]) -> Outcome[T]:
 
 
 async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
-    """Await what a function returns, in a task of its own, whose cancellation is told from that of the caller.
+    """Await what a function returns in its own task, so that its cancellation differs from the caller's.
 
-    Raises `CancelledError` when the caller is cancelled, and nothing else.
+    Raises only `CancelledError`, and only when the caller is cancelled.
     """
     task = asyncio.ensure_future(capture(start))
     caller = asyncio.current_task()
     before = caller.cancelling() if caller else 0
     try:
         outcome = await task
-    except asyncio.CancelledError as error:  # a task that cancels itself may end as cancelled all the same
+    except asyncio.CancelledError as error:  # a task can also cancel itself
         outcome = Outcome(error=error)
     if caller is not None and caller.cancelling() > before:
         raise asyncio.CancelledError

@@ -1,4 +1,4 @@
-"""Run a program to its end, within limits of time and output, and leave nothing of it running."""
+"""Runs a program within limits of time and output, and ends all its processes."""
 
 import asyncio
 import signal
@@ -15,20 +15,20 @@ from pytest_agentv.runtime.reaper import start_watcher, watched_group
 __all__ = ["OUTPUT_LIMIT", "ProcessResult", "ProcessStartError", "run_process"]
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
-"""Bytes of standard output, and of standard error."""
+"""Limit in bytes, for standard output and standard error each."""
 
 _TERM_SECONDS: Final = 5.0
-"""What a program gets to end by itself after a time-out, as the specification has it."""
+"""Time from SIGTERM to SIGKILL after a time-out, as the specification says."""
 _CANCEL_SECONDS: Final = 0.5
-"""The same when the run is being stopped: Ctrl-C must end it within two seconds."""
+"""Time from SIGTERM to SIGKILL when the run stops: Ctrl-C must end the run within two seconds."""
 _KILL_SECONDS: Final = 2.0
-"""Processes of another user (sudo) cannot be killed; waiting for them has an end."""
+"""Limit of the wait for killed processes. Those of another user (sudo) cannot be killed."""
 _POLL_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult(Record):
-    """How a program ended, and what it wrote: decoded as UTF-8 with replacement characters, CRLF turned into LF."""
+    """How a program ended, and its output: decoded as UTF-8 with replacement characters, with CRLF as LF."""
 
     exit_code: int
     """Negative: the number of the signal that ended it."""
@@ -36,7 +36,7 @@ class ProcessResult(Record):
     stderr: str
     timed_out: bool
     overflowed: bool
-    """It wrote more than the limit and was killed; what is here was cut."""
+    """It exceeded the output limit and was killed. The output is cut."""
     duration_ms: float
 
 
@@ -50,12 +50,12 @@ async def run_process(
     output_limit: int = OUTPUT_LIMIT,
     listener: OutputListener | None = None,
 ) -> ProcessResult:
-    """Run a program in a session of its own.
+    """Run a program in its own session.
 
-    After a time-out its process group, and every descendant that moved to another one, gets SIGTERM and five seconds
-    later SIGKILL; when the caller is cancelled, half a second later. A program that ends and leaves children in its
-    group has them killed. Without `stdin` the program reads from /dev/null. What it writes goes to the listener, if
-    there is one, without a limit, and is not kept.
+    After a time-out its process group, and every descendant that moved to another group, gets SIGTERM, and SIGKILL
+    five seconds later. After a cancellation of the caller, SIGKILL follows half a second later. When the program ends,
+    children that are left in its group are killed. Without `stdin` the program reads from /dev/null. A listener gets
+    all output without a limit, and the result then holds none.
 
     Raises `ProcessStartError`.
     """
@@ -87,7 +87,7 @@ async def run_process(
 
 
 async def _stop(child: Child, grace_seconds: float) -> None:
-    """End the program and its descendants. Cancelled meanwhile, it kills them at once."""
+    """End the program and its descendants. If this is cancelled, kill them at once."""
     tree = ProcessTree(child.pid)
     try:
         tree.send(signal.SIGTERM)
@@ -99,6 +99,6 @@ async def _stop(child: Child, grace_seconds: float) -> None:
 
 
 async def _wait_for_end(tree: ProcessTree, seconds: float) -> None:
-    deadline = time.monotonic() + seconds  # not so many rounds: on a busy machine each takes its time
+    deadline = time.monotonic() + seconds  # not a number of rounds: on a busy machine each round takes longer
     while tree.is_running() and time.monotonic() < deadline:  # noqa: ASYNC110 - not all of them are our children
         await asyncio.sleep(_POLL_SECONDS)

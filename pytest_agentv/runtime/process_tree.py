@@ -1,7 +1,7 @@
-"""A process and what it started, found in /proc where there is one, and how to end them all.
+"""Finds a process and all its descendants through /proc, if there is one, and ends them.
 
-Agents run their tools in sessions of their own, which the signal to the agent's group does not reach. Standard library
-only: the watcher of `reaper.py` uses this without any site-packages.
+Agents run their tools in other sessions, which a signal to the agent's group does not reach. This module uses the
+standard library only, because the watcher of `reaper.py` runs it without site-packages.
 """
 
 import os
@@ -17,7 +17,7 @@ _ROUNDS: Final = 5
 
 
 class ProcessInfo(NamedTuple):
-    """One line of /proc; `started` tells a process from a later one that was given the same id."""
+    """One process in /proc. `started` distinguishes it from a later process with the same id."""
 
     pid: int
     parent: int
@@ -28,14 +28,14 @@ class ProcessInfo(NamedTuple):
 
 
 class ProcessTree:
-    """The processes that a leader of a session started, as far as they were seen."""
+    """The known processes that the leader of a session started."""
 
     def __init__(self, leader: int) -> None:
         self.leader = leader
         self._members: dict[int, ProcessInfo] = {}
 
     def look(self) -> None:
-        """Note the leader's descendants and all that share a session with one; orphans were seen before, or never."""
+        """Note the leader's descendants and all processes of their sessions. Finds orphans only if noted before."""
         living = {info.pid: info for info in read_processes()}
         self._members = {pid: info for pid, info in self._members.items() if _is_same(living.get(pid), info)}
         found = True
@@ -52,7 +52,7 @@ class ProcessTree:
             send_group(group, signal_number)
 
     def is_running(self) -> bool:
-        """Whether a process of the tree still runs; a zombie does not."""
+        """Whether a process of the tree still runs. Zombies do not count."""
         if not self._members:
             return has_group(self.leader)
         return any(
@@ -65,7 +65,7 @@ class ProcessTree:
 
 
 def end_trees(leaders: Iterable[int], grace_seconds: float) -> None:
-    """Ask the processes of some trees to end, and kill those that do not. Blocks."""
+    """Terminate the processes of some trees, and kill those that remain. Blocks."""
     trees = [ProcessTree(leader) for leader in leaders]
     for tree in trees:
         tree.send(signal.SIGTERM)
@@ -77,11 +77,11 @@ def end_trees(leaders: Iterable[int], grace_seconds: float) -> None:
 
 
 def kill_marked(variable: str) -> None:
-    """Kill the processes that have a variable, `NAME=value`, in their environment, wherever they have moved to.
+    """Kill all processes that have a variable `NAME=value` in their environment.
 
-    A process that leaves its session and whose parent is gone is found in no other way. Without /proc none is found.
+    This is the only way to find a process that left its session and lost its parent. Without /proc it finds none.
     """
-    for _ in range(_ROUNDS):  # one may start another one meanwhile
+    for _ in range(_ROUNDS):  # a process may start another one before it dies
         marked = [info.pid for info in read_processes() if info.state != "Z" and _has_variable(info.pid, variable)]
         for pid in marked:
             with suppress(ProcessLookupError, PermissionError):
@@ -91,13 +91,13 @@ def kill_marked(variable: str) -> None:
 
 
 def send_group(group: int, signal_number: int) -> None:
-    """Signal a process group; one that is gone, or is another user's, is passed over."""
+    """Signal a process group. Ignores a group that is gone or belongs to another user."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal_number)
 
 
 def has_group(group: int) -> bool:
-    """Whether a process group has members; without /proc, zombies count."""
+    """Whether a process group has members. Without /proc, zombies count too."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):
@@ -106,7 +106,7 @@ def has_group(group: int) -> bool:
 
 
 def read_processes() -> Iterator[ProcessInfo]:
-    """Yield the machine's processes; nothing where there is no /proc."""
+    """Yield the machine's processes; none without /proc."""
     try:
         names = [path.name for path in Path("/proc").iterdir()]
     except OSError:
@@ -119,7 +119,7 @@ def read_processes() -> Iterator[ProcessInfo]:
 def _has_variable(pid: int, variable: str) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # it is gone, or another user's
+    except OSError:  # it is gone, or belongs to another user
         return False
     return os.fsencode(variable) in environment.split(b"\0")
 
@@ -129,7 +129,7 @@ def _read_process(pid: int) -> ProcessInfo | None:
         line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    fields = line.rpartition(b")")[2].split()  # the name before it may hold blanks and parentheses
+    fields = line.rpartition(b")")[2].split()  # the name before these fields may hold blanks and parentheses
     state, parent, group, session = fields[:4]
     return ProcessInfo(pid, int(parent), int(group), int(session), int(fields[19]), state.decode())
 

@@ -1,4 +1,4 @@
-"""Reads files that other programs wrote: they may be huge, or no files at all."""
+"""Reads files that other programs wrote. They may be huge, or not regular files."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 READ_LIMIT: Final = 10 * 2**20
-"""Bytes of an answer in a file, as of an answer on standard output."""
+"""Limit in bytes of an answer in a file, the same as on standard output."""
 
 _TYPES: Final = {
     stat.S_IFDIR: "a folder",
@@ -19,9 +19,9 @@ _TYPES: Final = {
 
 
 def read_regular_file(path: Path, limit: int = READ_LIMIT) -> bytes:
-    """Read a regular file; anything else could block for ever, or never end.
+    """Read a regular file. Other files could block for ever or never end.
 
-    Raises `OSError` whose `strerror` says what is wrong, also where the file has more bytes than the limit.
+    Raises `OSError`, also for a file above the limit. Its `strerror` says what is wrong.
     """
     # Opening a named pipe blocks until somebody writes to it, unless O_NONBLOCK is set.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))

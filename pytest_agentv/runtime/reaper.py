@@ -1,9 +1,9 @@
-"""What is left behind when this process is killed with SIGKILL: nothing.
+"""Cleans up processes and temporary folders even if this process is killed with SIGKILL.
 
-A small watcher process, started at first use, holds the other end of a pipe. It is told of every running process group
-and temporary folder, and of the marks that processes carry in their environment (`+GROUP 123`, `-GROUP 123`,
-`+DIR /tmp/x`, `+MARK NAME=value`). When the pipe closes, because this process is gone, it ends those groups, kills the
-marked processes and removes those folders.
+The first use starts a small watcher process that holds the other end of a pipe. This process writes every running
+process group, temporary folder and environment mark to the pipe (`+GROUP 123`, `-GROUP 123`, `+DIR /tmp/x`,
+`+MARK NAME=value`). The pipe closes when this process ends. The watcher then ends those groups, kills the marked
+processes and removes those folders.
 """
 
 import atexit
@@ -23,7 +23,7 @@ from typing import Final
 from pytest_agentv.runtime.process_tree import end_trees, kill_marked
 
 _GRACE_SECONDS: Final = 2.0
-"""Nobody waits for the watcher, but a run that is started again may need the port or lock of the old processes."""
+"""Nobody waits for the watcher, but a new run may need the port or lock of the old processes."""
 
 _MARK: Final = "AGENTV_CALL_ID"
 
@@ -34,7 +34,7 @@ _PROGRAM: Final = (
 
 
 class _Watcher:
-    """The watcher process of this process. Where it cannot be started, runs do without it."""
+    """The watcher process of this process. Runs continue without it if it cannot start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,27 +59,27 @@ class _Watcher:
             process.communicate()
 
     def forget(self) -> None:
-        """In a forked child: the watcher is the parent's, and its pipe must close when the parent ends."""
+        """Drop the watcher in a forked child: it is the parent's, and its pipe must close when the parent ends."""
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None and process.stdin is not None:
-            process.returncode = 0  # it is not ours to wait for, nor to warn of
+            process.returncode = 0  # the parent waits for it, so no ResourceWarning here
             process.stdin.close()
 
 
 _WATCHER: Final = _Watcher()
-if hasattr(os, "register_at_fork"):  # not on Windows, where commands import this that start no programs
+if hasattr(os, "register_at_fork"):  # missing on Windows, where commands import this module but start no programs
     os.register_at_fork(after_in_child=_WATCHER.forget)
 
 
 def start_watcher() -> None:
-    """Start the watcher, if it is not running: before a process, so that it is told of that one in time."""
+    """Start the watcher if it is not running. Call it before starting a process, so that the watcher learns of it."""
     _WATCHER.start()
 
 
 @contextmanager
 def watched_group(group: int) -> Iterator[None]:
-    """Have a process group ended when this process dies meanwhile."""
+    """Within the block, have the watcher end a process group if this process dies."""
     _WATCHER.tell(f"+GROUP {group}")
     try:
         yield
@@ -89,7 +89,7 @@ def watched_group(group: int) -> Iterator[None]:
 
 @contextmanager
 def marked_processes() -> Iterator[dict[str, str]]:
-    """Yield a variable for the environment of a program; all that has inherited it is killed in the end."""
+    """Yield a variable for the environment of a program. At the end, kill all processes that inherited it."""
     value = uuid.uuid4().hex
     mark = f"{_MARK}={value}"
     _WATCHER.tell(f"+MARK {mark}")
@@ -102,7 +102,7 @@ def marked_processes() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def temporary_folder(prefix: str, *, keep: bool = False) -> Iterator[Path]:
-    """Create a folder that only this user can read; it is removed afterwards, also when this process is killed."""
+    """Create a folder that only this user can read. It is removed afterwards, even if this process is killed."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     if keep:
         yield folder
@@ -116,14 +116,14 @@ def temporary_folder(prefix: str, *, keep: bool = False) -> Iterator[Path]:
 
 
 def remove_at_end(folder: Path) -> None:
-    """Have a folder removed when this process ends, however it does."""
+    """Have the watcher remove a folder when this process ends, even by SIGKILL."""
     _WATCHER.tell(f"+DIR {folder}")
 
 
 def watch(lines: Iterable[bytes]) -> None:
-    """Be the watcher: note what is registered until the pipe closes, then clean up."""
+    """Run as the watcher: note registrations until the pipe closes, then clean up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # whoever stops the run by a signal to all must not stop its cleaning up
+        signal.signal(number, signal.SIG_IGN)  # a signal to all processes of the run must not stop the clean-up
     entries: set[bytes] = set()
     for line in lines:
         change = entries.add if line.startswith(b"+") else entries.discard
@@ -141,7 +141,7 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if not folder.exists():
         return
-    # Programs leave folders that they protect from being written to, such as caches of packages.
+    # Programs leave write-protected folders, such as package caches.
     for parent, names, _ in os.walk(folder):
         for name in names:
             with suppress(OSError):
@@ -151,7 +151,7 @@ def _remove(folder: Path) -> None:
 
 
 def _start_watcher() -> "subprocess.Popen[bytes]":
-    """Start it in a session of its own, away from Ctrl-C, and without site-packages, which takes a few milliseconds."""
+    """Start it in its own session, which Ctrl-C does not reach, and without site-packages, to start fast."""
     return subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_PACKAGE_ROOT)],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Repeats failed requests of an API, with growing waits between them."""
+"""Retries failed API requests with growing delays."""
 
 import asyncio
 import random
@@ -14,22 +14,22 @@ from pytest_agentv.models.targets import RetryPolicy
 T = TypeVar("T")
 
 JITTER: Final = (0.75, 1.25)
-"""Waits are spread over this range, so that requests that failed together do not come back together."""
+"""Range of the random factor of each delay, so that requests that failed together do not retry together."""
 
 _REFUSED: Final = frozenset({401, 403})
-"""Asking again with the same credentials is refused again."""
+"""Never retried: the same credentials would be refused again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFailure(Record):
-    """Why a request brought no answer."""
+    """Why a request failed."""
 
     message: str
     kind: ErrorKind
     status: int | None = None
-    """The HTTP status, where there was a reply."""
+    """The HTTP status; None without a reply."""
     is_network: bool = False
-    """The request, or its reply, got lost on the way."""
+    """Whether the network lost the request or its reply."""
     retry_after_ms: float | None = None
     """How long the server asks to wait."""
 
@@ -44,16 +44,16 @@ class RequestError(Exception):
 
 @dataclass(slots=True)
 class RequestLog:
-    """What a call cost in requests. It grows during the call, so that it is known when a time limit ends the call."""
+    """The requests of one call. It is updated during the call, so it is known even if a time limit ends the call."""
 
     attempts: int = 0
     waited_ms: float = 0
-    """Waits between requests, which count as no part of the answer's duration."""
+    """Waits between requests. They do not count in the answer's duration."""
     last_error: str | None = None
-    """Of the last request that failed, also when a later one did not."""
+    """The error of the last failed request, also if a later request succeeded."""
 
     def to_raw(self) -> dict[str, Json]:
-        """Return what goes into the `raw` data of a response or an error."""
+        """Return the log as entries of the `raw` data of a response or an error."""
         waited = {"waited_ms": round(self.waited_ms, 3), "last_error": self.last_error} if self.last_error else {}
         return {"request_attempts": self.attempts, **waited}
 
@@ -71,7 +71,7 @@ def backoff(attempt: int, policy: RetryPolicy, jitter: float = 1.0) -> float:
 
 
 def is_retryable(failure: RequestFailure, policy: RetryPolicy) -> bool:
-    """Whether asking again may help: the status is one of the policy's, or the network failed.
+    """Whether a retry may help: the network failed, or the policy lists the status.
 
     Source: agentv-formats 4.7, "Non-retryable errors", "Custom retryable status codes".
     """
@@ -81,9 +81,9 @@ def is_retryable(failure: RequestFailure, policy: RetryPolicy) -> bool:
 
 
 def next_delay(failure: RequestFailure, attempt: int, policy: RetryPolicy, jitter: float = 1.0) -> float | None:
-    """Return the milliseconds to wait before the next request; None: there is to be none.
+    """Return the milliseconds to wait before the next request; None: do not retry.
 
-    A server that says how long to wait is obeyed, up to the policy's longest delay (decisions 26).
+    The delay that a server asks for is obeyed, up to the policy's longest delay (decisions 26).
     """
     if attempt >= policy.max_retries or not is_retryable(failure, policy):
         return None
@@ -102,16 +102,16 @@ async def with_retries(
     clock: Callable[[], float] = time.monotonic,
     jitter: Callable[[], float] = lambda: random.uniform(*JITTER),  # noqa: S311 - a delay is no secret
 ) -> T:
-    """Make a request until it succeeds or the policy says that it is enough.
+    """Make a request until it succeeds or the policy ends the retries.
 
     Args:
         request: Makes one request; raises `RequestError` when it fails.
         policy: When and how often to ask again.
-        log: Is told of every attempt.
-        deadline: A time of the clock; a wait that would last beyond it is not begun.
-        sleep: Waits some seconds.
-        clock: Tells the time in seconds.
-        jitter: Gives the factor by which a delay differs from the planned one.
+        log: Records every attempt.
+        deadline: A time of `clock`. A wait that would end after it is not started.
+        sleep: Waits for some seconds.
+        clock: Returns the time in seconds.
+        jitter: Returns the random factor of a delay.
 
     Raises `RequestError` with the last failure.
     """

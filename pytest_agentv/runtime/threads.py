@@ -1,4 +1,4 @@
-"""Blocking code beside the event loop."""
+"""Runs blocking code in threads beside the event loop."""
 
 import asyncio
 import contextvars
@@ -14,15 +14,15 @@ T = TypeVar("T")
 
 
 async def run_in_thread(function: Callable[[], T], name: str) -> T:
-    """Run a function as `attempt_in_thread` does; return its value, or raise its error."""
+    """Run a function like `attempt_in_thread`, and return its value or raise its error."""
     return (await attempt_in_thread(function, name)).get()
 
 
 async def attempt_in_thread(function: Callable[[], T], name: str) -> Outcome[T]:
-    """Run a function in a daemon thread of its own, within the caller's context variables.
+    """Run a function in its own daemon thread, with the caller's context variables.
 
-    Not in a pool: those are joined when the interpreter exits, and a function that hangs would keep it from doing so.
-    When the caller is cancelled the thread is abandoned; its result is dropped.
+    It uses no pool, because the interpreter joins pool threads at exit and a function that hangs would block it.
+    A cancelled caller abandons the thread and drops its result.
     """
     loop = asyncio.get_running_loop()
     ended: Future[Outcome[T]] = loop.create_future()
@@ -30,7 +30,7 @@ async def attempt_in_thread(function: Callable[[], T], name: str) -> Outcome[T]:
 
     def work() -> None:
         outcome = attempt(lambda: context.run(function))
-        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
             loop.call_soon_threadsafe(_deliver, ended, outcome)
 
     threading.Thread(target=work, name=name, daemon=True).start()

@@ -1,4 +1,4 @@
-"""What users are told of errors that their own code raised: type, text and their lines, without frames of ours."""
+"""Describes errors of user code: type, text and the user's own lines, without frames of this package."""
 
 import importlib
 import re
@@ -14,7 +14,7 @@ _SHOWN_FRAMES: Final = 5
 _SHOWN_LEAVES: Final = 10
 _OWN_FOLDER: Final = str(Path(pytest_agentv.__file__).parent)
 _FOLDER_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
-"""What the names of a folder's own modules begin with (`providers/folder_modules.py`)."""
+"""Prefix of the module names that belong to one eval folder (`providers/python/folder_modules.py`)."""
 _NO_LOOP: Final = "There is no current event loop in thread"
 _NO_LOOP_ADVICE: Final = (
     "a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or make it `async def`"
@@ -22,15 +22,15 @@ _NO_LOOP_ADVICE: Final = (
 
 
 def describe_error(error: BaseException) -> str:
-    """Return type and text of an error; of a group of errors, those of its members as well."""
+    """Return type and text of an error, and of the members of an error group."""
     return "\n".join(_heads(error))
 
 
 def user_traceback(error: BaseException, *foreign_folders: str) -> str:
-    """Return type and text of an error and the last places of the user's code it came through, innermost last.
+    """Return type and text of an error, and its last frames in user code, innermost last.
 
-    The members of a group follow with places of their own. What lies below `foreign_folders` is as little the user's
-    as this package is.
+    The members of a group follow with their own frames. Files below `foreign_folders` and files of this package do
+    not count as user code.
     """
     lines = [_head(error), *_places(error, foreign_folders)]
     for leaf in leaves(error) if isinstance(error, BaseExceptionGroup) else ():
@@ -39,14 +39,14 @@ def user_traceback(error: BaseException, *foreign_folders: str) -> str:
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """Return the errors that a group is made of, at any depth; a single error is its own leaf."""
+    """Return the single errors within a group, at any depth; for a single error, the error itself."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for member in error.exceptions for leaf in leaves(member)][:_SHOWN_LEAVES]
 
 
 def without_prefixes(text: str) -> str:
-    """Return a text with the names of modules as their authors wrote them."""
+    """Return a text with module names as their authors wrote them."""
     return _FOLDER_PREFIX.sub("", text)
 
 

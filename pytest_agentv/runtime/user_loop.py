@@ -1,4 +1,4 @@
-"""The event loop of users' async functions: one of them may block it, and the run goes on."""
+"""The event loop for users' async functions. If one of them blocks this loop, the run continues."""
 
 import asyncio
 import contextvars
@@ -12,10 +12,10 @@ from pytest_agentv.runtime.outcomes import Outcome, capture
 T = TypeVar("T")
 
 _BEGIN_SECONDS: Final = 5.0
-"""How long a call waits for a blocked loop before it begins on a new one."""
+"""How long a call waits for a blocked loop before it starts on a new one."""
 _LOOK_SECONDS: Final = 0.25
 _ANSWER_SECONDS: Final = 1.0
-"""How long a loop may take to notice a cancellation; one that takes longer is blocked."""
+"""How long a loop may take to notice a cancellation. After that it counts as blocked."""
 _CLEANUP_SECONDS: Final = 5.0
 """How long a cancelled function may take to clean up."""
 _STOP_SECONDS: Final = 2.0
@@ -27,31 +27,31 @@ class CallTimeoutError(TimeoutError):
     def __init__(self, *, is_blocked: bool) -> None:
         super().__init__()
         self.is_blocked = is_blocked
-        """Whether its loop was blocked and did not notice the cancellation."""
+        """Whether the loop was blocked and did not notice the cancellation."""
 
 
 class UserLoop:
-    """A loop in a thread of its own, started by the first call; calls share it, so that they can share clients.
+    """A loop in its own thread, started by the first call. Calls share it, so that they can share clients.
 
-    It is made by the event loop policy of the process, which may be uvloop's. A loop that is blocked is left alone:
-    calls that have not begun, and later ones, get a new loop. Used from the run's event loop.
+    The event loop policy of the process creates it, so it may be uvloop's. A blocked loop is abandoned: calls that
+    have not started, and later ones, get a new loop. Use it from the run's event loop only.
     """
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()  # guards the two above
+        self._lock = threading.Lock()  # guards the two attributes above
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs on this loop, which must not wait for anything."""
+        """Whether the caller runs on this loop. Such a caller must not block."""
         return self._thread is threading.current_thread()
 
     async def call(self, start: Callable[[], Awaitable[T]], limit: float | None) -> Outcome[T]:
-        """Await what a function returns; both happen on the loop of users, within the caller's context variables.
+        """Call a function and await its result on this loop, with the caller's context variables.
 
-        Raises `CallTimeoutError` when the limit is over, which counts from the moment when the call begins. When the
-        caller is cancelled the call is, too; its end is waited for as long as the loop is not blocked.
+        Raises `CallTimeoutError` after `limit` seconds, counted from the start of the call. Cancelling the caller
+        cancels the call, and waits for its end unless the loop is blocked.
         """
         call = await self._begin(start)
         try:
@@ -64,7 +64,7 @@ class UserLoop:
                 self._leave(call.loop)
 
     def close(self) -> None:
-        """Cancel what still runs, and end the thread. A later call starts a new one."""
+        """Cancel all running calls and end the thread. A later call starts a new thread."""
         loop, thread = self._loop, self._thread
         if loop is not None and thread is not None:
             self._leave(loop)
@@ -98,7 +98,7 @@ USER_LOOP: Final = UserLoop()
 
 
 class _Call(Generic[T]):
-    """A call on the loop of users, awaited on another loop."""
+    """A call on the user loop that is awaited on another loop."""
 
     def __init__(self, start: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -110,10 +110,10 @@ class _Call(Generic[T]):
         self._ended: asyncio.Future[Outcome[T]] = self._waiter.create_future()
         self._task: asyncio.Task[Outcome[T]] | None = None
         self._claim = threading.Lock()
-        """Taken by the loop that begins the call, or by the caller who gives up."""
+        """Taken once: by the loop that starts the call, or by the caller that gives up."""
 
     async def begin(self, is_left: Callable[[], bool]) -> bool:
-        """Begin the call, unless the loop is blocked or left meanwhile. Return whether it has begun."""
+        """Start the call unless the loop is blocked or abandoned. Return whether it has started."""
         try:
             self.loop.call_soon_threadsafe(self._create_task, context=contextvars.copy_context())
             patience = _BEGIN_SECONDS
@@ -121,7 +121,7 @@ class _Call(Generic[T]):
                 if await _within(_LOOK_SECONDS, self._begun):
                     return True
                 patience -= _LOOK_SECONDS
-        except RuntimeError:  # the loop was closed at the same moment
+        except RuntimeError:  # the loop was just closed
             return False
         except asyncio.CancelledError:
             if self._claim.acquire(blocking=False):
@@ -146,7 +146,7 @@ class _Call(Generic[T]):
             await _within(_CLEANUP_SECONDS, self._ended)
 
     def _create_task(self) -> None:
-        """Runs on the loop of users, like all that follows."""
+        """Create the task. Runs on the user loop, like the methods below."""
         self._task = asyncio.ensure_future(self._work())
         self._task.add_done_callback(self._deliver)
 
@@ -165,22 +165,22 @@ class _Call(Generic[T]):
         self._tell(self._ended, Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result())
 
     def _tell(self, future: "asyncio.Future[Any]", value: object) -> None:
-        with suppress(RuntimeError):  # the waiting loop was closed: nobody waits
+        with suppress(RuntimeError):  # the waiting loop is closed, so nobody waits
             self._waiter.call_soon_threadsafe(lambda: None if future.done() else future.set_result(value))
 
 
 async def _within(seconds: float, *futures: "asyncio.Future[Any]") -> bool:
-    """Wait until one of the futures is done. Return whether one is."""
+    """Wait until one of the futures is done, for at most `seconds`. Return whether one is."""
     done, _ = await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     return bool(done)
 
 
 def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop. A task of a user's that raises `KeyboardInterrupt` or `SystemExit` does not end it."""
+    """Run a loop until it is stopped. A user's task that raises `KeyboardInterrupt` or `SystemExit` does not end it."""
     while True:
         try:
             loop.run_forever()
-        except (KeyboardInterrupt, SystemExit):  # no thread but the main one is interrupted by Ctrl-C
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C interrupts only the main thread
             continue
         return
 
@@ -192,7 +192,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
-        with suppress(BaseException):  # of tasks that users have started
+        with suppress(BaseException):  # errors of tasks that users started
             if tasks:
                 loop.run_until_complete(asyncio.wait(tasks, timeout=_STOP_SECONDS / 2))
             loop.run_until_complete(loop.shutdown_asyncgens())

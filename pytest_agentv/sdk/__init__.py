@@ -1,6 +1,6 @@
-"""For judge scripts in Python: what `code_judge` scripts are given, what they give back, and targets to ask.
+"""The SDK for judge scripts in Python: the input and result of `code_judge` scripts, and a client for targets.
 
-Standard library only, so that a judge starts in a few milliseconds.
+It uses the standard library only, so that a judge starts in a few milliseconds.
 """
 
 from pytest_agentv.sdk.code_judge import code_judge

@@ -1,4 +1,4 @@
-"""Runs a function as a judge script: the case in on standard input, its result out on standard output."""
+"""Runs a function as a judge script: reads the case from standard input and prints the result."""
 
 import json
 import sys
@@ -10,17 +10,16 @@ from pytest_agentv.sdk.records import CodeJudgeInput, Json, Result
 from pytest_agentv.sdk.wire import WireError, build_reply, read_input
 
 Judge: TypeAlias = Callable[[CodeJudgeInput], Any]
-"""Returns a `Result`, a mapping with the keys of one, or an awaitable of either."""
+"""A function that returns a `Result`, a mapping with its keys, or an awaitable of either."""
 
 J = TypeVar("J", bound=Judge)
 
 
 def code_judge(function: J) -> J:
-    """Run a function as this script's judge; use it as a decorator, on the last function of the script.
+    """Run a function as this script's judge. Use it as a decorator on the last function of the script.
 
-    It runs at once when the script is executed, and not at all when the script is imported, by a test for example.
-    What the function prints goes to standard error. A failure is printed as a result of score 0, and the script exits
-    with 1.
+    The function runs at once when the script is executed, and never when it is imported, for example by a test.
+    Prints of the function go to standard error. If it raises, the script prints a result of score 0 and exits with 1.
     """
     if sys._getframe(1).f_globals.get("__name__") == "__main__":
         _run(function)
@@ -43,7 +42,7 @@ def _read_payload() -> Json:
     try:
         return json.loads(sys.stdin.buffer.read())
     except ValueError as error:
-        raise WireError(f"standard input holds no JSON: {error}") from None
+        raise WireError(f"standard input is not valid JSON: {error}") from None
 
 
 def _awaited(result: Any) -> Result | Mapping[str, Json]:

@@ -1,7 +1,7 @@
-"""The records of judge scripts: what they are given, and what they give back.
+"""The records of judge scripts: their input and their result.
 
-Every judge pays for what is imported here. That is why these are named tuples: importing `dataclasses` would
-double a judge's start-up.
+Every import here delays each judge. So these are named tuples: importing `dataclasses` would double a judge's
+start-up time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ Json: TypeAlias = Any
 
 
 class ToolCall(NamedTuple):
-    """A call of a tool by what is judged."""
+    """A tool call of the target under test."""
 
     tool: str
     input: Json = None
@@ -23,7 +23,7 @@ class ToolCall(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message. Its content is a text, a list of parts or a mapping; None: it has none."""
+    """One message. Its content is a text, a list of parts, a mapping or None."""
 
     role: str
     content: Json = None
@@ -42,12 +42,12 @@ class TokenUsage(NamedTuple):
 
 
 class TraceSummary(NamedTuple):
-    """What was done on the way to the answer, in numbers."""
+    """Counts over the trace of the answer."""
 
     event_count: int
     tool_names: tuple[str, ...]
     tool_calls_by_name: Mapping[str, int]
-    """Names are in snake_case here, as AgentV writes all keys of the payload."""
+    """Names are in snake_case, because AgentV converts all keys of the payload."""
     error_count: int
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
@@ -55,19 +55,19 @@ class TraceSummary(NamedTuple):
 
 
 class ExecutionMetrics(NamedTuple):
-    """What the answer cost; None where it is not known."""
+    """Duration, tokens and cost of the answer; None if unknown."""
 
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
     duration_ms: float | None = None
     tool_durations: Mapping[str, Sequence[float]] | None = None
-    """Milliseconds of each call, by tool; names are in snake_case."""
+    """Milliseconds of each call by tool. Names are in snake_case."""
     exploration_ratio: float | None = None
     tokens_per_tool: float | None = None
 
 
 class TraceEvent(NamedTuple):
-    """One step on the way to the answer."""
+    """One step of the trace."""
 
     type: str
     """`model_step`, `tool_call`, `tool_result`, `message` or `error`."""
@@ -89,25 +89,25 @@ class CodeJudgeInput(NamedTuple):
     expected_messages: tuple[Message, ...] = ()
     reference_answer: str | None = None
     output_messages: tuple[Message, ...] | None = None
-    """None: the target reported none."""
+    """None: the target reported no messages."""
     guideline_files: tuple[str, ...] = ()
-    """Absolute paths, as are the next ones."""
+    """Absolute paths, like the next field."""
     input_files: tuple[str, ...] = ()
     input_messages: tuple[Message, ...] = ()
     trace_summary: TraceSummary | None = None
     config: Mapping[str, Json] | None = None
-    """The keys of the evaluator that are the judge's own, in snake_case."""
+    """The evaluator's custom keys, in snake_case."""
     execution_metrics: ExecutionMetrics | None = None
     trace: tuple[TraceEvent, ...] | None = None
 
 
 class Result(NamedTuple):
-    """What a judge says of an answer."""
+    """A judge's result for an answer."""
 
     score: float
-    """Clamped to 0..1; True is 1."""
+    """Clamped to 0..1. True counts as 1."""
     hits: Sequence[str] = ()
     misses: Sequence[str] = ()
     reasoning: str | None = None
     details: Mapping[str, Json] | None = None
-    """Structured findings, handed on to the results file as they are."""
+    """Structured findings, copied to the results file unchanged."""

@@ -1,4 +1,4 @@
-"""Asks targets from within a judge script, through the proxy that the run opened for it (agentv-formats 7)."""
+"""Calls targets from a judge script, through the proxy that the run opened for it (agentv-formats 7)."""
 
 import json
 import os
@@ -13,23 +13,23 @@ TOKEN_VARIABLE: Final = "AGENTV_TARGET_PROXY_TOKEN"  # noqa: S105 - the name of 
 
 
 class TargetNotAvailableError(RuntimeError):
-    """The run named a proxy, but gave no token for it."""
+    """The environment names a proxy but holds no token for it."""
 
 
 class TargetInvocationError(RuntimeError):
-    """A call did not succeed; the text is the proxy's reason."""
+    """A call failed. The text is the proxy's reason."""
 
     def __init__(self, message: str, status_code: int | None = None) -> None:
         super().__init__(message)
         self.status_code = status_code
-        """Of the proxy's response: 429 when the call limit is reached. None: there was no response."""
+        """HTTP status of the proxy's response; 429: the call limit is reached. None: there was no response."""
 
 
 class TargetInfo(NamedTuple):
-    """What the proxy says of itself."""
+    """The proxy's information about itself."""
 
     target_name: str
-    """The target that is asked unless a call names another one."""
+    """The target of calls that name no other."""
     max_calls: int
     call_count: int
     available_targets: tuple[str, ...]
@@ -43,19 +43,19 @@ class InvokeRequest(NamedTuple):
     eval_case_id: str | None = None
     attempt: int | None = None
     target: str | None = None
-    """Another target than the proxy's own."""
+    """The target to call; None: the proxy's default target."""
 
 
 class InvokeResponse(NamedTuple):
-    """What a target answered."""
+    """The answer of a target."""
 
     output_messages: tuple[Message, ...] = ()
     raw_text: str | None = None
-    """The text of the last assistant message. In a batch, `Error: …` where one call failed."""
+    """The text of the last assistant message. In a batch, `Error: …` for a call that failed."""
 
 
 class TargetClient:
-    """Calls targets; each call blocks until the answer is there. May be used from several threads."""
+    """Calls targets. Each call blocks until the answer arrives. Threads may share a client."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url
@@ -70,15 +70,15 @@ class TargetClient:
         attempt: int | None = None,
         target: str | None = None,
     ) -> InvokeResponse:
-        """Ask a target. Raises `TargetInvocationError`."""
+        """Call a target. Raises `TargetInvocationError`."""
         request = InvokeRequest(question, system_prompt, eval_case_id, attempt, target)
         response: InvokeResponse = _RESPONSE(self._call("POST", "/invoke", _request_body(request)), "response")
         return response
 
     def invoke_batch(self, requests: Iterable[InvokeRequest | Mapping[str, Json]]) -> tuple[InvokeResponse, ...]:
-        """Ask one after another; mappings have the keys of `InvokeRequest`. Raises `TargetInvocationError`.
+        """Make several calls in order. Mappings have the keys of `InvokeRequest`. Raises `TargetInvocationError`.
 
-        A call of the batch that fails does not raise: its `raw_text` starts with `Error: `.
+        A single call that fails does not raise. Its `raw_text` starts with `Error: `.
         """
         asked = (request if isinstance(request, InvokeRequest) else InvokeRequest(**request) for request in requests)
         reply = self._call("POST", "/invokeBatch", {"requests": [_request_body(request) for request in asked]})
@@ -86,7 +86,7 @@ class TargetClient:
         return responses
 
     def get_info(self) -> TargetInfo:
-        """Return the proxy's targets and how many calls were made. Raises `TargetInvocationError`."""
+        """Return the proxy's targets and its number of calls so far. Raises `TargetInvocationError`."""
         info: TargetInfo = _INFO(self._call("GET", "/info"), "response")
         return info
 
@@ -114,9 +114,9 @@ class TargetClient:
 
 
 def create_target_client() -> TargetClient | None:
-    """Return the client of this judge's proxy; None when its evaluator has no `target`.
+    """Return the client of this judge's proxy; None if its evaluator has no `target`.
 
-    Raises `TargetNotAvailableError` when the environment names a proxy without its token.
+    Raises `TargetNotAvailableError` if the environment names a proxy without a token.
     """
     url, token = os.environ.get(URL_VARIABLE), os.environ.get(TOKEN_VARIABLE)
     if not url:
@@ -131,7 +131,7 @@ def _request_body(request: InvokeRequest) -> dict[str, Json]:
 
 
 def _fail(status: int, reply: str) -> NoReturn:
-    """Raise the body's `error`, else the body's text, else the status."""
+    """Raise an error with the body's `error`, else the body's text, else the status."""
     try:
         found = json.loads(reply)
     except ValueError:

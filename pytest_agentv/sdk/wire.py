@@ -1,4 +1,4 @@
-"""From the JSON of a judge's payload to records, and from a judge's result to the JSON that it prints."""
+"""Converts the JSON of a judge's payload to records, and a judge's result to the JSON that it prints."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,21 +17,21 @@ from pytest_agentv.sdk.records import (
 )
 
 Reader: TypeAlias = Callable[[Json, str], Any]
-"""Checks a value; the text names its place. Raises `WireError`."""
+"""Checks a value and converts it. The text names its place. Raises `WireError`."""
 
 
 class WireError(ValueError):
-    """Data has not the shape that was expected; the text says where, and what was expected."""
+    """Data has the wrong shape. The text says where, and what was expected."""
 
 
 def read_input(data: Json) -> CodeJudgeInput:
-    """Read what a judge is given; unknown keys are passed over. Raises `WireError`."""
+    """Read a judge's input. Ignores unknown keys. Raises `WireError`."""
     judge_input: CodeJudgeInput = _INPUT(data, "")
     return judge_input
 
 
 def build_reply(result: Result | Mapping[str, Json]) -> dict[str, Json]:
-    """Return the JSON object that a judge prints. Raises `WireError` when the result is none."""
+    """Return the JSON object that a judge prints. Raises `WireError` for an invalid result."""
     if result is None:
         raise WireError('the judge returned nothing: expected a Result, or a mapping such as {"score": 0.5}')
     checked: Result = _RESULT(result._asdict() if isinstance(result, Result) else result, "")
@@ -73,12 +73,12 @@ def list_of(read: Reader) -> Reader:
 
 
 def record_of(cls: Callable[..., Any], readers: Mapping[str, Reader], key_of: Callable[[str], str] = str) -> Reader:
-    """Return a reader of a mapping into a record; a key that is missing is read as None.
+    """Return a reader of a mapping into a record. It reads a missing key as None.
 
     Args:
         cls: The record.
-        readers: By the name of the field.
-        key_of: Gives the key of a field in the data.
+        readers: The reader of each field, by name.
+        key_of: Returns the key of a field in the data.
     """
 
     def read_record(value: Json, where: str) -> Any:
@@ -96,7 +96,7 @@ def camel_case(name: str) -> str:
 
 
 def message_reader(key_of: Callable[[str], str] = str) -> Reader:
-    """Return a reader of messages; what is user data in them stays as it is."""
+    """Return a reader of messages. User data within them stays unchanged."""
     calls = record_of(ToolCall, _TOOL_CALL_READERS, key_of)
     return record_of(Message, {**_MESSAGE_READERS, "tool_calls": _list_or_nothing(calls)}, key_of)
 

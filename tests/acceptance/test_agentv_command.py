@@ -97,7 +97,7 @@ def test_a_misspelt_flag_is_told_after_pytest_has_refused_it(folder, run, suite)
     result = run(*AGENTV, "eval", "b.eval.yaml", "--treshold=0.5")
     assert result.returncode == 4
     assert "unrecognized arguments: --treshold=0.5" in result.stderr
-    assert result.stderr.endswith("agentv eval: --treshold is no option of agentv; did you mean '--threshold'?\n")
+    assert result.stderr.endswith("agentv eval: --treshold is not an option of agentv; did you mean '--threshold'?\n")
 
 
 def test_a_project_of_init_is_valid_runs_at_once_and_can_be_compared(tmp_path, run):

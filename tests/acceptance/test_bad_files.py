@@ -306,7 +306,7 @@ JSONL_CASE = json.dumps(
     [
         ('{"id": ', "a.eval.jsonl:3: invalid JSON: Expecting value (column 8)"),
         ("[1]", "a.eval.jsonl:3: expected a JSON object, got [1]"),
-        ('{"id": NaN}', "a.eval.jsonl:3: invalid JSON: NaN is no JSON number"),
+        ('{"id": NaN}', "a.eval.jsonl:3: invalid JSON: NaN is not a JSON number"),
     ],
 )
 def test_a_line_of_a_dataset_that_is_no_object_is_a_collection_error(project, line, message):
@@ -350,7 +350,7 @@ def test_a_broken_file_of_guideline_patterns_is_passed_over_with_a_warning(proje
     run = project.run()
     message = (
         ".agentv/config.yaml:2: guideline_patterns: expected a list of glob patterns, got the number 5; "
-        "this file is passed over"
+        "this file is ignored"
     )
     assert sum(message in line for line in run.lines) == 1
     assert (run.exit_code, run.statuses, run.internals) == (0, {"good": "pass"}, [])
@@ -389,7 +389,7 @@ def test_a_broken_file_of_guideline_patterns_is_an_error_of_each_case_when_the_p
             "argument --agentv-timeout/--agentv-agent-timeout: -1 is out of range: expected 0 or more seconds (0 "
             "switches the timeout off)",
         ),
-        ("--agentv-max-retries=-1", "argument --agentv-max-retries: -1 retries make no sense: expected 0 or more"),
+        ("--agentv-max-retries=-1", "argument --agentv-max-retries: -1 retries are out of range: expected 0 or more"),
         (
             "--agentv-max-retries=two",
             "argument --agentv-max-retries: 'two' is not a number of retries: expected 0 or more",
@@ -432,7 +432,7 @@ def test_a_bad_flag_value_is_a_usage_error_that_names_the_valid_ones(project, fl
             "agentv_timeout = soon",
             "agentv_timeout: 'soon' is not a number: expected 0 or more seconds (0 switches the timeout off)",
         ),
-        ("agentv_max_retries = -2", "agentv_max_retries: -2 retries make no sense: expected 0 or more"),
+        ("agentv_max_retries = -2", "agentv_max_retries: -2 retries are out of range: expected 0 or more"),
         ("agentv_workers = 99", "agentv_workers: 99 workers are out of range: expected 1 to 50 (the minimum is 1)"),
         ("agentv_strict = perhaps", "agentv_strict: 'perhaps' is neither true nor false"),
     ],
@@ -475,7 +475,7 @@ def test_a_results_file_whose_lock_is_never_released_does_not_hang_the_run(proje
     with FileLock(project.path / ".out-1.jsonl.lock"):
         run = project.run()
     assert (run.exit_code, run.outcomes, run.internals) == (pytest.ExitCode.USAGE_ERROR, {}, [])
-    reason = "out-1.jsonl: cannot be written: its lock .out-1.jsonl.lock could not be had within 0.1 s"
+    reason = "out-1.jsonl: cannot be written: its lock .out-1.jsonl.lock could not be taken within 0.1 s"
     assert [line for line in run.lines if "cannot be written: " in line] == [
         f"ERROR: no results can be recorded: {reason}"
     ]

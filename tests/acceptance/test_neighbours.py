@@ -69,7 +69,7 @@ def test_a_run_without_evals_says_nothing_of_them_and_writes_nothing(project, py
             "agentv_timeout: 'soon' is not a number: expected 0 or more seconds (0 switches the timeout off)",
         ),
         ("agentv_strict = maybe", "agentv_strict: 'maybe' is neither true nor false"),
-        ("agentv_max_retries = -1", "agentv_max_retries: -1 retries make no sense: expected 0 or more"),
+        ("agentv_max_retries = -1", "agentv_max_retries: -1 retries are out of range: expected 0 or more"),
     ],
 )
 def test_a_bad_ini_value_is_the_error_of_eval_files_only(project, line, message):

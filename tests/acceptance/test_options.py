@@ -89,7 +89,7 @@ def test_an_id_is_matched_exactly_and_one_that_no_case_has_leaves_nothing_to_run
             ["--agentv-agent-timeout=1m"],
             "'1m' is not a number: expected 0 or more seconds (0 switches the timeout off)",
         ),
-        (["--agentv-max-retries=-2"], "-2 retries make no sense: expected 0 or more"),
+        (["--agentv-max-retries=-2"], "-2 retries are out of range: expected 0 or more"),
         (["--agentv-max-retries=two"], "'two' is not a number of retries: expected 0 or more"),
         (["--agentv-dry-run-delay=soon"], "'soon' is not a number: expected 0 or more milliseconds"),
         (["--agentv-workers=51"], "51 workers are out of range: expected 1 to 50 (the minimum is 1)"),

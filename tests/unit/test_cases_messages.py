@@ -7,9 +7,9 @@ import pytest
 
 from pytest_agentv.errors import CaseError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases import LoadContext, LoadedCase, load_case
-from pytest_agentv.loading.config import DEFAULT_GUIDELINE_PATTERNS, load_guideline_patterns
-from pytest_agentv.loading.suites import read_suite
+from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
+from pytest_agentv.loading.cases.config import DEFAULT_GUIDELINE_PATTERNS, load_guideline_patterns
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage, ObjectPart, OtherPart, TextPart
 
@@ -75,7 +75,7 @@ def test_text_files_and_guidelines_of_a_message(repo: Path) -> None:
     assert loaded.case.file_paths == (guideline, code, spec)
     assert [str(warning) for warning in loaded.warnings] == [
         "evals/qa.yaml:5: evalcases[0].input_messages[0].content[5]: "
-        "an item of type 'image' is not shown to the target; text and file are"
+        "an item of type 'image' is not sent to the target; only text and file items are"
     ]
 
 
@@ -171,10 +171,10 @@ def test_an_item_of_the_input_that_is_neither_text_nor_mapping_is_an_error() -> 
 @pytest.mark.parametrize(
     ("item", "warning"),
     [
-        ("{value: x}", "an item without a type is not shown to the target; text and file are"),
+        ("{value: x}", "an item without a type is not sent to the target; only text and file items are"),
         (
             "{type: txt, value: x}",
-            "an item of type 'txt' is not shown to the target; text and file are (did you mean 'text'?)",
+            "an item of type 'txt' is not sent to the target; only text and file items are (did you mean 'text'?)",
         ),
     ],
 )

@@ -80,9 +80,9 @@ def test_what_cannot_be_read_is_told_and_left_out(agentv):
     assert (
         run.err
         == (
-            "r.jsonl:2: the line is no valid JSON: Expecting value, column 1; it was skipped\n"
-            "r.jsonl:3: expected a result, a mapping, but got a list; it was skipped\n"
-            "r.jsonl:6: the last line breaks off, as after a crash; it was skipped\n"
+            "r.jsonl:2: the line is invalid JSON: Expecting value, column 1; it was skipped\n"
+            "r.jsonl:3: expected a result (a mapping), got a list; it was skipped\n"
+            "r.jsonl:6: the last line is incomplete, as after a crash; it was skipped\n"
             "r.jsonl: record 4 is nested too deeply; it was skipped\n"
         )
         or run.err.splitlines()[2] == "r.jsonl: record 4 is nested too deeply; it was skipped"
@@ -131,5 +131,5 @@ def test_what_is_no_file_is_not_waited_for(agentv, make):
     make("r.jsonl")
     run = agentv("convert", "r.jsonl")
     assert run.exit_code == 2
-    message = "r.jsonl: cannot be converted: expected a file, and not a folder, a pipe or a device"
+    message = "r.jsonl: cannot be converted: expected a regular file, not a folder, a pipe or a device"
     assert run.err == f"agentv convert: {message}\n"

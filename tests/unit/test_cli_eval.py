@@ -106,7 +106,7 @@ def test_a_word_after_an_unknown_flag_may_have_been_its_value(agentv):
     assert run.err == (
         "agentv eval: no eval files for:\n"
         "  out.html: there is no such file or folder\n"
-        "The value of a flag that agentv does not know goes after a `=`: --html=out.html\n"
+        "Write the value of an unknown flag after `=`: --html=out.html\n"
         "Try: agentv eval --help\n"
     )
 
@@ -116,8 +116,8 @@ def test_a_misspelt_flag_before_its_value_is_told(agentv):
     assert run.err == (
         "agentv eval: no eval files for:\n"
         "  0.5: there is no such file or folder\n"
-        "The value of a flag that agentv does not know goes after a `=`: --treshold=0.5\n"
-        "--treshold is no option of agentv; did you mean '--threshold'?\n"
+        "Write the value of an unknown flag after `=`: --treshold=0.5\n"
+        "--treshold is not an option of agentv; did you mean '--threshold'?\n"
         "Try: agentv eval --help\n"
     )
 

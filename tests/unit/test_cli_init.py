@@ -79,7 +79,7 @@ def test_files_that_are_there_are_kept_when_nobody_can_be_asked(agentv, tree, mo
     run = agentv("init")
     assert run.exit_code == 0
     assert "  kept   evals/targets.yaml\n" in run.out
-    assert "Files that were there already have been kept; --force overwrites them.\n" in run.out
+    assert "Existing files were kept; --force overwrites them.\n" in run.out
     assert tree()["evals/targets.yaml"] == "mine\n"
     assert set(tree()) == {*FILES, "pytest.ini"}
 
@@ -94,7 +94,7 @@ def test_at_a_terminal_the_user_is_asked_once_for_all(agentv, tree, at_a_termina
     asked = at_a_terminal(answer)
     run = agentv("init")
     assert asked == ["Overwrite them? [y/N] "]
-    assert run.out.startswith("These files are there already:\n  evals/targets.yaml\n  .env.example\n")
+    assert run.out.startswith("These files already exist:\n  evals/targets.yaml\n  .env.example\n")
     assert tree()["evals/targets.yaml"] == (text or PROJECT_FILES["evals/targets.yaml"])
 
 

@@ -78,7 +78,7 @@ def mutated(draw, text):
 
 
 def check(capsys, arguments, exit_codes):
-    """Run a command: it says something, and does not raise."""
+    """Run a command that must print something and must not raise."""
     exit_code = main(arguments)
     out, err = capsys.readouterr()
     assert exit_code in exit_codes

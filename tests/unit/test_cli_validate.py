@@ -169,13 +169,13 @@ def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
             "any.yaml",
             "$schema: agentv-config-v2\nguideline_patterns: 5\n",
             "any.yaml:2: error: guideline_patterns: expected a list of glob patterns, got the number 5; "
-            "this file is passed over",
+            "this file is ignored",
         ),
         (
             ".agentv.yaml",
             "- x\n",
             ".agentv.yaml:1: error: expected a mapping with the key guideline_patterns, got a list; "
-            "this file is passed over",
+            "this file is ignored",
         ),
         (
             ".agentv/targets.yaml",
@@ -183,7 +183,7 @@ def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
             ".agentv/targets.yaml:1: error: expected a mapping with the key targets, got the text 'x'",
         ),
         ("any.yaml", "x: 1\n", "any.yaml:1: error: has no list of cases: evalcases is missing"),
-        ("any.txt", "x", "any.txt: error: is no eval file: expected one that ends in .yaml, .yml or .jsonl"),
+        ("any.txt", "x", "any.txt: error: is not an eval file: expected a name that ends in .yaml, .yml or .jsonl"),
         ("empty", None, "empty: error: no eval, targets or config files in this folder"),
     ],
 )
@@ -275,7 +275,7 @@ def test_a_pipe_is_not_waited_for(agentv, name):
     write("evals/other.yaml", GOOD)
     os.mkfifo(name)
     assert agentv("validate", name).out.startswith(
-        f"{name}: error: cannot be read: expected a file, and not a folder, a pipe or a device\n"
+        f"{name}: error: cannot be read: expected a regular file, not a folder, a pipe or a device\n"
     )
     agentv("validate", "evals")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.loading.config import (
+from pytest_agentv.loading.cases.config import (
     DEFAULT_GUIDELINE_PATTERNS,
     load_guideline_patterns,
     matches_guideline,
@@ -75,26 +75,26 @@ def test_a_valid_file_without_patterns_means_the_default_ones(repo: Path) -> Non
         (
             "x: 1\n$schema: agentv-config-v1\n",
             "sub/evals/.agentv.yaml:2: $schema: expected agentv-config-v2, got the text 'agentv-config-v1'; "
-            "this file is passed over",
+            "this file is ignored",
         ),
         (
             "- a\n",
             "sub/evals/.agentv.yaml:1: expected a mapping with the key guideline_patterns, got a list; "
-            "this file is passed over",
+            "this file is ignored",
         ),
         (
             "# note\nguideline_patterns: '*.md'\n",
             "sub/evals/.agentv.yaml:2: guideline_patterns: expected a list of glob patterns, got the text '*.md'; "
-            "this file is passed over",
+            "this file is ignored",
         ),
         (
             "guideline_patterns:\n  - a\n  - 5\n",
             "sub/evals/.agentv.yaml:3: guideline_patterns[1]: expected a glob pattern, got the number 5; "
-            "this file is passed over",
+            "this file is ignored",
         ),
         (
             "guideline_patterns: [a]\nguideline_patterns: [b]\n",
-            "sub/evals/.agentv.yaml:2: duplicate key 'guideline_patterns', first on line 1; this file is passed over",
+            "sub/evals/.agentv.yaml:2: duplicate key 'guideline_patterns', first on line 1; this file is ignored",
         ),
     ],
 )

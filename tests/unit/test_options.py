@@ -68,7 +68,7 @@ def test_what_makes_sense_is_accepted(parse, text, value):
         (parse_seconds, "1m", "'1m' is not a number: expected 0 or more seconds (0 switches the timeout off)"),
         (parse_seconds, "inf", "inf is not a finite number: expected 0 or more seconds (0 switches the timeout off)"),
         (parse_milliseconds, "-5", "-5 is out of range: expected 0 or more milliseconds"),
-        (parse_retries, "-1", "-1 retries make no sense: expected 0 or more"),
+        (parse_retries, "-1", "-1 retries are out of range: expected 0 or more"),
         (parse_retries, "1.5", "'1.5' is not a number of retries: expected 0 or more"),
         (parse_bool, "perhaps", "'perhaps' is neither true nor false"),
     ],
@@ -206,7 +206,7 @@ def test_paths_of_the_command_line_are_those_of_the_working_directory_and_absolu
     ("line", "message"),
     [
         ("agentv_timeout = soon", "'soon' is not a number: expected 0 or more seconds (0 switches the timeout off)"),
-        ("agentv_max_retries = -1", "-1 retries make no sense: expected 0 or more"),
+        ("agentv_max_retries = -1", "-1 retries are out of range: expected 0 or more"),
         ("agentv_workers = 0", "0 workers are out of range: expected 1 to 50 (the minimum is 1)"),
         ("agentv_cache = si", "'si' is neither true nor false"),
     ],

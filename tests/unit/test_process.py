@@ -272,7 +272,7 @@ def test_a_nul_in_an_argument_is_a_start_error() -> None:
 def test_an_argument_that_is_too_long_is_a_start_error_that_names_the_limit() -> None:
     assert start_error(["echo", "x" * 3_000_000]) == (
         "cannot run 'echo': its arguments are too long (3000006 bytes); the system takes 128 KiB for each argument "
-        "and about 2 MiB for all of them and the environment: hand long texts over in a file or on standard input"
+        "and about 2 MiB for all of them and the environment: pass long texts in a file or on standard input"
     )
 
 

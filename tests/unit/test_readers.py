@@ -6,9 +6,9 @@ import pytest
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import OutputFormat
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.readers import iter_results, read_results
 from pytest_agentv.reporting.writers import ResultSink
 
@@ -44,7 +44,7 @@ def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path) -> None:
     path = file_of(tmp_path, b'{"eval_id":"a"}\n{"eval_id":"b","sco')
     assert read(path) == (
         [{"eval_id": "a"}],
-        ["run.jsonl:2: the last line breaks off, as after a crash; it was skipped"],
+        ["run.jsonl:2: the last line is incomplete, as after a crash; it was skipped"],
     )
 
 
@@ -60,9 +60,9 @@ def test_unreadable_lines_are_skipped_with_their_numbers_and_reasons(tmp_path: P
     assert read(path) == (
         [{"eval_id": "a"}, {"z": 1}],
         [
-            "run.jsonl:3: the line is no valid JSON: Expecting value, column 12; it was skipped",
-            "run.jsonl:4: expected a result, a mapping, but got a list; it was skipped",
-            "run.jsonl:5: expected a result, a mapping, but got null; it was skipped",
+            "run.jsonl:3: the line is invalid JSON: Expecting value, column 12; it was skipped",
+            "run.jsonl:4: expected a result (a mapping), got a list; it was skipped",
+            "run.jsonl:5: expected a result (a mapping), got null; it was skipped",
             "run.jsonl:6: the line is not UTF-8: byte 0xff; it was skipped",
             "run.jsonl:7: the line is nested too deeply; it was skipped",
         ],
@@ -86,9 +86,9 @@ def test_a_broken_yaml_document_does_not_hide_the_others(tmp_path: Path) -> None
         [
             "run.yaml:6: invalid YAML: while scanning a quoted scalar that begins on line 5, "
             "found unexpected end of stream; it was skipped",
-            "run.yaml:7: expected a result, a mapping, but got a list; it was skipped",
+            "run.yaml:7: expected a result (a mapping), got a list; it was skipped",
             "run.yaml:9: the line is not UTF-8: byte 0xff; it was skipped",
-            "run.yaml:13: the last document breaks off, as after a crash; it was skipped",
+            "run.yaml:13: the last document is incomplete, as after a crash; it was skipped",
         ],
     )
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from pytest_agentv import sdk
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.evaluators.base import Context, ProxiedQuestion
-from pytest_agentv.evaluators.code_judge import parse_judgement
-from pytest_agentv.evaluators.judge_payload import build_payload
-from pytest_agentv.evaluators.target_proxy import TargetProxy
+from pytest_agentv.evaluators.kinds.code_judge import parse_judgement
+from pytest_agentv.evaluators.scripts.payload import build_payload
+from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy
 from pytest_agentv.models import messages, traces
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.prompts.prompt import Prompt
@@ -148,7 +148,7 @@ def test_a_failure_has_its_traceback_on_standard_error(tmp_path):
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        ("", "standard input holds no JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("", "standard input is not valid JSON: Expecting value: line 1 column 1 (char 0)"),
         ([], "the data: expected a mapping, got []"),
         ({}, "question: expected a text, got null"),
         ({**MINIMAL, "input_files": [5]}, "input_files[0]: expected a text, got 5"),

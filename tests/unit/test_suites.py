@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.suites import find_sidecar, read_suite
+from pytest_agentv.loading.files.suites import find_sidecar, read_suite
 
 CASE = "{id: a, expected_outcome: ok, input: hi}"
 
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_used_says_why_and_where(text: str, message: str) 
 
 
 def test_other_endings_are_refused() -> None:
-    message = "qa.json: is no eval file: expected one that ends in .yaml, .yml or .jsonl"
+    message = "qa.json: is not an eval file: expected a name that ends in .yaml, .yml or .jsonl"
     assert error_of(write("qa.json", "{}")) == message
 
 

@@ -81,7 +81,7 @@ def test_long_errors_are_cut_to_four_lines() -> None:
         "  [provider, timeout] many words many words many words many words many words",
         "  many words many words many words many words many words many words many words",
         "  many words many words many words many words many words many words many words",
-        "  ... (all of it is in the results file)",
+        "  ... (the full text is in the results file)",
         "  evals/qa.eval.yaml:12",
     ]
 

@@ -132,11 +132,11 @@ class TestTraceFiles:
         [
             (
                 '[{"type": "message"},\n{"type": ]',
-                ":2: a trace file holds a JSON list of events, or one event per line; this is neither: Expecting value",
+                ":2: expected a JSON list of events, or one event per line: Expecting value",
             ),
             (
                 '{"type": "message"}\n\nDone.',
-                ":3: a trace file holds a JSON list of events, or one event per line; this is neither: Expecting value",
+                ":3: expected a JSON list of events, or one event per line: Expecting value",
             ),
             ('{"type": "message"}\n[1]', ":2: an event is a JSON object, not [1]"),
             ('[{"type": "error"}, "x"]', ': [1]: an event is a JSON object, not "x"'),

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.source import read_jsonl, read_yaml
-from pytest_agentv.loading.yaml_values import build_yaml, plain_value
+from pytest_agentv.loading.files.source import read_jsonl, read_yaml
+from pytest_agentv.loading.files.yaml_values import build_yaml, plain_value
 
 HERE = Path("cases.yaml")
 
@@ -168,7 +168,7 @@ def test_jsonl_keeps_physical_lines(tmp_path: Path) -> None:
     [
         ("{", "invalid JSON: Expecting property name enclosed in double quotes (column 2)"),
         ("[1]", "expected a JSON object, got [1]"),
-        ('{"a": NaN}', "invalid JSON: NaN is no JSON number"),
+        ('{"a": NaN}', "invalid JSON: NaN is not a JSON number"),
     ],
 )
 def test_a_bad_jsonl_line_is_told_with_its_line(tmp_path: Path, line: str, message: str) -> None:

@@ -1,0 +1,115 @@
+"""The scores of a results file by case, ready to compare with those of another file."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_agentv.loading.problems import Problem, describe_value
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.reporting.readers import Entry, iter_entries
+
+
+@dataclass(frozen=True, slots=True)
+class CaseKey(Record):
+    """The names that identify a case in a results file; None: the file does not hold that name."""
+
+    eval_id: str
+    eval_file: str | None = None
+    target: str | None = None
+    node_id: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name to show. The node id already contains file and id."""
+        name = self.node_id or (f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id)
+        return f"{name} (target {self.target})" if self.target else name
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The scores of a results file by case. The last of several results of one case counts."""
+
+    by_key: Mapping[CaseKey, float | None]
+    """None: the case could not be judged, so it has no score."""
+    counts: Mapping[CaseKey, int]
+    """The number of results that the file holds for each case."""
+    problems: tuple[Problem, ...]
+    """One for each result that could not be read."""
+
+
+def read_scores(path: Path) -> Scores:
+    """Read only names and scores of a results file. Raises `FileError` if the file cannot be opened."""
+    scores: dict[CaseKey, float | None] = {}
+    counts: Counter[CaseKey] = Counter()
+    problems: list[Problem] = []
+    for entry in iter_entries(path):
+        fault = entry if isinstance(entry, Problem) else _fault(path, entry)
+        if fault is not None:
+            problems.append(fault)
+        elif isinstance(entry, Entry):
+            key = _key(entry.value)
+            scores.pop(key, None)  # keeps cases in the order of their last results
+            scores[key] = None if _is_error(entry.value) else float(entry.value["score"])
+            counts[key] += 1
+    return Scores(scores, counts, tuple(problems))
+
+
+def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
+    """Return the scores of two files under keys that match across the files.
+
+    The eval file is part of the keys if both files hold it. Target and node id are part of the keys only if a file
+    has several of them for one case, so that a run of one target can be compared with a run of another.
+    """
+    by_file = all(any(key.eval_file is not None for key in scores.by_key) for scores in (first, second))
+    names = ["eval_id", *(["eval_file"] if by_file else [])]
+    for name in ("target", "node_id"):
+        if any(_tells_apart(scores.by_key, names, name) for scores in (first, second)):
+            names.append(name)
+    return _shorten(first, names), _shorten(second, names)
+
+
+def _key(value: JsonObject) -> CaseKey:
+    names = {name: value.get(name) for name in ("eval_file", "target", "node_id")}
+    return CaseKey(value["eval_id"], **{name: text if isinstance(text, str) else None for name, text in names.items()})
+
+
+def _is_error(value: JsonObject) -> bool:
+    return value.get("error") is not None or value.get("status") == "error"
+
+
+def _fault(path: Path, entry: Entry) -> Problem | None:
+    """Return the reason why a result cannot be compared; None if it can."""
+    eval_id, score = entry.value.get("eval_id"), entry.value.get("score")
+    if not isinstance(eval_id, str):
+        return _skipped(path, entry.line, f"the result has no eval_id: expected a text, got {describe_value(eval_id)}")
+    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= sys.float_info.max:
+        what = f"the result of {eval_id!r} has no score"
+        return _skipped(path, entry.line, f"{what}: expected a number, got {describe_value(score)}")
+    return None
+
+
+def _skipped(path: Path, line: int, what: str) -> Problem:
+    return Problem(path, line, "", f"{what}; it was skipped", level="warning")
+
+
+def _tells_apart(keys: Iterable[CaseKey], names: Sequence[str], name: str) -> bool:
+    """Whether two keys are equal in `names` but differ in `name`."""
+    found: dict[tuple[str | None, ...], str | None] = {}
+    for key in keys:
+        known = tuple(getattr(key, each) for each in names)
+        if found.setdefault(known, getattr(key, name)) != getattr(key, name):
+            return True
+    return False
+
+
+def _shorten(scores: Scores, names: Sequence[str]) -> Scores:
+    """Return scores under keys that hold only `names`. The last result of a case counts."""
+    by_key: dict[CaseKey, float | None] = {}
+    counts: Counter[CaseKey] = Counter()
+    for key, score in scores.by_key.items():
+        short = CaseKey(**{name: getattr(key, name) for name in names})
+        by_key[short] = score
+        counts[short] += scores.counts[key]
+    return Scores(by_key, counts, scores.problems)
