@@ -75,14 +75,14 @@ def _import_litellm() -> Any:
             from litellm.anthropic_beta_headers_manager import reload_beta_headers_config  # noqa: PLC0415
 
             reload_beta_headers_config()
-    with suppress(ImportError):  # of older versions, whose clients have no transport of their own
-        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
-
-        limit_transports(AsyncHTTPHandler)
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     with suppress(Exception):
         _import_the_rest(litellm)
+    with suppress(Exception):  # older versions have no transport of their own; a warning of litellm's may be an error
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
+
+        limit_transports(AsyncHTTPHandler)
     return litellm
 
 
