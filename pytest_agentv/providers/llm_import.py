@@ -125,7 +125,7 @@ def _without_warnings() -> Iterator[None]:
         if is_over.is_set() or threading.get_ident() != importing:
             warn(message, category, stacklevel + 1, *rest, **options)
 
-    warnings.warn = warn_elsewhere  # type: ignore[assignment]
+    warnings.warn = warn_elsewhere
     try:
         yield
     finally:
