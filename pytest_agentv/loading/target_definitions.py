@@ -20,15 +20,15 @@ class TargetDefinition(Record):
     name: str
     """As cases and options choose it."""
     provider: str
-    """As written."""
+    """The kind of its provider, as written."""
     kind: str
-    """Canonical; of kinds that are not ours, as written in lower case."""
+    """The kind of its provider, in its first spelling: `azure` for `Azure-OpenAI`; in lower case."""
     line: int
     """The line in the targets file, 1-based."""
     judge_target: str | None = None
     """The target that judges; None: none is named."""
     workers: int | None = None
-    """None as well where a variable holds it; the resolved target knows."""
+    """Cases in flight; None: not written, or a variable holds the number."""
     provider_batching: bool = False
     """Whether one call answers many cases."""
     values: JsonObject = field(default_factory=dict, repr=False)

@@ -141,7 +141,7 @@ class RunReporter:
             fault = append_step_summary(self._verdict(exitstatus))
             self._remarks += [fault] if fault else []
             if session.config.hook.pytest_agentv_summary.get_hookimpls():
-                from pytest_agentv.session.hooking.summary_hook import tell_summary  # noqa: PLC0415 - for who wants it
+                from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
                 self._remarks += tell_summary(session.config, self._results)
 
