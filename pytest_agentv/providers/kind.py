@@ -38,7 +38,7 @@ class Settings(Part):
 
 
 class Provider(Settings, Kind):
-    """A kind of target. Its fields are the keys of the YAML, and `open` returns the object that is called for its cases.
+    """A kind of target. Its fields are the keys of the YAML, and `open` returns what is called for its cases.
 
     A target is checked twice: when its file is read, where `${{ VAR }}` may stand for any value, and again when its
     variables are filled in. The common keys of targets (`name`, `workers`, …) are not fields of the class.
