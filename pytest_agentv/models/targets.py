@@ -28,7 +28,7 @@ class Target(Record):
     kind: str
     """Canonical provider kind: `azure`, `cli`, `mock`, …"""
     settings: Any = None
-    """Its own keys: an instance of the class of its kind (`providers.base.Provider`)."""
+    """Its own keys: an instance of the class of its kind (`providers.kind.Provider`)."""
     judge_target: str | None = None
     """The target that judges; None: none is named."""
     workers: int | None = None

@@ -673,7 +673,7 @@ def test_a_litellm_that_cannot_be_imported_is_said_and_does_not_hang(tmp_path: P
         from pytest_agentv.models.targets import Target
         from pytest_agentv.prompts.prompt import Prompt
         from pytest_agentv.providers.base import ProviderRequest
-        from pytest_agentv.providers.llm.litellm import Litellm
+        from pytest_agentv.providers.apis.litellm import Litellm
         from pytest_agentv.providers.registry import create_provider
 
         async def main():
