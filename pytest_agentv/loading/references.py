@@ -61,8 +61,8 @@ class References:
     def read(self, value: str, place: Place, *, is_text: bool = False) -> ReferencedFile | None:
         """Read the file of a reference as UTF-8, without a byte order mark.
 
-        Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may be
-        an image, so only a file that looks like a text gets a warning.
+        Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
+        be an image, so only a file that looks like a text gets a warning.
         """
         reference = self.find(value)
         if reference.path is None:

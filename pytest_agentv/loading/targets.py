@@ -129,7 +129,7 @@ class _Loader:
         return self._definition(kind, values, place)
 
     def _reads_settings(self, kind: str) -> bool:
-        """Whether `settings:` holds keys of the target, as in older files. Plugins' kinds may use the key themselves."""
+        """Whether `settings:` holds keys of the target, as in older files. Kinds of plugins may have the key."""
         found = self._kinds.find(kind)
         return self._kinds.is_known(kind) if found is None else found.model_config.get("extra") != "allow"
 
