@@ -29,7 +29,7 @@ class AgentvError(Exception):
     """Base of all errors of pytest-agentv."""
 
     problems: tuple[Any, ...] = ()
-    """The single faults (`Problem`) that the text names, and warnings that it leaves out; empty if unknown."""
+    """The faults that the text names, one by one, and warnings that it leaves out. Each has a text."""
 
 
 class FileError(AgentvError):

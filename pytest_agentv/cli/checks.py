@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.engine.judging import evaluators_of, judging_fault, needs_judge
-from pytest_agentv.engine.targets import DEFAULT_TARGET
+from pytest_agentv.engine.targets.judging import evaluators_of, judging_fault, needs_judge
+from pytest_agentv.engine.targets.pool import DEFAULT_TARGET
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases import LoadContext, load_case
-from pytest_agentv.loading.config import check_config_file, load_guideline_patterns
-from pytest_agentv.loading.discovery import is_sidecar
-from pytest_agentv.loading.environment import find_repo_root
+from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.config import check_config_file, load_guideline_patterns
+from pytest_agentv.loading.files.discovery import is_sidecar
+from pytest_agentv.loading.files.shapes import looks_like_suite
+from pytest_agentv.loading.files.suites import SuiteSource, read_suite
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.loading.shapes import looks_like_suite
-from pytest_agentv.loading.suites import SuiteSource, read_suite
-from pytest_agentv.loading.target_definitions import TargetsFile
-from pytest_agentv.loading.target_kinds import TargetKinds
-from pytest_agentv.loading.targets import TARGETS_FILES, find_targets_file, load_targets_file
+from pytest_agentv.loading.targets.definitions import TargetsFile
+from pytest_agentv.loading.targets.environment import find_repo_root
+from pytest_agentv.loading.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
+from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable

@@ -10,19 +10,19 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import count, note, say
-from pytest_agentv.cli.rubric_file import RubricFile
-from pytest_agentv.cli.rubric_writer import RubricRequest, write_rubrics
-from pytest_agentv.engine.targets import choose_target
+from pytest_agentv.cli.rubrics.file import RubricFile
+from pytest_agentv.cli.rubrics.writer import RubricRequest, write_rubrics
+from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, TargetError, locate
-from pytest_agentv.loading.environment import find_repo_root, load_environment
+from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
 from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
-from pytest_agentv.loading.suites import CaseEntry, SuiteSource
-from pytest_agentv.loading.target_definitions import TargetDefinition, TargetsFile
-from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile
+from pytest_agentv.loading.targets.environment import find_repo_root, load_environment
+from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secrets import Masker, masking
 from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS

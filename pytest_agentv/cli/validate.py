@@ -13,7 +13,7 @@ from pytest_agentv.cli.inputs import find_left_out, glob_files, is_eval_in_folde
 from pytest_agentv.cli.project_kinds import ProjectKinds
 from pytest_agentv.errors import locate
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.discovery import SUFFIXES
+from pytest_agentv.loading.files.discovery import SUFFIXES
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.option_values import UNKNOWN_KEYS

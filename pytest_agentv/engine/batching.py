@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.secrets import masked
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async

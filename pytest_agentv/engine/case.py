@@ -9,8 +9,7 @@ from pathlib import Path
 from pytest_agentv.engine.asking_hooks import decide, show_response
 from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
 from pytest_agentv.engine.batching import BatchMember
-from pytest_agentv.engine.judging import evaluators_of
-from pytest_agentv.engine.own_parts import NO_HOOKS, NO_OWN_PARTS, CaseHooks, OwnParts
+from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import (
     Answered,
     Asked,
@@ -20,7 +19,8 @@ from pytest_agentv.engine.results import (
     unjudged_result,
 )
 from pytest_agentv.engine.scoring import effective_threshold
-from pytest_agentv.engine.targets import ReadyTarget, TargetPool
+from pytest_agentv.engine.targets.judging import evaluators_of
+from pytest_agentv.engine.targets.pool import ReadyTarget, TargetPool
 from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
 from pytest_agentv.errors import AgentvError, FileError, HookError, KindError, ProviderError
 from pytest_agentv.evaluators.context import Context, Services
@@ -28,10 +28,10 @@ from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
+from pytest_agentv.models.masking.secrets import masked, masking
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
@@ -63,7 +63,7 @@ async def run_case(
     member: BatchMember | None = None,
     *,
     hooks: CaseHooks = NO_HOOKS,
-    own: OwnParts = NO_OWN_PARTS,
+    own: Overrides = NO_OVERRIDES,
 ) -> EvalResult:
     """Run a case. Every failure becomes part of the result. Raises only for a cancellation.
 
@@ -143,7 +143,7 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) ->
     return await invoke_with_retries(provider, request, job.options.max_retries)
 
 
-async def _prepare(job: CaseJob, pool: TargetPool, own: OwnParts) -> _Prepared:
+async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
     target = await pool.prepare(Path(job.case.path).parent, job.identity.target, evaluators, own)

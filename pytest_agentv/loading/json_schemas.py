@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from pytest_agentv.loading.config import CONFIG_SCHEMA
+from pytest_agentv.loading.cases.config import CONFIG_SCHEMA
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
     CASE_LIST_KEYS,
@@ -21,8 +21,8 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     OUTCOME_KEYS,
 )
-from pytest_agentv.loading.target_kinds import TargetKinds
-from pytest_agentv.loading.target_validation import common_keys
+from pytest_agentv.loading.targets.kinds import TargetKinds
+from pytest_agentv.loading.targets.validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.models.messages import ROLES

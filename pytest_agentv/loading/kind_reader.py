@@ -11,9 +11,9 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.places import Place, misspelt_key
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import EXPECTED, Kind, Part, field_parts, spellings
 from pytest_agentv.models.kind_table import KindTable

@@ -53,7 +53,7 @@ class Provider(Settings, Kind):
     takes_system_prompt: ClassVar[bool] = False
     """`request.system_prompt` is honoured; otherwise a judge's instructions come before its question."""
     judges_itself: ClassVar[bool] = False
-    """It may judge its own answers when no `judge_target` is named (decisions 16)."""
+    """It may judge its own answers when no `judge_target` is named."""
     is_agent: ClassVar[bool] = False
     """Results record its requests as `agent_provider_request`."""
     is_one_by_one: ClassVar[bool] = False
@@ -63,7 +63,7 @@ class Provider(Settings, Kind):
         """Return what is called for each case: an object with `invoke(request)`, sync or async.
 
         `invoke` returns a text, a mapping as Python targets do, or a `ProviderResponse`. The object may have the other
-        parts of `providers.base.Adapter` as well. Raises `ProviderError`.
+        parts of an `Adapter` as well. Raises `ProviderError`.
         """
         raise NotImplementedError
 

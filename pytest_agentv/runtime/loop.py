@@ -36,6 +36,11 @@ class LoopThread:
         """Whether this is the loop's own thread, which must not wait for what runs on it."""
         return self._thread is threading.current_thread()
 
+    def refuse_own_thread(self) -> None:
+        """Raise `RuntimeError` on the loop's own thread, which would wait for itself."""
+        if self.is_current:
+            raise RuntimeError("the thread of the event loop must not wait for what runs on the loop")
+
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
         """Start a coroutine on the loop, from any thread; after `stop` it is cancelled before it begins."""
         if self._is_stopped:
@@ -50,6 +55,9 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end. Whatever breaks off the waiting, such as Ctrl-C, cancels it."""
+        if self.is_current:
+            coroutine.close()
+        self.refuse_own_thread()
         future = self.submit(coroutine)
         try:
             return wait_for(future)

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final
 
-from pytest_agentv.loading.target_fields import PositiveCount
+from pytest_agentv.loading.targets.fields import PositiveCount
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings, count, entries, mapping, text_of
-from pytest_agentv.providers.model import DirectModel
+from pytest_agentv.providers.llm.model import DirectModel
 
 _BASE_URL: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"

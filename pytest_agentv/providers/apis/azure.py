@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator
 
-from pytest_agentv.loading.target_fields import DefaultText, OptionalText
+from pytest_agentv.loading.targets.fields import DefaultText, OptionalText
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.openai import chat_body, read_chat
-from pytest_agentv.providers.model import DirectModel
+from pytest_agentv.providers.llm.model import DirectModel
 
 DEFAULT_VERSION: Final = "2024-10-01-preview"
 _VERSION_PREFIX: Final = re.compile(r"(?i)^\s*api[-_]?version=")

@@ -13,21 +13,21 @@ import pytest_agentv as agentv  # by another name: pytest takes all names that b
 
 @pytest.hookspec
 def pytest_agentv_providers() -> (  # type: ignore[empty-body]
-    "Sequence[type[agentv.Provider]] | Mapping[str, agentv.ProviderFactory]"
+    "Sequence[type[agentv.Provider]] | Mapping[str, type[agentv.Provider] | agentv.ProviderFactory]"
 ):
     """Return kinds of providers to add.
 
-    A list holds classes. A mapping holds a factory for each word after `provider:` in targets.yaml.
+    A list holds classes. A mapping holds a class or a factory for each word after `provider:` in targets.yaml.
     """
 
 
 @pytest.hookspec
 def pytest_agentv_evaluators() -> (  # type: ignore[empty-body]
-    "Sequence[type[agentv.Evaluator]] | Mapping[str, agentv.EvaluatorFactory]"
+    "Sequence[type[agentv.Evaluator]] | Mapping[str, type[agentv.Evaluator] | agentv.EvaluatorFactory]"
 ):
     """Return kinds of evaluators to add.
 
-    A list holds classes. A mapping holds a factory for each word after `type:` in an eval file.
+    A list holds classes. A mapping holds a class or a factory for each word after `type:` in an eval file.
     """
 
 

@@ -1,14 +1,14 @@
 """Calls the hooks of users around their cases, and makes of what they raise what pytest shows."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pluggy
 import pytest
 
-from pytest_agentv.engine.own_parts import NO_HOOKS, CaseHooks, Decision
+from pytest_agentv.engine.overrides import NO_HOOKS, CaseHooks, Decision
 from pytest_agentv.errors import HookError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.cases import EvalCase
@@ -20,6 +20,7 @@ _CASE: Final = "pytest_agentv_case"
 _RESPONSE: Final = "pytest_agentv_response"
 _ASSERT: Final = "pytest_agentv_assert"
 _RESULT: Final = "pytest_agentv_result"
+_SUMMARY: Final = "pytest_agentv_summary"
 
 FOREIGN_FOLDERS: Final = tuple(str(Path(module.__file__ or "").parent) for module in (pluggy, pytest))
 
@@ -70,6 +71,18 @@ class UserHooks:
         except HookError as error:
             path = Path(case.path if case else result.eval_file or "")
             self.warnings.append(Problem(path, result.line, result.eval_id, str(error), level="warning"))
+
+
+def tell_summary(config: pytest.Config, results: Sequence[EvalResult]) -> list[str]:
+    """Hand all results of a run to the hook that wants them; return what is to be said of it, if it raised."""
+    hook: Any = config.hook
+    try:
+        hook.pytest_agentv_summary(results=tuple(results))
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        return [f"{_SUMMARY} raised {user_traceback(error, *FOREIGN_FOLDERS)}"]
+    return []
 
 
 def _changed_response(call: Callable[..., Any], case: EvalCase, response: ProviderResponse) -> ProviderResponse:

@@ -84,6 +84,7 @@ class Cases:
 
     def wait(self, begun: Begun, while_waiting: Callable[[], None] = lambda: None) -> EvalResult:
         """Start a case now, whatever the limit, and wait for its result: its turn has come."""
+        self._loop.refuse_own_thread()
         self._stopping.end_without_parent()
         self._scheduler.start_now(begun.future)
         while_waiting()
@@ -102,6 +103,7 @@ class Cases:
 
         The run may end as well: then all cases are cancelled together, since each may take a moment.
         """
+        self._loop.refuse_own_thread()
         self._stopping.is_ending |= is_run_ending
         begun.ending.ask(self._loop, reason)
         if is_run_ending:

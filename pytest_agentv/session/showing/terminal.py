@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.markdown import RunVerdict, Trouble
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
@@ -141,7 +141,7 @@ class RunReporter:
             fault = append_step_summary(self._verdict(exitstatus))
             self._remarks += [fault] if fault else []
             if session.config.hook.pytest_agentv_summary.get_hookimpls():
-                from pytest_agentv.session.hooking.summary_hook import tell_summary  # noqa: PLC0415 - for who wants it
+                from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
                 self._remarks += tell_summary(session.config, self._results)
 
