@@ -28,13 +28,7 @@ class Target(Record):
     kind: str
     """Canonical provider kind: `azure`, `cli`, `mock`, …"""
     settings: Any = None
-<<<<<<< HEAD
-    """Its own keys: an instance of the class of its kind (`providers.kind.Provider`)."""
-||||||| 2f02404
-    """Its own keys: an instance of the class of its kind (`providers.base.Provider`)."""
-=======
-    """The keys of its kind: an instance of the kind's class (`providers.base.Provider`)."""
->>>>>>> english
+    """The keys of its kind: an instance of the kind's class (`providers.kind.Provider`)."""
     judge_target: str | None = None
     """The name of the target that judges; None: not written."""
     workers: int | None = None
