@@ -14,7 +14,7 @@ _NAMES = {
     "evaluators.base": ("Evaluator",),
     "evaluators.context": ("Context", "Judge", "ProxiedQuestion", "ProxiedTargets", "Services"),
     "evaluators.own": ("EvaluatorFactory", "EvaluatorSpec"),
-    "loading.target_definitions": ("TargetDefinition",),
+    "loading.targets.definitions": ("TargetDefinition",),
     "models.base": ("ABSENT", "Absent", "Json", "JsonObject", "Record"),
     "models.cases": ("AnyEvaluator", "EvalCase"),
     "models.kind": ("Amount", "Items", "Part", "Text", "spelled"),
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         Services as Services,
     )
     from pytest_agentv.evaluators.own import EvaluatorFactory as EvaluatorFactory, EvaluatorSpec as EvaluatorSpec
-    from pytest_agentv.loading.target_definitions import TargetDefinition as TargetDefinition
+    from pytest_agentv.loading.targets.definitions import TargetDefinition as TargetDefinition
     from pytest_agentv.models.base import (
         ABSENT as ABSENT,
         Absent as Absent,

@@ -19,8 +19,7 @@ PACKAGE: Final = "pytest_agentv"
 HOOKS: Final = "pytest_agentv.session.hooking.hookspecs"
 FIXTURES: Final = "pytest_agentv.session.python.fixtures"
 
-_QUOTED_TYPE: Final = re.compile(r"'((?:agentv\.)?[A-Z][\w.\[\]|, ]*)'")
-_PREFIX: Final = re.compile(r"\b(?:pytest_)?agentv\.(?=[A-Z])")
+_QUOTED_TYPE: Final = re.compile(r"'([A-Z][\w.\[\]|, ]*)'")
 
 _SHOWN_BASES: Final = ("EvalResult", "Part")
 """Public classes whose fields are not shown again for their subclasses."""
@@ -200,8 +199,8 @@ def _shown(node: ast.expr | None) -> str:
 
 
 def _plain_types(text: str) -> str:
-    """Return types without the quotes and the module that they have in the source."""
-    return _PREFIX.sub("", _QUOTED_TYPE.sub(r"\1", text))
+    """Return types without the quotes that they have in the source."""
+    return _QUOTED_TYPE.sub(r"\1", text)
 
 
 def _default(node: ast.expr | None, module: ModuleType) -> str:
@@ -241,13 +240,24 @@ def _names(annotation: ast.expr) -> Iterator[str]:
                 yield from _names(part)
 
 
+@cache
+def _imported_for_types(module: ModuleType) -> dict[str, str]:
+    """Return the names that a module imports for type checkers only, with the modules of ours that they come from."""
+    blocks = [
+        node for node in _tree(module).body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+    ]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {each.name: str(node.module).removeprefix(f"{PACKAGE}.") for node in imports for each in node.names}
+
+
 def _is_known(name: str, module: ModuleType) -> bool:
     """Whether a name is a builtin, one of another package, or public."""
     root, _, rest = name.partition(".")
     value = getattr(module, root, None)
     if rest:
-        public = value is pytest_agentv and rest in pytest_agentv.__all__
-        return public or getattr(value, "__name__", PACKAGE) != PACKAGE
+        return getattr(value, "__name__", PACKAGE) != PACKAGE
+    if name in _imported_for_types(module):
+        return name in pytest_agentv.__all__ and _imported_for_types(module)[name] == pytest_agentv._HOMES[name]
     if hasattr(builtins, name) or (name in pytest_agentv.__all__ and getattr(pytest_agentv, name) is value):
         return True
     own_name = getattr(value, "__name__", None) or getattr(value, "_name", None)

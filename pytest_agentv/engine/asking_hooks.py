@@ -1,7 +1,7 @@
 """Calls the hooks of a case in threads, so that a hook that blocks delays only its own case."""
 
 from pytest_agentv.engine.attempts import Attempts
-from pytest_agentv.engine.own_parts import CaseHooks
+from pytest_agentv.engine.overrides import CaseHooks
 from pytest_agentv.errors import HookError
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.results import ErrorDetail, EvalResult

@@ -22,14 +22,14 @@ from docs_pages import INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set_up, own_
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases import LoadContext, load_case
-from pytest_agentv.loading.environment import REFERENCE, Environment
-from pytest_agentv.loading.source import read_yaml
-from pytest_agentv.loading.suites import read_suite
-from pytest_agentv.loading.targets import load_targets_file, resolve_target
+from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.files.source import read_yaml
+from pytest_agentv.loading.files.suites import read_suite
+from pytest_agentv.loading.targets.environment import REFERENCE, Environment
+from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RUN_OPTIONS, RunOption
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}

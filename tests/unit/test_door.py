@@ -91,7 +91,7 @@ def test_a_type_that_is_missing_is_found(script: ModuleType, monkeypatch: pytest
         "Score.error_kind: ErrorKind"
     }
     of_hooks = " ".join(script.strangers(script.entry_of_module(script.HOOKS)))
-    assert "pytest_agentv_case: agentv.EvalCase" in of_hooks
+    assert "pytest_agentv_case: EvalCase" in of_hooks
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -19,15 +19,15 @@ from fake_llm import FakeLlm, Reply, Request
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.finish_reasons import is_cut
+from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.messages import Message
-from pytest_agentv.models.secrets import Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
-from pytest_agentv.providers import llm_import
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
-from pytest_agentv.providers.llm import LlmProvider
-from pytest_agentv.providers.llm_request import DEFAULT_SYSTEM_PROMPT
+from pytest_agentv.providers.llm import litellm_import as llm_import
+from pytest_agentv.providers.llm.provider import LlmProvider
+from pytest_agentv.providers.llm.request import DEFAULT_SYSTEM_PROMPT
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS as TABLE
 
@@ -629,10 +629,10 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
         asked = []
         sys.addaudithook(lambda event, args: asked.append(args[0]) if event == "socket.getaddrinfo" else None)
         before = dict(os.environ)
-        from pytest_agentv.models.secrets import Secret
+        from pytest_agentv.models.masking.secrets import Secret
         from pytest_agentv.models.targets import Target
         from pytest_agentv.prompts.prompt import Prompt
-        from pytest_agentv.providers import llm_import
+        from pytest_agentv.providers.llm import litellm_import as llm_import
         from pytest_agentv.providers.apis.anthropic import Anthropic
         from pytest_agentv.providers.base import ProviderRequest
         from pytest_agentv.providers.registry import create_provider
@@ -675,7 +675,7 @@ def test_a_litellm_that_cannot_be_imported_is_said_and_does_not_hang(tmp_path: P
         from pytest_agentv.models.targets import Target
         from pytest_agentv.prompts.prompt import Prompt
         from pytest_agentv.providers.base import ProviderRequest
-        from pytest_agentv.providers.llm_litellm import Litellm
+        from pytest_agentv.providers.apis.litellm import Litellm
         from pytest_agentv.providers.registry import create_provider
 
         async def main():

@@ -9,14 +9,14 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.apis.anthropic import Anthropic
 from pytest_agentv.providers.apis.azure import Azure
 from pytest_agentv.providers.apis.gemini import Gemini
+from pytest_agentv.providers.apis.litellm import Litellm
 from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider
-from pytest_agentv.providers.cli import Cli, CliProvider
+from pytest_agentv.providers.cli.cli import Cli, CliProvider
 from pytest_agentv.providers.kind import Provider
-from pytest_agentv.providers.llm import LlmProvider
-from pytest_agentv.providers.llm_litellm import Litellm
+from pytest_agentv.providers.llm.provider import LlmProvider
 from pytest_agentv.providers.mock import Mock, MockProvider
-from pytest_agentv.providers.python import Python, PythonProvider
+from pytest_agentv.providers.python.python import Python, PythonProvider
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pluggy
 import pytest
 
-from pytest_agentv.engine.own_parts import NO_HOOKS, CaseHooks, Decision
+from pytest_agentv.engine.overrides import NO_HOOKS, CaseHooks, Decision
 from pytest_agentv.errors import HookError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.cases import EvalCase

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.own_parts import OwnParts
+from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
@@ -32,7 +32,7 @@ from pytest_agentv.session.showing.texts import errored, failed
 class Agentv:
     """The value of the fixture `agentv`: runs, judges and records cases for one test."""
 
-    def __init__(self, item: pytest.Item, session: EvalSession, target: str, own: OwnParts) -> None:
+    def __init__(self, item: pytest.Item, session: EvalSession, target: str, own: Overrides) -> None:
         self._item = item
         self._session = session
         self._target = target
@@ -146,7 +146,7 @@ class Agentv:
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
         )
-        own = OwnParts(self._own.provider, self._own.judge, answer)
+        own = Overrides(self._own.provider, self._own.judge, answer)
         return prepared.replace(job=self._own_job(prepared.job, answer), hooks=hooks.of(item), own=own)
 
     def _own_job(self, job: CaseJob | EvalResult, answer: ProviderResponse | None) -> CaseJob | EvalResult:

@@ -6,21 +6,21 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_agentv.engine.targets import choose_target
+from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.loading.environment import find_repo_root
-from pytest_agentv.loading.target_definitions import TargetDefinition
-from pytest_agentv.loading.targets import find_targets_file, load_targets_file
+from pytest_agentv.loading.targets.definitions import TargetDefinition
+from pytest_agentv.loading.targets.environment import find_repo_root
+from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.masking.secret_rule import is_secret_name
+from pytest_agentv.models.masking.secrets import MASK
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secret_rule import is_secret_name
-from pytest_agentv.models.secrets import MASK
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.python.evals import Agentv
 from pytest_agentv.session.running.hooks import participate
-from pytest_agentv.session.running.target_caller import TargetCaller, own_parts
+from pytest_agentv.session.running.target_caller import TargetCaller, overrides
 
 
 def options_of(config: pytest.Config) -> RunOptions:
@@ -57,7 +57,7 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
         session = participate(item.config)
     except (pytest.UsageError, AgentvError) as error:
         _fail(error)
-    return Agentv(item, session, target, own_parts(provider, judge))
+    return Agentv(item, session, target, overrides(provider, judge))
 
 
 def _fail(error: Exception) -> NoReturn:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.own_parts import NO_OWN_PARTS, OwnParts
-from pytest_agentv.loading.suites import CaseEntry, SuiteSource
+from pytest_agentv.engine.overrides import NO_OVERRIDES, Overrides
+from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.compat import missing_fixture_text
 from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture
 from pytest_agentv.session.running.eval_session import EvalSession
-from pytest_agentv.session.running.target_caller import OWN_FIXTURES, own_parts
+from pytest_agentv.session.running.target_caller import OWN_FIXTURES, overrides
 from pytest_agentv.session.showing.texts import errored, failed
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
@@ -57,11 +57,11 @@ class EvalItem(pytest.Function):
         if self.result is not None and self.result.status == "fail":
             raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.reference_answer)
 
-    def own_parts(self, names: Collection[str]) -> OwnParts:
+    def overrides(self, names: Collection[str]) -> Overrides:
         """Return what overridden fixtures made for this item, which is set up."""
         if not names:
-            return NO_OWN_PARTS
-        return own_parts(*(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
+            return NO_OVERRIDES
+        return overrides(*(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.entry.line - 1, self.name

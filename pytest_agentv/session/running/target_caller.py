@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.engine.own_parts import OWN_JUDGE, OWN_PROVIDER, OwnParts
+from pytest_agentv.engine.overrides import OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -36,6 +36,6 @@ class TargetCaller:
         return f"<agentv_provider: target {self._target!r}>"
 
 
-def own_parts(provider: object, judge: object) -> OwnParts:
+def overrides(provider: object, judge: object) -> Overrides:
     """Return what stands in for targets; the fixtures' own values stand in for nothing."""
-    return OwnParts(None if isinstance(provider, TargetCaller) else provider, judge)
+    return Overrides(None if isinstance(provider, TargetCaller) else provider, judge)

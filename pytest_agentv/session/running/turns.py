@@ -128,4 +128,4 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - whatever it is, its case says so
             text = f"the case cannot be loaded: {text_of_break(error)}"
             prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
-        return prepared.replace(hooks=hooks.of(item), own=current.own_parts(item.own_fixtures))
+        return prepared.replace(hooks=hooks.of(item), own=current.overrides(item.own_fixtures))

@@ -1,0 +1,56 @@
+"""Parts of a case that come from user code and not from files: hooks, and objects that replace targets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.providers.base import ProviderResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Record):
+    """A hook's decision whether a case passed."""
+
+    passed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaseHooks:
+    """Functions to call while a case runs. They may block, and may raise `HookError`. None: no hook."""
+
+    response: Callable[[EvalCase, ProviderResponse], ProviderResponse] | None = None
+    """Gets the response before the evaluators, and returns it or another one."""
+    decide: Callable[[EvalCase, EvalResult], Decision | None] | None = None
+    """Decides whether a judged case passed; None: the score decides."""
+    recorded: Callable[[EvalCase | None, EvalResult], None] | None = None
+    """Gets a result when its line is written. The case is None if it could not be loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """User objects that replace entries of the targets file."""
+
+    provider: object | None = None
+    """Any object that `providers.function.adapt_provider` accepts."""
+    judge: object | None = None
+    """The same kinds of objects as `provider`."""
+    answer: ProviderResponse | None = None
+    """A given answer; no provider is called."""
+
+    @property
+    def replace_target(self) -> bool:
+        """Whether the case needs only the name of its target."""
+        return self.provider is not None or self.answer is not None
+
+
+NO_HOOKS: Final = CaseHooks()
+NO_OVERRIDES: Final = Overrides()
+
+OWN_PROVIDER: Final = "agentv_provider"
+"""Name in messages of an object that replaces a target."""
+OWN_JUDGE: Final = "agentv_judge"
+"""Name in messages and records of an object that judges."""
