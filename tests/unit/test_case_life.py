@@ -76,7 +76,7 @@ def test_a_batch_does_not_wait_for_a_case_that_breaks_before_its_call() -> None:
         answer = asyncio.create_task(good.wrap(provider).invoke(ProviderRequest(Prompt("x"), "good")))
         await asyncio.sleep(0)
         pool = cast(TargetPool, BrokenPool())
-        result = await run_case(CaseJob(IDENTITY, CASE, RunOptions()), pool, {}, broken)
+        result = await run_case(CaseJob(IDENTITY, CASE, RunOptions()), pool, broken)
         response = await asyncio.wait_for(answer, 5)
         assert response.output_messages is not None
         return result.status, response.output_messages[0].content
