@@ -1,4 +1,4 @@
-"""`agentv generate rubrics`: a model writes the rubrics of the cases of an eval file that have none."""
+"""`agentv generate rubrics`: a model writes rubrics for the cases of an eval file that have none."""
 
 import argparse
 import asyncio
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Generate rubrics; faults are said on standard error."""
+    """Generate rubrics. Print errors to standard error."""
     parser = ArgumentParser(prog="agentv generate", description="Let a model write parts of an eval file.")
     add_arguments(parser)
     options = parser.parse_args(arguments)
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """The target that writes."""
+    """The target that writes the rubrics."""
 
     name: str
     provider: Adapter
@@ -103,7 +103,7 @@ def _outcome(case: JsonObject) -> str | None:
 
 
 def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker) -> _Model:
-    """Open the target that is chosen as for a run. Raises `TargetsError` or `TargetError`."""
+    """Open the target, chosen as in a run. Raises `TargetsError` or `TargetError`."""
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
     file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd), KINDS)
@@ -118,7 +118,7 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
 
 
 def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
-    """Return the chosen target if it is a model, else the one that judges it."""
+    """Return the chosen target if it is a model, else its judge target."""
     chosen = file.find(name)
     judge = chosen if chosen.judge_target is None else file.find(chosen.judge_target)
     found = next((definition for definition in (chosen, judge) if _is_model(file, definition.kind)), None)
@@ -139,7 +139,7 @@ def _is_model(file: TargetsFile, kind: str) -> bool:
 async def _write_all(
     file: RubricFile, entries: Sequence[CaseEntry], model: _Model, masker: Masker, *, verbose: bool
 ) -> int:
-    """Write the rubrics of one case after another, each as soon as it is there; return of how many cases."""
+    """Write the rubrics of each case in turn as soon as the model replies. Return the number of cases."""
     written = 0
     try:
         for entry in entries:

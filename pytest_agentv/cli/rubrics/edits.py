@@ -1,4 +1,4 @@
-"""Writes rubrics into the text of an eval file; every other byte of it stays as it is."""
+"""Writes rubrics into the text of an eval file. Every other byte stays as it is."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from pytest_agentv.reporting.yaml_documents import yaml_document
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BLOCK_STYLES: Final = ("|", ">")
 _Node: TypeAlias = Any
-"""A node of PyYAML, whose type stubs do not tell scalars from mappings."""
+"""A node of PyYAML. The type stubs do not distinguish scalars from mappings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +31,29 @@ class WrittenRubric(Record):
 
 
 class LayoutError(AgentvError):
-    """Rubrics cannot be written into this layout; the text is what to write by hand."""
+    """Rubrics cannot be written into this layout. The text is the block to write by hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Insertion(Record):
-    """A text and the character that it goes before."""
+    """A text, and the offset at which to insert it."""
 
     position: int
     text: str
 
 
 def insert_rubrics(text: str, cases_key: str, index: int, rubrics: Sequence[WrittenRubric]) -> str:
-    """Return the text of an eval file with rubrics in one of its cases: below its expected outcome, where possible.
+    """Return the text of an eval file with rubrics added to a case: below its expected outcome if possible.
 
-    What is written is read back: where anything else than the case's rubrics would change, nothing is written.
+    It reads the new text back, and rejects it if anything but the case's rubrics would change.
 
     Args:
-        text: A YAML text that can be read, its line breaks as they are.
+        text: A valid YAML text with its original line breaks.
         cases_key: The key of the case list.
-        index: The place of the case in the list, which has no rubrics.
-        rubrics: What to write.
+        index: The index of the case in the list. The case has no rubrics.
+        rubrics: The rubrics to write.
 
-    Raises `LayoutError` for a case that is an alias, or has no key of its own to put the rubrics below.
+    Raises `LayoutError` for a case that is an alias, or that has no own key below which the rubrics could go.
     """
     plain = [rubric.to_plain() for rubric in rubrics]
     wanted = _with_rubrics(_read(text), cases_key, index, plain)
@@ -83,7 +83,7 @@ def _with_rubrics(value: Json, cases_key: str, index: int, plain: Json) -> Json:
 
 
 def _insertions(text: str, cases_key: str, index: int, plain: Json) -> Iterator[_Insertion]:
-    """Yield where the rubrics could go, best first."""
+    """Yield possible insertions of the rubrics, best first."""
     root: _Node = yaml.compose(text, Loader=_LOADER)
     cases = next(value for key, value in root.value if key.value == cases_key)
     case = cases.value[index]
@@ -106,7 +106,7 @@ def _block_insertion(text: str, key: _Node, value: _Node, plain: Json) -> _Inser
 
 
 def _value_end(text: str, value: _Node) -> int:
-    """Return the end of a value's text; that of a block literal without the blank lines that are not part of it."""
+    """Return the end of a value's text. A block literal ends before the blank lines that follow it."""
     start: int = value.start_mark.index
     end: int = value.end_mark.index
     if value.style not in _BLOCK_STYLES:
@@ -117,6 +117,6 @@ def _value_end(text: str, value: _Node) -> int:
 
 
 def _line_end(text: str, position: int) -> int:
-    """Return the start of the line after the one that a position is on."""
+    """Return the start of the line after a position."""
     newline = text.find("\n", position)
     return len(text) if newline < 0 else newline + 1

@@ -1,4 +1,4 @@
-"""The eval file into which rubrics are written, case by case."""
+"""Writes rubrics into an eval file, case by case."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +13,11 @@ _BOM = "\ufeff"
 
 
 class ChangedFileError(AgentvError):
-    """Somebody else changed the file; the text holds the rubrics that were not written."""
+    """Somebody else changed the file. The text holds the rubrics that were not written."""
 
 
 class RubricFile:
-    """An eval file as it was read or last written; nothing is written into it once somebody else has changed it."""
+    """An eval file as it was read or last written. It is not written again after somebody else changed it."""
 
     def __init__(self, path: Path) -> None:
         """Raises `FileError` for a file without a case list."""
@@ -28,9 +28,9 @@ class RubricFile:
         self._cases_key = self.suite.cases_key
 
     def write(self, entry: CaseEntry, rubrics: Sequence[WrittenRubric]) -> bool:
-        """Write the rubrics of a case; False: the layout does not allow it, and they are printed instead.
+        """Write the rubrics of a case. If the layout does not allow it, print them and return False.
 
-        Raises `ChangedFileError`: the case may stand elsewhere, or ask for something else, than when it was read.
+        Raises `ChangedFileError` if the file has changed, because the case may have moved or changed.
         """
         path = self.suite.path
         if not path.is_file() or path.read_bytes() != self._known:

@@ -18,13 +18,13 @@ from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
 
 ATTEMPTS: Final = 3
-"""How often a model is asked whose reply holds no rubrics."""
+"""How often to ask a model before giving up because no reply holds rubrics."""
 
 _MOST: Final = 1_000_000
-"""The largest weight that is taken seriously."""
+"""The largest accepted weight."""
 
 _SHOWN: Final = 200
-"""Characters of a reply that a message holds."""
+"""Most characters of a reply in a message."""
 
 SYSTEM_PROMPT: Final = """\
 You write rubrics: statements that a judge later holds an answer against, one by one, without seeing anything else.
@@ -45,7 +45,7 @@ Reply with exactly one JSON object and no text before or after it:
 
 @dataclass(frozen=True, slots=True)
 class RubricRequest(Record):
-    """What rubrics are written for; what is not known is empty."""
+    """The facts of a case for which to write rubrics. Unknown ones are empty."""
 
     eval_id: str
     expected_outcome: str
@@ -70,7 +70,7 @@ async def write_rubrics(provider: Adapter, request: RubricRequest) -> tuple[Writ
 
 
 def build_user_prompt(request: RubricRequest) -> str:
-    """Return the sections of the case, those that are not empty."""
+    """Return the non-empty sections of the case."""
     texts = {
         "question": request.question,
         "expected_outcome": request.expected_outcome,
@@ -80,7 +80,7 @@ def build_user_prompt(request: RubricRequest) -> str:
 
 
 def read_rubrics(reply: str) -> tuple[WrittenRubric, ...]:
-    """Return the rubrics of a reply; none when it holds no JSON object with a list of them."""
+    """Return the rubrics of a reply; empty if it holds no JSON object with a list of rubrics."""
     found = first_json_object(reply, lambda found: bool(_described(found.get("rubrics"))))
     items = _described(found["rubrics"]) if found else []
     ids = _unique_ids(items)
@@ -132,5 +132,5 @@ def _weight(value: Json) -> float:
 
 
 def _text(value: Json) -> str:
-    """A text in one line, which every file can hold; empty for anything else."""
+    """Return a text on one line without characters that files cannot hold; empty for any other value."""
     return " ".join(value.split()).encode("utf-8", "replace").decode() if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Answers kept on disk, so that the same question to the same target is paid for once (`--agentv-cache`)."""
+"""Keeps answers on disk, so that the same question to the same target costs once (`--agentv-cache`)."""
 
 import hashlib
 import json
@@ -18,17 +18,17 @@ from pytest_agentv.runtime.files import write_atomically
 
 _LOGGER: Final = logging.getLogger(__name__)
 _VERSION: Final = 2
-"""Part of every key: raised when what is kept changes its meaning."""
+"""Part of every key. Incremented when the format of the entries changes."""
 
 
 class CachedProvider:
-    """Asks the provider behind it only what was not asked before.
+    """Calls the provider behind it only for requests that are not in the cache.
 
-    Calls that fail are not kept, and neither are answers that hold a secret: on disk they would be masked, and another
-    answer would be judged than the first time.
+    It does not keep failed calls. It does not keep answers that hold a secret either: they would be masked on disk,
+    so a later run would judge another answer.
 
-    The key holds everything that shapes an answer: the kind, the target's settings without secrets, the prompt, the
-    system prompt, the case's id and the content of the files. Entries are written in one step, so that any number of
+    The key covers everything that affects an answer: the kind, the target's settings without secrets, the prompt, the
+    system prompt, the case's id and the content of the files. Entries are written in one step, so any number of
     processes may share the folder.
     """
 
@@ -71,9 +71,9 @@ class CachedProvider:
         return self._folder / key[:2] / f"{key}.json"
 
     def _keep(self, path: Path, response: ProviderResponse) -> None:
-        """Write an answer, unless another one would come back: what is judged later is what was judged now."""
+        """Write an answer if reading it back gives the same answer, so that later runs judge the same."""
         plain = response.to_plain()
-        debugging = self._masker.mask_plain(plain.pop("raw", {}))  # nobody judges it
+        debugging = self._masker.mask_plain(plain.pop("raw", {}))  # not judged, so it may be masked
         if self._masker.mask_plain(plain) != plain:
             _LOGGER.info("the answer holds a secret, and is not kept for later runs")
             return
@@ -88,7 +88,7 @@ class CachedProvider:
 
 
 def _read(path: Path) -> ProviderResponse | None:
-    """Return a kept response; one that cannot be read is asked for again."""
+    """Return a kept response; None if it is missing or cannot be read."""
     try:
         return ProviderResponse.from_plain(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError):
@@ -96,7 +96,7 @@ def _read(path: Path) -> ProviderResponse | None:
 
 
 def _is_same_answer(first: ProviderResponse, second: ProviderResponse) -> bool:
-    """Whether two responses are judged alike. Texts are compared as well: 1 and 1.0 are equal, and read differently."""
+    """Whether two responses are judged alike. Compares texts too, because 1 and 1.0 are equal but read differently."""
     first = first.replace(raw=second.raw)
     return first == second and candidate_answer(first.output_messages) == candidate_answer(second.output_messages)
 

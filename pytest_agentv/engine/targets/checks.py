@@ -1,4 +1,4 @@
-"""Health checks: once per target and run, also when the run has many processes (decisions 32)."""
+"""Runs each target's health check once per run, even with several processes (decisions 32)."""
 
 import asyncio
 import hashlib
@@ -15,10 +15,10 @@ from pytest_agentv.runtime.reaper import remove_at_end
 
 
 class HealthChecks:
-    """Probes targets before their first case, and keeps what came of it.
+    """Checks targets before their first case, and keeps the findings.
 
-    Used on the event loop. With a folder, the processes of a run share their findings there; the folder goes when the
-    first of them ends.
+    Used on the event loop. With a folder, the processes of a run share their findings there. The folder is removed
+    when the first of them ends.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -26,7 +26,7 @@ class HealthChecks:
         self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
 
     async def check(self, target: Target, provider: Adapter) -> None:
-        """Return when the target is known to be well. Raises `ProviderError` when it is not."""
+        """Return if the target is healthy, else raise `ProviderError`."""
         key = (target.path, target.name)
         if key not in self._probes:
             is_probed = target.settings.is_probed
@@ -38,7 +38,7 @@ class HealthChecks:
 
 
 async def _check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:
-    """Probe under a lock, unless another process has; then take over what it found."""
+    """Check under a lock, unless another process has done so. Then use its finding."""
     from filelock import AsyncFileLock  # noqa: PLC0415 - 60 ms that only runs with shared probes pay
 
     path = _file_of(folder, key)
@@ -59,7 +59,7 @@ def _file_of(folder: Path, key: str) -> Path:
 
 
 async def _finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
-    """Return nothing for a target that is well, else the error."""
+    """Return the error of a health check; empty for a healthy target."""
     try:
         await check()
     except ProviderError as error:

@@ -1,4 +1,4 @@
-"""Hashes of what gives a case its answer and its score: where they are equal, an earlier result still holds."""
+"""Hashes everything that affects a case's answer and score. With equal hashes, an earlier result is still valid."""
 
 import hashlib
 import inspect
@@ -24,13 +24,13 @@ _LENGTH: Final = 16
 _WITHOUT_EFFECT: Final = frozenset(
     {"timeout_seconds", "verbose", "keep_temp_files", "healthcheck", "log_dir", "log_format"}
 )
-"""Settings that shape no answer."""
+"""Settings that do not affect an answer."""
 
 _SHELL: Final = ("sh", "-lc")
 
 
 class Fingerprints:
-    """Hashes targets and what judges their answers, each once per run. Used on the event loop, as the targets are."""
+    """Hashes targets and the grading of their answers, each once per run. Used on the event loop, like the targets."""
 
     def __init__(self, pool: TargetPool, places: Places, *, dry_run: bool) -> None:
         self._pool = pool
@@ -40,7 +40,7 @@ class Fingerprints:
         self._targets: dict[tuple[Path, str], str] = {}
 
     async def target_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
-        """Return the hash of a target's definition and code; None: it cannot be resolved."""
+        """Return the hash of a target's definition and code; None if it cannot be resolved."""
         if self._dry_run:
             return _digest({"kind": "mock"})
         if own.answer is not None:
@@ -50,7 +50,7 @@ class Fingerprints:
         return self._hash_target(eval_dir, name)
 
     async def judge_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
-        """Return the hash of the judge that goes with a target; None: it cannot be resolved."""
+        """Return the hash of a target's judge; None if it cannot be resolved."""
         if self._dry_run:
             return _digest({"kind": "mock"})
         if own.judge is not None:
@@ -91,7 +91,7 @@ class Fingerprints:
         return self._targets[key]
 
     def _hash_object(self, value: object) -> str:
-        """Return the hash of the code that an object of the user's is made of, as far as its file tells."""
+        """Return the hash of a user object's code, as far as its file shows it."""
         files = self._files_of(None)
         path = _source_file(value)
         found = {} if path is None else files.hashes(files.of_source(path))
@@ -103,7 +103,7 @@ class Fingerprints:
         return self._files[folder]
 
     def _plain(self, value: object) -> Json:
-        """Return plain data that is the same wherever the project lies, secrets as hashes."""
+        """Return plain data that does not depend on the project's location, with secrets as hashes."""
         if isinstance(value, Plain):
             return self._plain(value.to_plain())
         if isinstance(value, Mapping):

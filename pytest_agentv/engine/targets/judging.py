@@ -1,4 +1,4 @@
-"""The target that judges: what evaluators ask when a model has to decide."""
+"""The target that judges, for evaluators that need a model."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -26,7 +26,7 @@ class ProviderJudge:
         self._options = options
 
     async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
-        """Return the reply's text. Raises `EvaluatorError` when the target could not answer."""
+        """Return the reply's text. Raises `EvaluatorError` if the target cannot answer."""
         question = user_prompt if self._takes_system_prompt else f"{system_prompt}\n\n{user_prompt}"
         request = ProviderRequest(
             Prompt(question),
@@ -77,5 +77,5 @@ def _default_evaluators() -> tuple[AnyEvaluator, ...]:
 
 
 def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether one of the evaluators, or of their members, asks a model."""
+    """Whether an evaluator, or a member of one, needs a model."""
     return any(evaluator.asks_judge for evaluator in evaluators)

@@ -1,4 +1,4 @@
-"""Gets targets ready: finds, resolves and probes them once, and finds their judges."""
+"""Prepares targets: finds, resolves and health-checks each once, and finds its judge."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ DEFAULT_TARGET: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class ReadyTarget:
-    """A target that can be called, and the judge that goes with it."""
+    """A target that can be called, and its judge."""
 
     name: str
     is_agent: bool
@@ -51,21 +51,21 @@ class ReadyTarget:
     judge: Judge | None
     environment: Mapping[str, str]
     callable_targets: ProxiedTargets | None = None
-    """What judge scripts may call; None: no evaluator of the case wants to."""
+    """The targets that judge scripts may call; None: no evaluator of the case needs them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders that searches end at, and one that processes share."""
+    """The folders where searches end, and a folder that processes share."""
 
     repo_root: Path
     cwd: Path
     shared_folder: Path | None = None
-    """Where the processes of a run tell each other what they found; None: there is only one."""
+    """Where the processes of a run share their findings; None: there is only one process."""
 
 
 def choose_target(options: RunOptions, written: str | None) -> str:
-    """Return the name of a case's target: command line (unless `default`), then what the case or its file says.
+    """Return the name of a case's target: that of the command line (unless `default`), else of the case or its file.
 
     Source: evaluation-2025-11, "Target Resolution"; decisions 14.
     """
@@ -75,7 +75,7 @@ def choose_target(options: RunOptions, written: str | None) -> str:
 
 
 class TargetPool:
-    """The targets of a run: each resolved once per eval folder, probed once, and closed at the end.
+    """The targets of a run. Each is resolved once per eval folder, health-checked once, and closed at the end.
 
     Used on the run's event loop only.
     """
@@ -89,9 +89,9 @@ class TargetPool:
     ) -> None:
         self.masker = masker
         self.warnings: list[Problem] = []
-        """Of targets files; who shows them empties the list."""
+        """Warnings about targets files. The code that shows them empties the list."""
         self.stop_reason: str | None = None
-        """Set when a health check failed: the run ends (decisions 32)."""
+        """Set when a health check failed, which ends the run (decisions 32)."""
         self._options = options
         self._places = places
         self._own_kinds = kinds
@@ -104,16 +104,16 @@ class TargetPool:
         self._checks = HealthChecks(places.shared_folder)
         self._process = ProcessVariables()
         self._dotenv: dict[Path, Mapping[str, str]] = {}
-        """What a folder's `.env` adds to the variables of the process."""
+        """The variables that a folder's `.env` adds to those of the process."""
         self._told_of_cap = False
         self._told_of_answers: set[tuple[Path, str]] = set()
 
     async def prepare(
         self, eval_dir: Path, name: str, evaluators: Sequence[AnyEvaluator], own: Overrides = NO_OVERRIDES
     ) -> ReadyTarget:
-        """Get a target and a judge ready for the cases of a folder, before anything is paid for.
+        """Prepare a target and its judge for the cases of a folder, before anything is paid for.
 
-        Raises `TargetsError`, `TargetError`, or `ProviderError` when the target's health check fails.
+        Raises `TargetsError`, `TargetError`, or `ProviderError` if the target's health check fails.
         """
         file = None if own.replace_target else self._targets_file(eval_dir)
         environment = self._environment(eval_dir)
@@ -128,7 +128,7 @@ class TargetPool:
         return ReadyTarget(target.name, is_agent, provider, judge, environment.variables, callable_targets)
 
     async def pace(self, eval_dir: Path, name: str) -> Pace:
-        """Return how a target wants its cases: how many at a time, or all in one call. Raises as `prepare`."""
+        """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
         file = self._targets_file(eval_dir)
         definition = file.find(name)
         kind = file.kinds.find(definition.kind)
@@ -139,7 +139,7 @@ class TargetPool:
         return pace_of(definition, kind, self._options)
 
     def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
-        """Warn of what is odd about a target's answers: of the first such answer only."""
+        """Warn about a target's answers, but only for the first answer with a warning."""
         key = (eval_dir, name)
         if not warnings or key in self._told_of_answers:
             return
@@ -153,18 +153,18 @@ class TargetPool:
                 self.warnings.append(Problem(Path(target.path), target.line, "", text, level="warning"))
 
     def definition(self, eval_dir: Path, name: str) -> Target:
-        """Return a target as its file defines it, variables filled in; nothing is opened. Raises as `prepare`."""
+        """Return a target as its file defines it, with variables filled in. Opens nothing. Raises like `prepare`."""
         return self._target(eval_dir, self._targets_file(eval_dir), name)
 
     async def close(self) -> None:
-        """Close all providers; one that cannot be closed does not keep the others open."""
+        """Close all providers, even if closing one of them fails."""
         await asyncio.gather(*(attempt_async(provider.close) for provider in self._providers.values()))
         self._process.close()
         await run_in_thread(USER_LOOP.close, "agentv-close")
 
     @cached_property
     def _kinds(self) -> TargetKinds:
-        return KINDS.with_own(self._own_kinds)  # asks the hooks: not before a first target is needed
+        return KINDS.with_own(self._own_kinds)  # calls the hooks, so only when a target is needed
 
     def _targets_file(self, eval_dir: Path) -> TargetsFile:
         if eval_dir not in self._paths:
@@ -180,7 +180,7 @@ class TargetPool:
         return self._files[path]
 
     def learn_secrets(self, eval_dir: Path) -> None:
-        """Read the environment of a folder, so that the secrets in it are masked. Raises `AgentvError`."""
+        """Read the environment of a folder, so that its secrets are masked. Raises `AgentvError`."""
         self._environment(eval_dir)
 
     def _environment(self, eval_dir: Path) -> Environment:
@@ -211,7 +211,7 @@ class TargetPool:
                 provider = self._in_process(eval_dir, provider)
             if self._options.cache and not target.provider_batching:
                 provider = CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self.masker)
-            elif warm_up is not None:  # what may all be answered from the cache needs no model
+            elif warm_up is not None:  # with a cache, perhaps no model is needed
                 warm_up()
             self._providers[key] = provider
         return self._providers[key]
@@ -236,7 +236,7 @@ class TargetPool:
         return ProviderJudge(*self._open(eval_dir, judge_name), self._options)
 
     def _named_target(self, eval_dir: Path, name: str) -> Target:
-        """Return the target that an object of the user's stands in for: it may name a judge."""
+        """Return the target that a user's object replaces, because it may name a judge."""
         try:
             return self._target(eval_dir, self._targets_file(eval_dir), name)
         except AgentvError as error:
@@ -272,7 +272,7 @@ class TargetPool:
         return Target(OWN_JUDGE, "python"), self._in_process(eval_dir, adapt_provider(judge, OWN_JUDGE))
 
     def _in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
-        """Return a provider that shows the folder's `.env` to those who read `os.environ`."""
+        """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""
         self._environment(eval_dir)
         return InProcessProvider(provider, self._process, self._dotenv[eval_dir])
 
@@ -280,6 +280,6 @@ class TargetPool:
         try:
             await self._checks.check(target, provider)
         except ProviderError as error:
-            if error.kind != "config":  # a target that is written down wrongly breaks its own cases only
+            if error.kind != "config":  # a wrong definition breaks only the target's own cases
                 self.stop_reason = str(error)
             raise

@@ -17,15 +17,15 @@ OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
 
 
 class CallableTargets:
-    """The targets of a targets file, each resolved when it is called first."""
+    """The targets of a targets file. The first call of a target resolves it."""
 
     def __init__(self, primary: str, others: Sequence[str], default_name: str, open_target: OpenTarget) -> None:
-        """Resolve the default target. Raises `TargetError`: before anything is paid for, not amid the judging.
+        """Resolve the default target now, so that `TargetError` is raised before anything is paid for.
 
         Args:
             primary: The target under test.
             others: All names of its targets file.
-            default_name: The target that is called when a script names none.
+            default_name: The target of calls that name no other.
             open_target: Resolves a target.
         """
         self.default_name = default_name
@@ -34,19 +34,19 @@ class CallableTargets:
         open_target(default_name)
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
-        """Return what calls a target. Raises `TargetError` when it cannot be used."""
+        """Return a function that calls a target. Raises `TargetError` if the target cannot be used."""
         return partial(_ask, *self._open(name))
 
 
 def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether one of the evaluators, or of their members, is a script that may call targets."""
+    """Whether an evaluator, or a member of one, is a script that may call targets."""
     return any(evaluator.calls_targets for evaluator in evaluators)
 
 
 async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
-    """Call a target once: the script has the time limit of one call for all that it does.
+    """Call a target once, without retries, because the script has the time limit of one call.
 
-    Raises `ProviderError`, also when the target answers that something went wrong.
+    Raises `ProviderError`, also if the target replies with an error.
     """
     system_prompt, question = asked.system_prompt, asked.question
     if system_prompt and not getattr(target.settings, "takes_system_prompt", False):

@@ -1,7 +1,7 @@
 """Shows the variables of a folder's `.env` to code that runs in this process and reads `os.environ`.
 
-`os.environ` belongs to the whole process: threads, subprocesses and libraries in C see it as well. So calls that need
-different variables are not made at the same time. Calls that need the same ones are.
+`os.environ` belongs to the whole process: threads, subprocesses and C libraries see it too. So calls that need
+different variables never run at the same time. Calls that need the same variables do.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ class _Call:
 
 
 _CALL: Final[ContextVar[_Call | None]] = ContextVar("agentv_variables_call", default=None)
-"""The call that the running code is a part of."""
+"""The call that the running code belongs to."""
 
 
 class ProcessVariables:
-    """Lets calls into `os.environ` in turns. Used on the event loop."""
+    """Gives calls with different variables turns on `os.environ`. Used on the event loop."""
 
     def __init__(self) -> None:
         self._current: Mapping[str, str] = {}
@@ -43,15 +43,15 @@ class ProcessVariables:
         self._ever_added: defaultdict[str, set[str]] = defaultdict(set)
 
     def original(self) -> dict[str, str]:
-        """Return the variables of the process, without those that are shown for a folder."""
+        """Return the variables of the process, without those shown for a folder."""
         return {name: value for name, value in os.environ.items() if self._added.get(name) != value}
 
     @asynccontextmanager
     async def shown(self, variables: Mapping[str, str]) -> AsyncIterator[None]:
-        """Wait for the turn of these variables, and show them. What the process has set itself stays as it is.
+        """Wait for the turn of these variables, and show them. Variables that the process sets stay as they are.
 
-        A call within a call takes part in the turn of the outer one. Raises `ProviderError` when that one has other
-        variables: the two would wait for each other.
+        A nested call shares the turn of the outer call. Raises `ProviderError` if the outer call has other variables,
+        because the two would wait for each other.
         """
         outer = _CALL.get()
         if outer is not None and outer.is_open:
@@ -70,7 +70,7 @@ class ProcessVariables:
             self._leave()
 
     def close(self) -> None:
-        """Remove what is left: a fixture may have restored a value that it had seen while it was shown."""
+        """Remove leftovers: a fixture may have restored a value that was shown when the fixture started."""
         self._hide()
         for name, values in self._ever_added.items():
             if os.environ.get(name) in values:
@@ -85,7 +85,7 @@ class ProcessVariables:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # its turn came at the same moment
+            if turn.done() and not turn.cancelled():  # its turn has just come
                 self._leave()
             else:
                 self._waiting.remove((variables, turn))
@@ -124,7 +124,7 @@ class ProcessVariables:
 class InProcessProvider:
     """Calls a provider while `os.environ` shows the variables of its folder."""
 
-    keeps_limits = True  # the limit of a call begins when its turn has come
+    keeps_limits = True  # the time limit of a call starts with its turn
 
     def __init__(self, provider: Adapter, process: ProcessVariables, variables: Mapping[str, str]) -> None:
         self.mode: PromptMode = provider.mode

@@ -1,4 +1,4 @@
-"""From an entry of an eval file to the case that the engine runs."""
+"""Loads an entry of an eval file into the case that the engine runs."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,12 +41,12 @@ from pytest_agentv.models.messages import FilePart, InputMessage, Role
 from pytest_agentv.models.option_values import UnknownKeys
 
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
-"""The evaluators that a file has for its cases, and what is wrong or odd about them."""
+"""The evaluators of a file for its cases, and their problems."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadContext(Record):
-    """What loading a case depends on beside its file."""
+    """The inputs for loading a case besides its file."""
 
     repo_root: Path
     cwd: Path
@@ -56,25 +56,25 @@ class LoadContext(Record):
     evaluators: KindTable = field(default_factory=KindTable, compare=False)
     """The kinds of evaluators that files may name."""
     unknown_keys: UnknownKeys = "error"
-    """What a key is inside an evaluator that nobody reads."""
+    """Level of unknown keys inside evaluators."""
     file_evaluators: dict[Path, FileEvaluators] = field(default_factory=dict, compare=False)
-    """Those of the eval files met so far: they are checked once, not for each case."""
+    """The evaluators of the eval files so far. They are checked once, not for each case."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedCase(Record):
-    """A case, and what is odd about it."""
+    """A case and its warnings."""
 
     case: EvalCase
     warnings: tuple[Problem, ...] = ()
-    """Those about evaluators of the file come with each of its cases."""
+    """Each case has the warnings about its file's evaluators too."""
 
 
 def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
     """Check an entry of an eval file and read the files it refers to.
 
-    Raises `CaseError` that names all faults, one per line with `path:line`: invalid messages, evaluators and missing
-    files, which AgentV drops, among them. Source: agentv-formats 1.3 to 1.9.
+    Raises `CaseError` with all faults, one per line with `path:line`. Unlike AgentV, which drops them, invalid messages
+    and evaluators and missing files are faults. Source: agentv-formats 1.3 to 1.9.
     """
     problems: list[Problem] = []
     try:
@@ -102,7 +102,7 @@ def _load(suite: SuiteSource, entry: CaseEntry, context: LoadContext, place: Pla
 
 @dataclass(frozen=True, slots=True)
 class _CaseLoader:
-    """Loads one case; each fault is noted at its place, and something harmless stands in for what is wrong."""
+    """Loads one case. Notes each fault at its place and goes on with a harmless value."""
 
     suite: SuiteSource
     value: JsonObject
@@ -150,7 +150,7 @@ class _CaseLoader:
                 self.place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
 
     def _check_marks(self) -> None:
-        """Check what the collection took from the case and its file, where it makes sense only of the right types."""
+        """Check the types of the keys that the collection reads from the case and its file."""
         header_place = self.suite.header_place(self.place.problems)
         for mapping, place in ((self.value, self.place), (self.suite.header, header_place)):
             for key in ("marks", "fixtures", "tags"):
@@ -183,7 +183,7 @@ class _CaseLoader:
         return self._messages(INPUT_KEYS, "user")
 
     def _messages(self, keys: tuple[str, ...], role: Role) -> tuple[WrittenMessage, ...]:
-        """Return the messages under a key; a text, or the data of an answer, stands for one message of the role."""
+        """Return the messages under a key. A text, or data of an answer, means one message of the role."""
         key = first_key(self.value, keys)
         if key is None:
             return ()
@@ -231,7 +231,7 @@ class _CaseLoader:
         return known[path][0]
 
     def _load_nearest(self, *mappings: tuple[JsonObject, Place]) -> tuple[AnyEvaluator, ...] | None:
-        """Load the first list of evaluators; None: there is none. An empty one asks for the default judge."""
+        """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
         for mapping, place in mappings:
             key = first_key(mapping, EVALUATOR_LIST_KEYS)
             if key is not None:

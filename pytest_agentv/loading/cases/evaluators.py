@@ -1,4 +1,4 @@
-"""Lists of evaluators: each item is read as the kind that its `type` names (agentv-formats 6).
+"""Loads lists of evaluators. Reads each item as the kind that its `type` names (agentv-formats 6).
 
 Imports pydantic: import this lazily.
 """
@@ -13,13 +13,13 @@ from pytest_agentv.models.kind import Kind
 
 _TYPE = "type"
 _RUBRIC = "rubric"
-"""The kind, and the name, of the judge that the `rubrics` of a case stand for."""
+"""The kind and the name of the judge for the `rubrics` of a case."""
 
 
 def load_evaluators(scope: Scope) -> tuple[AnyEvaluator, ...]:
     """Check a list of evaluators and read their files.
 
-    What cannot be used is left out and noted as an error at its place.
+    Leaves out invalid evaluators, and notes an error at the place of each.
     Source: agentv-formats 6.1, 6.2; evaluation-2025-11, "User defines multiple evaluators in YAML".
     """
     if not isinstance(scope.value, list):
@@ -31,7 +31,7 @@ def load_evaluators(scope: Scope) -> tuple[AnyEvaluator, ...]:
 
 
 def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
-    """Return the judge that the `rubrics` of a case stand for; the scope is the case's, faults are noted below it."""
+    """Return the judge for the `rubrics` of a case. `scope` is that of the case."""
     rubrics = scope.value["rubrics"]
     if rubrics == []:
         return ()
@@ -58,7 +58,7 @@ def _load_evaluator(scope: Scope) -> AnyEvaluator | None:
 
 
 def adopt(scope: Scope) -> Any:
-    """Return the kind of a scope, which was built in Python, with the files that it refers to read; None: a fault."""
+    """Return an evaluator that was built in Python with its files read; None after a fault."""
     given: Any = scope.value
     keys = {name: getattr(given, name) for name in given.model_fields_set}
     return read_part(type(given), keys | (given.model_extra or {}), scope.place, context=scope)

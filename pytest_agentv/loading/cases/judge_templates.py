@@ -1,4 +1,4 @@
-"""Prompts of judges: the text itself, or the file that holds it (agentv-formats 6.3, 6.6)."""
+"""Loads the prompts of judges, which are texts or files (agentv-formats 6.3, 6.6)."""
 
 import re
 from collections.abc import Collection
@@ -17,12 +17,12 @@ TEMPLATE_VARIABLES: Final = (
 AGGREGATOR_VARIABLE: Final = "EVALUATOR_RESULTS_JSON"
 
 NO_MODEL: Final = {"model": "the judge is the target's `judge_target`"}
-"""What to write instead of a key that AgentV has, and reads nowhere."""
+"""The hint for a key that AgentV accepts but never reads."""
 
 _PATH: Final = re.compile(
     r"[^\s{}]+\.(?:md|mdx|markdown|txt|prompt)|[^\n{}]*/[^\n{}]*\.(?:md|mdx|markdown|txt|prompt)|[^\s{}]*/[^\s{}]+"
 )
-"""A prompt that can only be meant as the path of a file."""
+"""Matches a prompt that can only be the path of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Template:
 
 
 def load_template(prompt: str | None, prompt_path: str | None, place: Place, references: References) -> Template | None:
-    """Return the template that a judge's `prompt` (a text or a path) or `prompt_path` stands for, if it has one."""
+    """Return the template of a judge's `prompt` (a text or a path) or `prompt_path`; None without either."""
     if prompt is not None and prompt_path is not None:
         place.error("both prompt and prompt_path are there: keep one")
         return None
@@ -48,9 +48,9 @@ def load_template(prompt: str | None, prompt_path: str | None, place: Place, ref
 
 
 def check_judge_template(template: Template, place: Place) -> None:
-    """Note what makes a judge's template useless: no answer to judge, misspelt variables.
+    """Note faults of a judge's template: no answer to judge, misspelt variables.
 
-    AgentV refuses a file (not an inline text) with neither the answer nor the expected messages.
+    AgentV rejects a file (not an inline text) that uses neither the answer nor the expected messages.
     """
     used = template_variables(template.text)
     _warn_of_unknown_variables(used, TEMPLATE_VARIABLES, place)

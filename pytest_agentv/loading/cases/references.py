@@ -1,4 +1,4 @@
-"""File references of eval files: where they are looked for, and what they hold (agentv-formats 1.5)."""
+"""Finds and reads the files that eval files refer to (agentv-formats 1.5)."""
 
 import os
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from pytest_agentv.models.kind_table import KindTable
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference and the file or folder it stands for."""
+    """A reference and the file or folder that it means."""
 
     value: str
     """As written."""
     display_path: str
     """Without leading slashes, as prompts show it."""
     path: Path | None
-    """The first place where something exists; None: nowhere."""
+    """The first searched path that exists; None if none does."""
     searched: tuple[Path, ...]
 
     def describe_missing(self) -> str:
@@ -31,7 +31,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class ReferencedFile:
-    """A reference whose file was read."""
+    """A reference and the text of its file."""
 
     value: str
     display_path: str
@@ -50,7 +50,7 @@ class References:
     guideline_patterns: tuple[str, ...] = ()
 
     def find(self, value: str, *more_folders: Path) -> Reference:
-        """Look a reference up: as an absolute path, then below each search folder; folders count as well."""
+        """Look up a reference as an absolute path, then below each search folder. It may be a folder."""
         display_path = value.lstrip("/\\")
         absolute = [Path(value)] if Path(value).is_absolute() else []
         folders = (*search_folders(self.eval_dir, self.repo_root, self.cwd), *more_folders)
@@ -61,8 +61,8 @@ class References:
     def read(self, value: str, place: Place, *, is_text: bool = False) -> ReferencedFile | None:
         """Read the file of a reference as UTF-8, without a byte order mark.
 
-        A missing or unreadable file is an error at its place. So are other bytes where the file has to be a text;
-        elsewhere it may be an image, and only what looks like a text gets a warning.
+        Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
+        be an image, so only a file that looks like a text gets a warning.
         """
         reference = self.find(value)
         if reference.path is None:
@@ -71,7 +71,7 @@ class References:
         if reference.path.is_dir():
             place.error(f"expected a file, but {value!r} is a folder: {locate(reference.path, None)}")
             return None
-        if not reference.path.is_file():  # a pipe would be waited for, without end
+        if not reference.path.is_file():  # reading a pipe would block
             place.error(f"expected a file, but {locate(reference.path, None)} is a pipe, a socket or a device")
             return None
         try:
@@ -88,7 +88,7 @@ class References:
         return ReferencedFile(value, reference.display_path, reference.path, text)
 
     def find_folder(self, value: str, place: Place) -> Path | None:
-        """Resolve a reference to a folder. Anything else is an error at its place."""
+        """Resolve a reference to a folder. Notes an error for anything else."""
         reference = self.find(value)
         if reference.path is None:
             place.error(f"folder {reference.describe_missing()}")
@@ -99,7 +99,7 @@ class References:
         return reference.path
 
     def is_guideline(self, path: Path) -> bool:
-        """Tell whether a file is a guideline, by its path relative to the repo root (agentv-formats 3.2).
+        """Whether a file is a guideline, by its path relative to the repository's root (agentv-formats 3.2).
 
         Source: evaluation-2026-01, "Match files with glob patterns".
         """
@@ -109,7 +109,7 @@ class References:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A part of an eval file, where it stands, and what it may refer to."""
+    """A part of an eval file, with its place and its references."""
 
     value: Json
     place: Place
@@ -118,7 +118,7 @@ class Scope:
     """The kinds of evaluators that files may name."""
 
     def at(self, value: Json, *keys: str | int) -> "Scope":
-        """Return the scope of a value below."""
+        """Return the scope of a nested value."""
         return Scope(value, self.place.at(*keys), self.references, self.evaluators)
 
 
@@ -136,7 +136,7 @@ def _normalized(path: Path) -> Path:
 
 
 def _exists(path: Path) -> bool:
-    """Like `Path.exists`, but a name that no file can have (too long, with a NUL) does not exist."""
+    """Like `Path.exists`, but False for an invalid name (too long, or with a NUL)."""
     try:
         return path.exists()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Scripts that eval files name: where they run, and what runs them (agentv-formats 6.5)."""
+"""Finds the folder and the command of scripts that eval files name (agentv-formats 6.5)."""
 
 import os
 import sys
@@ -8,17 +8,17 @@ from typing import Final
 from pytest_agentv.loading.cases.references import Scope
 
 _INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node", ".sh": "sh"}
-"""What runs a script that is named by its path alone and does not name its interpreter itself."""
+"""The interpreter of a script that is given by its path only and has no `#!` line."""
 
 
 def find_cwd(cwd: str | None, scope: Scope) -> Path:
-    """Return the folder that a script is run in; without one, or where it is missing, the eval file's."""
+    """Return the folder in which a script runs: `cwd`, or the eval file's folder if `cwd` is None or missing."""
     folder = scope.references.find_folder(cwd, scope.place.at("cwd")) if cwd else None
     return folder or scope.references.eval_dir
 
 
 def script_command(script: str, cwd: Path, scope: Scope) -> tuple[str, ...]:
-    """Return the command of a script written as one text: a shell command, or the path of a script file.
+    """Return the command of a script that is written as one text: a shell command, or the path of a script file.
 
     Source: evaluation-2025-11, "Code evaluator execution" (paths); agentv-formats 6.5 (shell commands).
     """
@@ -34,7 +34,7 @@ def script_command(script: str, cwd: Path, scope: Scope) -> tuple[str, ...]:
 
 
 def _names_its_interpreter(script: Path) -> bool:
-    """Tell whether a file is executable and begins with `#!`, so that a shell would run it as it stands."""
+    """Whether a file is executable and begins with `#!`, so that a shell can run it directly."""
     if not os.access(script, os.X_OK):
         return False
     try:

@@ -1,8 +1,8 @@
-"""Builds plain values of a YAML text, by the core schema of YAML 1.2, as AgentV reads it.
+"""Builds plain values from a YAML text, by the core schema of YAML 1.2, as AgentV reads it.
 
-`yes`, `on`, `12:30` and `2025-01-15` are strings, `0o10` is 8. Duplicate keys are errors; merge keys `<<` are merged;
-keys are strings. Values are built straight from libyaml's events: parsing dominates the collection of large files, and
-trees of nodes would double its time and memory.
+`yes`, `on`, `12:30` and `2025-01-15` are strings, `0o10` is 8. Duplicate keys are errors, merge keys `<<` are merged,
+keys are strings. Values are built directly from libyaml's events, because parsing dominates the collection of large
+files, and trees of nodes would double its time and memory.
 """
 
 import re
@@ -18,10 +18,10 @@ from pytest_agentv.models.base import Json
 from pytest_agentv.models.text import format_number
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""Where a value stands: `("evalcases", 3, "id")`."""
+"""The path of a value: `("evalcases", 3, "id")`."""
 
 _Event: TypeAlias = Any
-"""An event of PyYAML, whose type stubs know neither its anchor nor its value."""
+"""An event of PyYAML. The type stubs lack its anchor and value."""
 
 _CONSTANTS: Final[dict[str, Json]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -39,7 +39,7 @@ _NUMBER: Final = re.compile(
 _FLOAT_BITS: Final = 1024
 _FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
 _MAX_ALIASED_VALUES: Final = 1_000_000
-"""A few aliases of aliases can stand for billions of values; nobody writes that by hand."""
+"""A few nested aliases can stand for billions of values, which nobody writes by hand."""
 _TAG_PREFIX: Final = "tag:yaml.org,2002:"
 _TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "int": (int,),
@@ -53,7 +53,7 @@ if yaml.__with_libyaml__:
 else:
 
     class _Parser(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):  # type: ignore[no-redef]
-        """The pure parser, ten times slower."""
+        """The pure Python parser, which is ten times slower."""
 
         def __init__(self, text: str) -> None:
             yaml.reader.Reader.__init__(self, text)
@@ -62,9 +62,9 @@ else:
 
 
 def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> tuple[Json, dict[KeyPath, int]]:
-    """Return the value of a text of one document, and the lines of its values down to a depth.
+    """Return the value of a text with one document, and the lines of its values down to a depth.
 
-    The text begins on line `first_line` of the file.
+    The text starts on line `first_line` of the file.
     Raises `SourceError` with the line of the first fault.
     """
     try:
@@ -86,7 +86,7 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> t
 
 
 def _reason(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
-    """Return what the parser says, with the line on which an unfinished value begins; what it means, for tabs."""
+    """Return the parser's message, with the start line of an unfinished value, or an explanation for tabs."""
     start, end = error.context_mark, error.problem_mark
     since = ""
     if start is not None and end is not None and start.line != end.line:
@@ -98,10 +98,10 @@ def _reason(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
 
 
 def _deepest_line(text: str) -> int:
-    """Return the line, counted from 0, on which the most values are open."""
+    """Return the line (counted from 0) with the deepest nesting."""
     depth = deepest = line = 0
     following = _Parser(text).get_event
-    with suppress(yaml.YAMLError):  # something behind the deep values may be broken, too
+    with suppress(yaml.YAMLError):  # the text after the deep values may be broken too
         while not isinstance(event := following(), yaml.StreamEndEvent):
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
@@ -113,7 +113,7 @@ def _deepest_line(text: str) -> int:
 
 
 def plain_value(text: str) -> Json:
-    """Return what an unquoted scalar stands for."""
+    """Return the value of an unquoted scalar."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text[0] in _FIRST_OF_NUMBER and (match := _NUMBER.fullmatch(text)):
@@ -126,7 +126,7 @@ def plain_value(text: str) -> Json:
 
 
 def _whole_number(digits: str, base: int) -> int | float:
-    """Return a number that can be shown and computed with: what is too large for a float is infinite, as in AgentV."""
+    """Return a whole number. A number too large for a float becomes infinite, as in AgentV."""
     try:
         number = int(digits, base)
     except ValueError:  # more digits than Python converts
@@ -135,7 +135,7 @@ def _whole_number(digits: str, base: int) -> int | float:
 
 
 class _Builder:
-    """Turns the events of one document into a value; remembers anchored values and, down to a depth, lines."""
+    """Builds a value from the events of one document. Keeps anchored values and, down to a depth, lines."""
 
     def __init__(self, path: Path, text: str, line_depth: int, first_line: int) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -162,7 +162,7 @@ class _Builder:
         return value
 
     def _value(self, event: _Event, where: KeyPath | None) -> Json:
-        """Build a value; `where` is None below the depth of lines."""
+        """Build a value. `where` is None below the depth of lines."""
         if type(event) is ScalarEvent:
             value = self._scalar(event)
             if event.anchor:

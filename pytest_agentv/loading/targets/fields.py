@@ -1,8 +1,8 @@
-"""Types for the fields of targets: each says in its error what it expected.
+"""Types for the fields of targets. The error of each type says what it expected.
 
-A target is checked twice: as it is written, where `${{ VAR }}` may stand for anything, and once variables are filled
-in. What variables fill in is always text. So fields that want real numbers and booleans in the file accept texts the
-second time, which a validation context (`Resolution`) tells. Importing this costs pydantic.
+A target is checked twice: as written, where `${{ VAR }}` may stand for any value, and again with its variables filled
+in. Variables always give text. So fields that require real numbers and booleans in the file accept texts the second
+time, when the validation context is a `Resolution`. Importing this costs pydantic.
 """
 
 import math
@@ -26,7 +26,7 @@ _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The validation context of a target whose variables are filled in."""
+    """The validation context of a target with its variables filled in."""
 
     folders: Folders
     shield: Callable[[str], str | Secret]
@@ -34,7 +34,7 @@ class Resolution:
 
 
 class FinalFault(ValueError):
-    """A fault that no variable of the text can mend."""
+    """A fault that no value of the text's variables can fix."""
 
 
 def text_of(value: object) -> str:
@@ -46,7 +46,7 @@ def text_of(value: object) -> str:
 
 
 def filled_text(value: object) -> str:
-    """Return a value that is a text and not blank. Raises `ValueError`."""
+    """Return a value that is a non-blank text. Raises `ValueError`."""
     text = text_of(value)
     if not text.strip():
         raise ValueError("must not be empty")
@@ -54,7 +54,7 @@ def filled_text(value: object) -> str:
 
 
 def optional_text(value: object) -> str:
-    """Return a value that is a text; a blank one counts as absent."""
+    """Return a value that is a text. A blank text counts as absent."""
     if isinstance(value, str) and not value.strip():
         raise PydanticUseDefault
     return text_of(value)
@@ -95,7 +95,7 @@ def _shielded(value: str | Secret, info: ValidationInfo) -> str | Secret:
 
 
 def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bool = False) -> Any:
-    """Return what makes a path absolute that is relative to a folder; an absent one may stand for the folder."""
+    """Return a validator that makes a path absolute. With `is_default`, an absent path means the folder itself."""
 
     def resolve(value: str | None, info: ValidationInfo) -> str | None:
         if not isinstance(info.context, Resolution) or (value is None and not is_default):
@@ -107,9 +107,9 @@ def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bo
 
 
 def program_in(folder: Literal["cwd"]) -> Any:
-    """Return what makes the path of a program absolute, and leaves its mere name alone: it runs in another folder.
+    """Return a validator that makes a program's path absolute, because it runs in another folder. Keeps a bare name.
 
-    Words may follow the program, unless the whole is the path of a file (agentv-formats 5.4).
+    Words may follow the program, unless the whole text is the path of a file (agentv-formats 5.4).
     """
 
     def resolve(command: str, info: ValidationInfo) -> str:
@@ -139,7 +139,7 @@ def _as_number(value: object, *, accept_text: bool) -> float | None:
 def _number(
     expected: str, *, at_least: float = -math.inf, above: float = -math.inf, whole: bool = False, real: bool = False
 ) -> BeforeValidator:
-    """Accept a number, or a text that is one; `real`: texts only when they come from variables."""
+    """Accept a number, or a text of a number. With `real`, accept texts only from variables."""
 
     def check(value: object, info: ValidationInfo) -> float:
         number = _as_number(value, accept_text=not real or info.context is not None)
@@ -155,11 +155,11 @@ AnyText: TypeAlias = Annotated[str, BeforeValidator(text_of)]
 OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(_text_or_none)]
 """Blank counts as absent."""
 DefaultText: TypeAlias = Annotated[str, BeforeValidator(optional_text)]
-"""The same of a field that has a default."""
+"""The same for a field with a default."""
 SecretText: TypeAlias = Annotated[Secret | None, BeforeValidator(_secret), WithJsonSchema({"type": "string"})]
 """Blank counts as absent."""
 ShieldedText: TypeAlias = Annotated[str | Secret, AfterValidator(_shielded), WithJsonSchema({"type": "string"})]
-"""A text that becomes a `Secret` where a variable brings one in."""
+"""A text that becomes a `Secret` if one of its variables holds a secret."""
 Url: TypeAlias = Annotated[str, BeforeValidator(_url)]
 Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]
 RealFlag: TypeAlias = Annotated[bool, BeforeValidator(_real_flag)]

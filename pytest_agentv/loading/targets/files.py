@@ -1,4 +1,4 @@
-"""The targets file: where it lies, what it defines and what is wrong with it."""
+"""Finds, reads and checks the targets file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,15 +22,15 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.targets import Target
 
 TARGETS_FILES: Final = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
-"""Where a targets file may lie in a folder, in the order of the search."""
+"""Paths of a targets file within a folder, in the order of the search."""
 
 _ROOT_KEYS: Final = ("$schema", "targets")
 
 
 def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cwd: Path) -> Path:
-    """Return the targets file of a run; raises `TargetsError` that says where it was looked for.
+    """Return the targets file of a run. Raises `TargetsError` with the searched places.
 
-    `explicit` is a file, or a folder that is looked into.
+    `explicit` is a file, or a folder to search.
     Source: eval-cli-2026-01, "Targets file discovery and selection".
     """
     if explicit is not None:
@@ -47,9 +47,9 @@ def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cw
 
 
 def load_targets_file(path: Path, kinds: TargetKinds) -> TargetsFile:
-    """Read and check a targets file, whose targets may be of the kinds.
+    """Read and check a targets file. Its targets may have the given kinds.
 
-    Raises `SourceError` when it is no YAML, and `TargetsError` that names all its faults with their lines.
+    Raises `SourceError` for invalid YAML, and `TargetsError` with all faults and their lines.
     Source: evaluation-2025-11, "Schema validation for targets"; eval-cli-2026-01, "Targets validation with warnings".
     """
     return _Loader(read_yaml(path), kinds).load()
@@ -58,11 +58,11 @@ def load_targets_file(path: Path, kinds: TargetKinds) -> TargetsFile:
 def resolve_target(
     file: TargetsFile, definition: TargetDefinition, environment: Environment, eval_dir: Path, secrets: Masker
 ) -> Target:
-    """Return a target ready to be called; `secrets` learns the values that must not be shown.
+    """Return a target that is ready to be called. Add its secret values to `secrets`.
 
-    `${{ VAR }}` is filled in anywhere in its texts. An optional field whose variable is unset or blank counts as
-    absent; for a required one, and within lists and free mappings, that is a `TargetError` which names all missing
-    variables. It is raised as well for providers that cannot be used and for values that are wrong once filled in.
+    `${{ VAR }}` is filled in anywhere in its texts. An optional field counts as absent if its variable is unset or
+    blank. For required fields, and within lists and free mappings, this raises `TargetError` with all missing
+    variables. It also raises `TargetError` for unusable providers and for filled-in values that are wrong.
     Source: delta-bbeval-migration-2025-11, "Missing provider credentials", "Environment variable validation".
     """
     from pytest_agentv.loading.targets.resolution import resolve  # noqa: PLC0415 - costs pydantic
@@ -87,7 +87,7 @@ def _targets_file_in(folder: Path) -> Path | None:
 
 
 class _Loader:
-    """Collects the definitions of one file and all that is wrong with them."""
+    """Collects the definitions of one file and all their faults."""
 
     def __init__(self, source: Source, kinds: TargetKinds) -> None:
         self._source = source
@@ -129,12 +129,12 @@ class _Loader:
         return self._definition(kind, values, place)
 
     def _reads_settings(self, kind: str) -> bool:
-        """Whether an older file's `settings:` of such a target is a part of it; kinds of plugins may have the key."""
+        """Whether `settings:` holds keys of the target, as in older files. Kinds of plugins may have the key."""
         found = self._kinds.find(kind)
         return self._kinds.is_known(kind) if found is None else found.model_config.get("extra") != "allow"
 
     def _check_values(self, values: dict[str, Json], place: Place) -> None:
-        """Find what no type tells: an unknown provider, a null judge, what looks like a variable and is none."""
+        """Note faults that types do not find: an unknown provider, a null judge, an invalid `${{ … }}`."""
         provider = values.get("provider")
         fault = self._kinds.fault(provider) if isinstance(provider, str) and provider.strip() else None
         if fault:
@@ -199,7 +199,7 @@ class _Loader:
 
 
 def _merged_settings(entry: dict[str, Json], place: Place) -> dict[str, Json]:
-    """Return the target with the keys of its older `settings:` mapping merged in; those beside it win."""
+    """Return the target with the keys of its `settings:` mapping (older files) merged in. Keys beside it win."""
     flat = {key: value for key, value in entry.items() if key != "settings"}
     settings = entry["settings"]
     if not isinstance(settings, dict):
@@ -210,7 +210,7 @@ def _merged_settings(entry: dict[str, Json], place: Place) -> dict[str, Json]:
 
 
 def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Yield all texts within a value, each with the place where it stands."""
+    """Yield all texts within a value, with their places."""
     if isinstance(value, str):
         yield keys, value
     elif isinstance(value, dict | list):

@@ -1,4 +1,4 @@
-"""The kinds of targets that files may name; the table of them is handed in."""
+"""The kinds of targets that files may name. The caller passes their table."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ from pytest_agentv.models.kind_table import KindTable
 
 @dataclass(frozen=True, slots=True)
 class TargetKinds:
-    """Kinds by their words in lower case, and the other words for them."""
+    """Kinds by their words in lower case, and synonyms of these words."""
 
     table: KindTable
     other_spellings: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
-    """Words that AgentV knows, and why they cannot be used here."""
+    """Words that AgentV knows but this package does not support, with the reason."""
 
     def canonical(self, provider: Json) -> str:
-        """Return the kind that a provider stands for: `azure` for `Azure-OpenAI`; an unknown one in lower case."""
+        """Return the kind of a provider: `azure` for `Azure-OpenAI`; an unknown provider in lower case."""
         word = provider.lower() if isinstance(provider, str) else ""
         return word if word in self.table else self.other_spellings.get(word, word)
 
@@ -28,11 +28,11 @@ class TargetKinds:
         return kind in self.table or kind in self.unsupported
 
     def find(self, kind: str) -> type[Any] | None:
-        """Return the class of a kind; None for one that is not known. The class may have to be imported."""
+        """Return the class of a kind, importing it if needed; None for an unknown kind."""
         return self.table.get(kind)
 
     def fault(self, provider: str) -> str | None:
-        """Return why a provider cannot be used, if so."""
+        """Return the reason why a provider cannot be used; None if it can."""
         kind = self.canonical(provider)
         if kind in self.table:
             return None
@@ -47,7 +47,7 @@ class TargetKinds:
 
 
 class _Lowered(Mapping[str, Any]):
-    """Kinds by their words in lower case; they are asked for when a word is looked up."""
+    """Kinds by their words in lower case. Reads the kinds only when a word is looked up."""
 
     def __init__(self, kinds: Mapping[str, Any]) -> None:
         self._kinds = kinds

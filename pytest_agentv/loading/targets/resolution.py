@@ -1,4 +1,4 @@
-"""Fills in a target's variables, checks the outcome and wraps its secrets.
+"""Fills in a target's variables, checks the result and wraps its secrets.
 
 Importing this costs pydantic: use `targets.resolve_target`.
 """
@@ -63,17 +63,17 @@ def resolve(
 
 
 class _Filler:
-    """Fills in variables; remembers which of them are missing and which texts are secrets."""
+    """Fills in variables, and records the missing variables and the texts that are secrets."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
         self.missing: dict[str, list[str]] = {}
-        """The keys that need it, by variable."""
+        """The keys that need each missing variable."""
         self.secrets: set[str] = set()
         self._names: dict[KeyPath, tuple[str, ...]] = {}
 
     def fill_target(self, kind: Any, values: JsonObject) -> dict[str, Json]:
-        """Return the values by written key, those that stand in for absent ones included."""
+        """Return the values by written key, including values that replace absent ones."""
         needed, stand_ins = kind.needs, kind.stand_ins
         filled: dict[str, Json] = {}
         for part in parts_of_target(kind):
@@ -89,12 +89,12 @@ class _Filler:
         return filled
 
     def _fill_extra(self, values: JsonObject) -> dict[str, Json]:
-        """Return the keys of a user's own; texts whose variables are missing are left out."""
+        """Return the user's own keys. Leaves out texts with missing variables."""
         filled = {key: self._fill(value, (key,), is_required=False) for key, value in values.items()}
         return {key: value for key, value in filled.items() if value is not None or values[key] is None}
 
     def source(self, fault: Fault) -> str:
-        """Say which variables a faulty value was filled in from, if any."""
+        """Return a text that names the variables of a faulty value; empty without variables."""
         names = self._names.get(fault.where)
         return f" (from {', '.join(names)})" if names else ""
 
@@ -112,7 +112,7 @@ class _Filler:
         }
 
     def _fill_field(self, part: type[BaseModel], value: Json, where: KeyPath, *, is_required: bool) -> Json:
-        """Fill in the value of a field; a mapping with a class of its own has required and optional keys as well."""
+        """Fill in the value of a field. A mapping with its own class has required and optional keys itself."""
         if isinstance(value, dict):
             for nested in field_parts(part, where[-1]):
                 kind = nested.model_fields.get("type")
@@ -121,7 +121,7 @@ class _Filler:
         return self._fill(value, where, is_required=is_required)
 
     def _fill(self, value: Json, where: KeyPath, *, is_required: bool) -> Json:
-        """Fill in a value; what stands in a list or a free mapping is required, because it was wanted."""
+        """Fill in a value. Entries of lists and free mappings are required, because the user wrote them."""
         if isinstance(value, str):
             return value if where in _AS_WRITTEN else self._fill_text(value, where, is_required=is_required)
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Holds the keys of a target against the class of its kind.
+"""Checks the keys of a target against the class of its kind.
 
 Importing this costs pydantic: import it inside functions.
 """
@@ -22,7 +22,7 @@ from pytest_agentv.models.text import format_number
 
 
 class CommonKeys(BaseModel):
-    """What every target has."""
+    """The keys of every target."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -38,7 +38,7 @@ class CommonKeys(BaseModel):
 
 
 class StrictCommonKeys(CommonKeys):
-    """The same of kinds whose flags stand without quotes."""
+    """The same for kinds whose flags must not be quoted."""
 
     provider_batching: RealFlag = spelled(
         "provider_batching", "providerBatching", default=False, description="one call for all cases"
@@ -50,14 +50,14 @@ class Fault(Record):
     """One fault of a target."""
 
     where: KeyPath
-    """Below the target, keys as written."""
+    """The path below the target, with keys as written."""
     message: str
     hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The keys of a target, or what is wrong with them."""
+    """The keys of a target, or their faults."""
 
     common: CommonKeys | None
     kind: Any = None
@@ -66,17 +66,17 @@ class Checked:
 
 
 def common_keys(kind: type[Any] | None) -> type[CommonKeys]:
-    """Return what says which common keys a target of a kind may have."""
+    """Return the class of the common keys for targets of a kind."""
     return StrictCommonKeys if getattr(kind, "is_strict", False) else CommonKeys
 
 
 def parts_of_target(kind: type[Any] | None) -> tuple[type[BaseModel], ...]:
-    """Return the classes whose fields a target of a kind may have; None: the kind is not known."""
+    """Return the classes whose fields a target of a kind may have. None means an unknown kind."""
     return (common_keys(kind),) if kind is None else (common_keys(kind), kind)
 
 
 def written_keys(part: type[BaseModel], values: JsonObject) -> dict[str, str]:
-    """Return the key that each field is written under: of several spellings the first that is not null."""
+    """Return the written key of each field: the first of its spellings that is not null."""
     chosen = {
         field: next((key for key in keys if values.get(key) is not None), None)
         for field, keys in spellings(part).items()
@@ -85,17 +85,17 @@ def written_keys(part: type[BaseModel], values: JsonObject) -> dict[str, str]:
 
 
 def check_written(kind: type[Any] | None, values: JsonObject) -> Checked:
-    """Check a target as written; a text with `${{ VAR }}` may become anything, so it is accepted everywhere."""
+    """Check a target as written. Accept a text with `${{ VAR }}` everywhere, because it may become any value."""
     return _check(kind, values, None)
 
 
 def check_resolved(kind: type[Any], values: JsonObject, resolution: Resolution) -> Checked:
-    """Check a target whose variables are filled in."""
+    """Check a target with its variables filled in."""
     return _check(kind, values, resolution)
 
 
 def unknown_keys(kind: type[Any] | None, values: Iterable[str]) -> tuple[Fault, ...]:
-    """Return a fault for each key that a target of this kind has no use for."""
+    """Return a fault for each unknown key of a target of this kind."""
     if kind is None or kind.model_config.get("extra") == "allow":
         return ()
     parts = parts_of_target(kind)
@@ -104,12 +104,12 @@ def unknown_keys(kind: type[Any] | None, values: Iterable[str]) -> tuple[Fault, 
 
 
 def show_key(where: KeyPath) -> str:
-    """Show where a value stands: `args[1]`, `healthcheck.url`."""
+    """Return the path of a value as text: `args[1]`, `healthcheck.url`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).removeprefix(".")
 
 
 def extra_keys(kind: type[Any], values: JsonObject) -> dict[str, Any]:
-    """Return the keys of the user's own, of a kind that welcomes them."""
+    """Return the user's own keys, if the kind allows them."""
     if kind.model_config.get("extra") != "allow":
         return {}
     known = {key for part in parts_of_target(kind) for keys in spellings(part).values() for key in keys}
@@ -162,7 +162,7 @@ def _field_of(part: type[BaseModel], key: str) -> str:
 
 
 def _owner(part: type[BaseModel], key: str, inner: list[Any]) -> tuple[type[BaseModel], list[Any]]:
-    """Return the class of the mapping that a fault is in, and its place there, the tags of unions left out."""
+    """Return the class of the mapping that holds a fault, and the place within it, without the tags of unions."""
     owner = part
     for nested in field_parts(part, key):
         tags = {field.default for field in nested.model_fields.values() if isinstance(field.default, str)}
