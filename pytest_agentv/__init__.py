@@ -14,7 +14,7 @@ _NAMES = {
     "evaluators.base": ("Evaluator",),
     "evaluators.context": ("Context", "Judge", "ProxiedQuestion", "ProxiedTargets", "Services"),
     "evaluators.own": ("EvaluatorFactory", "EvaluatorSpec"),
-    "loading.target_definitions": ("TargetDefinition",),
+    "loading.targets.definitions": ("TargetDefinition",),
     "models.base": ("ABSENT", "Absent", "Json", "JsonObject", "Record"),
     "models.cases": ("AnyEvaluator", "EvalCase"),
     "models.kind": ("Amount", "Items", "Part", "Text", "spelled"),

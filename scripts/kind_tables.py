@@ -17,8 +17,8 @@ from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.targets.validation import CommonKeys
 from pytest_agentv.models.kind import REFERENCE, spellings
 from pytest_agentv.providers.agents.agent import CodingAgent
+from pytest_agentv.providers.apis.model import DirectModel
 from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHealthcheck
-from pytest_agentv.providers.llm.model import DirectModel
 from pytest_agentv.providers.table import KINDS
 
 DOCS = Path(__file__).parents[1] / "docs"

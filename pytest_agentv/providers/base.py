@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from pytest_agentv.errors import ErrorKind, locate
 from pytest_agentv.models.base import ABSENT, JsonObject, Record
@@ -13,9 +13,6 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
 from pytest_agentv.prompts.prompt import Prompt, PromptMode
-
-if TYPE_CHECKING:
-    from pytest_agentv.providers.kind import Provider  # noqa: F401 - see __getattr__
 
 RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 """In the environment of some providers: what names the run, where it has several processes."""
@@ -145,14 +142,6 @@ class TargetEnvironment(Record):
 
 ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
 """Creates the adapter of a target; the mapping is the environment: the process's variables and those of `.env`."""
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Provider":
-        from pytest_agentv.providers.kind import Provider  # noqa: PLC0415 - pydantic, for who writes or opens a kind
-
-        return Provider
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def require_answer(response: ProviderResponse) -> ProviderResponse:

@@ -38,10 +38,10 @@ class Settings(Part):
 
 
 class Provider(Settings, Kind):
-    """A kind of target: its fields are the keys of the YAML, and `open` makes what is called for its cases.
+    """A kind of target. Its fields are the keys of the YAML, and `open` returns what is called for its cases.
 
-    A target is checked when its file is read, where `${{ VAR }}` may stand for anything, and again with its variables
-    filled in. The common keys of targets (`name`, `workers`, …) are read apart.
+    A target is checked twice: when its file is read, where `${{ VAR }}` may stand for any value, and again when its
+    variables are filled in. The common keys of targets (`name`, `workers`, …) are not fields of the class.
     """
 
     needs: ClassVar[Mapping[str, str]] = {}

@@ -19,7 +19,7 @@ KINDS: Final = TargetKinds(
             "anthropic": "pytest_agentv.providers.apis.anthropic:Anthropic",
             "gemini": "pytest_agentv.providers.apis.gemini:Gemini",
             "openai": "pytest_agentv.providers.apis.openai:OpenAi",
-            "litellm": "pytest_agentv.providers.llm.litellm:Litellm",
+            "litellm": "pytest_agentv.providers.apis.litellm:Litellm",
             "cli": "pytest_agentv.providers.cli.cli:Cli",
             "mock": "pytest_agentv.providers.mock:Mock",
             "python": "pytest_agentv.providers.python.python:Python",

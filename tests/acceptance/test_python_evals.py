@@ -558,8 +558,9 @@ def test_secrets_are_masked_in_what_a_failing_test_shows(project, monkeypatch):
     assert "the key is ***" in run.text
     assert "assert of ***: score 0.000 < 1.000" in run.text
     assert {line for line in run.lines if "s3cret-value" in line} <= {
-        line for line in run.lines if "agentv.run(" in line or "('Hi', evaluators=" in line
-    }, "only where the test's own source is shown"
+        "of s3cret-value",
+        *(line for line in run.lines if "agentv.run(" in line or "('Hi', evaluators=" in line),
+    }, "only where the name of the case, which is never masked, or the test's own source is shown"
 
 
 def test_without_the_plugin_the_fixture_is_not_found(project, pytester):

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -673,7 +675,7 @@ def test_a_litellm_that_cannot_be_imported_is_said_and_does_not_hang(tmp_path: P
         from pytest_agentv.models.targets import Target
         from pytest_agentv.prompts.prompt import Prompt
         from pytest_agentv.providers.base import ProviderRequest
-        from pytest_agentv.providers.llm.litellm import Litellm
+        from pytest_agentv.providers.apis.litellm import Litellm
         from pytest_agentv.providers.registry import create_provider
 
         async def main():
@@ -709,3 +711,30 @@ def test_the_garbage_collector_rests_while_litellm_is_imported_and_is_then_as_it
         assert gc.isenabled() == is_enabled
     finally:
         gc.enable()
+
+
+def test_what_litellm_warns_of_at_its_import_is_dropped_and_other_threads_warn_as_ever() -> None:
+    raised: list[str] = []
+
+    def work() -> None:
+        try:
+            with llm_import._without_warnings():
+                warnings.warn("of the import", UserWarning, stacklevel=2)
+                inside.set()
+                assert seen.wait(10)
+            warnings.warn("of later", UserWarning, stacklevel=2)
+        except UserWarning as warning:
+            raised.append(str(warning))
+
+    inside, seen, original = threading.Event(), threading.Event(), warnings.warn
+    thread = threading.Thread(target=work)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        thread.start()
+        assert inside.wait(10)
+        with pytest.raises(UserWarning, match="of another thread"):
+            warnings.warn("of another thread", UserWarning, stacklevel=2)
+        seen.set()
+        thread.join(10)
+    assert raised == ["of later"]
+    assert warnings.warn is original

@@ -9,11 +9,11 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.apis.anthropic import Anthropic
 from pytest_agentv.providers.apis.azure import Azure
 from pytest_agentv.providers.apis.gemini import Gemini
+from pytest_agentv.providers.apis.litellm import Litellm
 from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider
 from pytest_agentv.providers.cli.cli import Cli, CliProvider
 from pytest_agentv.providers.kind import Provider
-from pytest_agentv.providers.llm.litellm import Litellm
 from pytest_agentv.providers.llm.provider import LlmProvider
 from pytest_agentv.providers.mock import Mock, MockProvider
 from pytest_agentv.providers.python.python import Python, PythonProvider

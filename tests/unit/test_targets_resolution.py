@@ -18,9 +18,9 @@ from pytest_agentv.providers.agents.claude_code import ClaudeCode
 from pytest_agentv.providers.agents.codex import Codex
 from pytest_agentv.providers.agents.pi import Pi
 from pytest_agentv.providers.apis.base import ModelSettings
+from pytest_agentv.providers.apis.model import Model
 from pytest_agentv.providers.cli.cli import Cli
 from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHealthcheck
-from pytest_agentv.providers.llm.model import Model
 from pytest_agentv.providers.mock import Mock
 from pytest_agentv.providers.python.python import Python
 from pytest_agentv.providers.table import KINDS

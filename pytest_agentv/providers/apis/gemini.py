@@ -21,7 +21,7 @@ from pytest_agentv.providers.apis.base import (
     text_of,
     usage_of,
 )
-from pytest_agentv.providers.llm.model import DirectModel
+from pytest_agentv.providers.apis.model import DirectModel
 
 _BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 _NO_SYSTEM: Final = re.compile(r"gemini-(1\.0-)?pro(-vision)?$|gemma-[123]")

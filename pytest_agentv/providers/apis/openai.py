@@ -18,7 +18,7 @@ from pytest_agentv.providers.apis.base import (
     text_of,
     usage_of,
 )
-from pytest_agentv.providers.llm.model import DirectModel
+from pytest_agentv.providers.apis.model import DirectModel
 
 _BASE_URL: Final = "https://api.openai.com/v1"
 _DEVELOPER: Final = re.compile(r"o\d")

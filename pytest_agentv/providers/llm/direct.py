@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import Api
+from pytest_agentv.providers.apis.base import Api, AskedModel
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.llm.model import Model
 from pytest_agentv.providers.llm.reply import build_response
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
@@ -23,7 +22,7 @@ _ROOM: Final = "pytest_agentv.providers.apis"
 class DirectClient:
     """One target's way to its API."""
 
-    def __init__(self, settings: Model, environment: Mapping[str, str], model: str, target: str) -> None:
+    def __init__(self, settings: AskedModel, environment: Mapping[str, str], model: str, target: str) -> None:
         self._api: Api = settings.api(environment)
         self._environment = environment
         self._model = model

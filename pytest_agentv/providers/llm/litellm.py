@@ -1,4 +1,4 @@
-"""Asks a model through litellm: `provider: litellm`, and `client: litellm` on any model."""
+"""Asks a model through litellm."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,15 +6,13 @@ from contextlib import suppress
 from typing import Final
 from weakref import WeakSet
 
-from pytest_agentv.loading.targets.fields import OptionalText
-from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.prompts.prompt import ChatMessage
+from pytest_agentv.providers.apis.base import AskedModel
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm.failure import read_failure
 from pytest_agentv.providers.llm.limit import limited_replies
 from pytest_agentv.providers.llm.litellm_import import begin_import, imported_litellm, load_litellm
-from pytest_agentv.providers.llm.model import Model
 from pytest_agentv.providers.llm.reply import build_response, read_cost, read_litellm
 from pytest_agentv.providers.llm.request import build_arguments, system_role
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -28,27 +26,13 @@ _OPEN: Final["WeakSet[LitellmClient]"] = WeakSet()
 """Clients that are not closed."""
 
 
-class Litellm(Model):
-    """Any model string of litellm."""
-
-    kind = "litellm"
-
-    api_version: OptionalText = spelled(
-        *("api_version", "apiVersion", "version"), default=None, description="the version of the API"
-    )
-
-    @property
-    def uses_litellm(self) -> bool:
-        return True
-
-
 class LitellmClient:
     """One target's way through litellm, whose retries, price-map download and telemetry are off.
 
     litellm keeps one client per URL and key, so that connections are reused.
     """
 
-    def __init__(self, settings: Model, environment: Mapping[str, str], model: str, target: str) -> None:
+    def __init__(self, settings: AskedModel, environment: Mapping[str, str], model: str, target: str) -> None:
         self._model = model
         self._target = target
         self._arguments = build_arguments(settings.kind, settings.api_settings, environment)

@@ -9,6 +9,7 @@ import functools
 import gc
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -60,7 +61,7 @@ def begin_import() -> "Future[Any]":
 
 def _load(future: "Future[Any]") -> None:
     try:
-        with _without_collector():
+        with _without_collector(), _without_warnings():
             litellm = _import_litellm()
         future.set_result(litellm)
     except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
@@ -75,14 +76,14 @@ def _import_litellm() -> Any:
             from litellm.anthropic_beta_headers_manager import reload_beta_headers_config  # noqa: PLC0415
 
             reload_beta_headers_config()
-    with suppress(ImportError):  # of older versions, whose clients have no transport of their own
-        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
-
-        limit_transports(AsyncHTTPHandler)
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     with suppress(Exception):
         _import_the_rest(litellm)
+    with suppress(Exception):  # older versions have no transport of their own; a warning of litellm's may be an error
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
+
+        limit_transports(AsyncHTTPHandler)
     return litellm
 
 
@@ -110,6 +111,27 @@ def _without_collector() -> Iterator[None]:
     finally:
         gc.enable()
         gc.collect()
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Drop what this thread warns of: with `-W error` litellm could not be imported.
+
+    Filters are of no use here. They belong to the whole process, and pytest replaces them with each item.
+    """
+    warn, importing, is_over = warnings.warn, threading.get_ident(), threading.Event()
+
+    def warn_elsewhere(message: Any, category: Any = None, stacklevel: int = 1, *rest: Any, **options: Any) -> None:
+        if is_over.is_set() or threading.get_ident() != importing:
+            warn(message, category, stacklevel + 1, *rest, **options)
+
+    warnings.warn = warn_elsewhere
+    try:
+        yield
+    finally:
+        is_over.set()  # a module may have kept the function
+        if warnings.warn is warn_elsewhere:
+            warnings.warn = warn
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from pytest_agentv.models.masking.secret_rule import secrets_of
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import ChatMessage, PromptMode
+from pytest_agentv.providers.apis.base import AskedModel
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
-from pytest_agentv.providers.llm.model import Model
 from pytest_agentv.providers.llm.request import build_messages
 from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, with_retries
 
@@ -37,7 +37,7 @@ class LlmProvider:
 
     def __init__(
         self,
-        settings: Model,
+        settings: AskedModel,
         environment: TargetEnvironment,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -101,7 +101,7 @@ class LlmProvider:
         return f"no answer from {self._model} within {format_number(limit or 0)} s{before}"
 
 
-def _create_client(settings: Model, environment: TargetEnvironment, model: str) -> ModelClient:
+def _create_client(settings: AskedModel, environment: TargetEnvironment, model: str) -> ModelClient:
     if settings.uses_litellm:
         from pytest_agentv.providers.llm.litellm import LitellmClient  # noqa: PLC0415 - only who names it needs it
 

@@ -7,9 +7,8 @@ from typing import Any, Final, TypeAlias
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.build import guidelines_section
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.anthropic import known_limit
-from pytest_agentv.providers.apis.azure import is_reasoning_deployment, resource_url
 from pytest_agentv.providers.apis.base import ModelSettings
+from pytest_agentv.providers.apis.model_names import is_reasoning_deployment, known_limit, resource_url
 from pytest_agentv.providers.base import ProviderRequest
 
 DEFAULT_SYSTEM_PROMPT: Final = (
