@@ -7,7 +7,7 @@
     ├── CaseError            one eval case cannot be loaded; others of its file can
     ├── TargetError          a target cannot be used: unknown name, unset variables, bad field
     └── KindError            a failure recorded with a kind (timeout, auth, process, …)
-        ├── ProviderError    a call to what is under test failed
+        ├── ProviderError    a call to a target failed
         ├── EvaluatorError   an evaluator could not judge (unlike a low score)
         └── HookError        a hook of a conftest or plugin failed
 
