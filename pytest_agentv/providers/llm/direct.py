@@ -34,6 +34,10 @@ class DirectClient:
         """Start importing the HTTP client, unless that has been done."""
         load_network()
 
+    async def ready(self) -> None:
+        """Wait for the import of the HTTP client. Raises `ProviderError` when it cannot be imported."""
+        await self._modules()
+
     async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
         """Make one request. Raises `RequestError`, and `ProviderError` when the HTTP client cannot be imported."""
         client, prices = await self._modules()

@@ -45,6 +45,10 @@ class LitellmClient:
         """Start importing litellm, unless that has been done."""
         begin_import()
 
+    async def ready(self) -> None:
+        """Wait for the import of litellm. Raises `ProviderError` when it cannot be imported."""
+        await load_litellm()
+
     async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
         """Make one request. Raises `RequestError`, and `ProviderError` when litellm cannot be imported."""
         litellm = await load_litellm()

@@ -22,6 +22,9 @@ class ModelClient(Protocol):
     def warm_up(self) -> None:
         """Start in the background what the first request would wait for."""
 
+    async def ready(self) -> None:
+        """Wait for what `warm_up` starts. Raises `ProviderError` when it cannot be had."""
+
     async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
         """Make one request. Raises `RequestError`, and `ProviderError` for what no second request could mend."""
         ...
@@ -34,6 +37,7 @@ class LlmProvider:
     """A model. Its requests are repeated as the target's retry policy says."""
 
     mode: PromptMode = "lm"
+    keeps_limits = True
 
     def __init__(
         self,
@@ -56,12 +60,15 @@ class LlmProvider:
         """Asking a model costs money: there is no probe."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        """Ask the model, again where the target's retry policy says so; the time limit holds for all of it.
+        """Ask the model, again where the target's retry policy says so; the time limit holds for all requests.
+
+        The import of a client comes before: a model that was not asked must not time out.
 
         Raises `ProviderError`; its `raw` tells, as that of a response, of `request_attempts`, `waited_ms` and
         `last_error`.
         """
         messages = build_messages(request)
+        await self._client.ready()
         log = RequestLog()
         limit = request.timeout_seconds
         try:
