@@ -14,7 +14,7 @@ _NAMES = {
     "evaluators.base": ("Evaluator",),
     "evaluators.context": ("Context", "Judge", "ProxiedQuestion", "ProxiedTargets", "Services"),
     "evaluators.own": ("EvaluatorFactory", "EvaluatorSpec"),
-    "loading.target_definitions": ("TargetDefinition",),
+    "loading.targets.definitions": ("TargetDefinition",),
     "models.base": ("ABSENT", "Absent", "Json", "JsonObject", "Record"),
     "models.cases": ("AnyEvaluator", "EvalCase"),
     "models.kind": ("Amount", "Items", "Part", "Text", "spelled"),
@@ -36,8 +36,15 @@ _NAMES = {
     "models.targets": ("Target",),
     "models.traces": ("ExecutionMetrics", "TokenUsage", "TraceEvent", "TraceEventType", "TraceSummary"),
     "prompts.prompt": ("ChatMessage", "Prompt", "PromptMode"),
-    "providers.base": ("Adapter", "ProviderFactory", "ProviderRequest", "ProviderResponse", "TargetEnvironment"),
-    "providers.kind": ("Provider",),
+    "providers.base": (
+        "Adapter",
+        "BatchProvider",
+        "ProviderFactory",
+        "ProviderRequest",
+        "ProviderResponse",
+        "TargetEnvironment",
+    ),
+    "providers.kind": ("Provider", "Sources"),
     "session.outcomes": ("AgentvWarning", "EvalErrored", "EvalFailed"),
     "session.python.cases": ("EvalInput",),
     "session.python.evals": ("Agentv",),
@@ -69,7 +76,7 @@ if TYPE_CHECKING:
         Services as Services,
     )
     from pytest_agentv.evaluators.own import EvaluatorFactory as EvaluatorFactory, EvaluatorSpec as EvaluatorSpec
-    from pytest_agentv.loading.target_definitions import TargetDefinition as TargetDefinition
+    from pytest_agentv.loading.targets.definitions import TargetDefinition as TargetDefinition
     from pytest_agentv.models.base import (
         ABSENT as ABSENT,
         Absent as Absent,
@@ -111,12 +118,13 @@ if TYPE_CHECKING:
     from pytest_agentv.prompts.prompt import ChatMessage as ChatMessage, Prompt as Prompt, PromptMode as PromptMode
     from pytest_agentv.providers.base import (
         Adapter as Adapter,
+        BatchProvider as BatchProvider,
         ProviderFactory as ProviderFactory,
         ProviderRequest as ProviderRequest,
         ProviderResponse as ProviderResponse,
         TargetEnvironment as TargetEnvironment,
     )
-    from pytest_agentv.providers.kind import Provider as Provider
+    from pytest_agentv.providers.kind import Provider as Provider, Sources as Sources
     from pytest_agentv.session.outcomes import (
         AgentvWarning as AgentvWarning,
         EvalErrored as EvalErrored,

@@ -7,7 +7,7 @@
     ├── CaseError            one eval case cannot be loaded; others of its file can
     ├── TargetError          a target cannot be used: unknown name, unset variables, bad field
     └── KindError            a failure recorded with a kind (timeout, auth, process, …)
-        ├── ProviderError    a call to what is under test failed
+        ├── ProviderError    a call to a target failed
         ├── EvaluatorError   an evaluator could not judge (unlike a low score)
         └── HookError        a hook of a conftest or plugin failed
 
@@ -29,7 +29,7 @@ class AgentvError(Exception):
     """Base of all errors of pytest-agentv."""
 
     problems: tuple[Any, ...] = ()
-    """The single faults (`Problem`) that the text names, and warnings that it leaves out; empty if unknown."""
+    """The faults that the text names, one by one, and warnings that it leaves out. Each has a text."""
 
 
 class FileError(AgentvError):

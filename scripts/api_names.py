@@ -3,6 +3,7 @@
 import ast
 import builtins
 import importlib
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,14 @@ from typing import Any, Final
 import pytest_agentv
 
 PACKAGE: Final = "pytest_agentv"
+
+HOOKS: Final = "pytest_agentv.session.hooking.hookspecs"
+FIXTURES: Final = "pytest_agentv.session.python.fixtures"
+
+_QUOTED_TYPE: Final = re.compile(r"'([A-Z][\w.\[\]|, ]*)'")
+
+_SHOWN_BASES: Final = ("EvalResult", "Part")
+"""Public classes whose fields are not shown again for their subclasses."""
 
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -40,7 +49,7 @@ class Entry:
     name: str
     summary: str
     signature: str
-    """How it is called, or what an alias stands for; empty for records."""
+    """How it is called, what an alias stands for, or the base of a class; empty for other classes."""
     members: tuple[Member, ...]
 
 
@@ -62,6 +71,12 @@ def entry_of(name: str) -> Entry:
         if name in _assigned(node):
             return Entry(name, _text_below(body, place), f"{name} = {_assigned_value(node)}", ())
     raise LookupError(f"{name} is not defined in {module.__name__}")
+
+
+def entry_of_module(name: str) -> Entry:
+    """Read the functions of a module, such as that of the hooks."""
+    module = importlib.import_module(name)
+    return Entry(name, "", "", tuple(members_of(_tree(module).body, module)))
 
 
 def strangers(entry: Entry) -> Iterator[str]:
@@ -91,11 +106,7 @@ def _members(cls: type) -> Iterator[Member]:
         is_public = base is not cls and base.__name__ in pytest_agentv.__all__
         if is_public or not base.__module__.startswith(PACKAGE):
             continue
-        module = sys.modules[base.__module__]
-        node = next(
-            node for node in _tree(module).body if isinstance(node, ast.ClassDef) and node.name == base.__name__
-        )
-        for member in _own_members(node, module):
+        for member in members_of(_class(base).body, sys.modules[base.__module__]):
             if member.name not in seen:
                 seen.add(member.name)
                 yield member
@@ -107,11 +118,12 @@ def _class(cls: type) -> ast.ClassDef:
     return next(node for node in body if isinstance(node, ast.ClassDef) and node.name == cls.__name__)
 
 
-def _own_members(cls: ast.ClassDef, module: ModuleType) -> Iterator[Member]:
-    for place, node in enumerate(cls.body):
+def members_of(body: Sequence[ast.stmt], module: ModuleType) -> Iterator[Member]:
+    """Yield the public fields, properties and functions of a class or module."""
+    for place, node in enumerate(body):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
-            summary = _text_below(cls.body, place) or _option(node.value, "description")
-            default = _default(node.value)
+            summary = _text_below(body, place) or _option(node.value, "description")
+            default = _default(node.value, module)
             annotated = (node.annotation,)
             yield Member(node.target.id, _shown(node.annotation), default, summary, False, annotated, module)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_shown(node):
@@ -133,9 +145,10 @@ def _annotations(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.e
 
 
 def _construction(cls: type) -> str:
-    """Return how an exception is made; records and kinds are made from their fields."""
+    """Return how an exception is made, and what it and another class of a public base are."""
+    bases = [base.__name__ for base in cls.__mro__[1:] if base.__name__ in _SHOWN_BASES]
     if not issubclass(cls, Exception):
-        return ""
+        return f"class {cls.__name__}({bases[0]})" if bases else ""
     for base in cls.__mro__:
         if "__init__" in vars(base) and base.__module__.startswith(PACKAGE):
             start = next(node for node in _class(base).body if getattr(node, "name", "") == "__init__")
@@ -145,14 +158,15 @@ def _construction(cls: type) -> str:
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    arguments = ast.unparse(node.args).removeprefix("self, ").removeprefix("cls, ")
+    arguments = _plain_types(ast.unparse(node.args)).removeprefix("self, ").removeprefix("cls, ")
     returns = f" -> {_shown(node.returns)}" if node.returns is not None else ""
-    return f"({'' if arguments in ('self', 'cls') else arguments}){returns}".replace('"', "")
+    return f"({'' if arguments in ('self', 'cls') else arguments}){returns}"
 
 
 def _summary(node: _Definition) -> str:
-    """Return the docstring in one line, without the description of the arguments."""
-    return _line((ast.get_docstring(node) or "").partition("\n\nArgs:")[0])
+    """Return the docstring in one line, without the descriptions of the arguments."""
+    paragraphs = (ast.get_docstring(node) or "").split("\n\n")
+    return _line(" ".join(paragraph for paragraph in paragraphs if not paragraph.startswith("Args:")))
 
 
 def _text_below(body: Sequence[ast.stmt], place: int) -> str:
@@ -171,16 +185,27 @@ def _assigned(node: ast.stmt) -> list[str]:
 
 
 def _assigned_value(node: ast.stmt) -> str:
-    return _shown(node.value) if isinstance(node, ast.Assign | ast.AnnAssign) else ""
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Tuple) and _shown(value.value) == "Annotated":
+        return f"Annotated[{_shown(value.slice.elts[0])}, …]"
+    return _shown(value)
 
 
 def _shown(node: ast.expr | None) -> str:
     if node is None:
         return ""
-    return str(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, str) else ast.unparse(node)
+    text = str(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, str) else ast.unparse(node)
+    return _plain_types(text)
 
 
-def _default(node: ast.expr | None) -> str:
+def _plain_types(text: str) -> str:
+    """Return types without the quotes that they have in the source."""
+    return _QUOTED_TYPE.sub(r"\1", text)
+
+
+def _default(node: ast.expr | None, module: ModuleType) -> str:
+    if isinstance(node, ast.Name) and node.id not in pytest_agentv.__all__:
+        return repr(getattr(module, node.id))
     if not isinstance(node, ast.Call):
         return _shown_value(node)
     options = {option.arg: option.value for option in node.keywords}
@@ -215,20 +240,26 @@ def _names(annotation: ast.expr) -> Iterator[str]:
                 yield from _names(part)
 
 
+@cache
+def _imported_for_types(module: ModuleType) -> dict[str, str]:
+    """Return the names that a module imports for type checkers only, with the modules of ours that they come from."""
+    blocks = [
+        node for node in _tree(module).body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+    ]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {each.name: str(node.module).removeprefix(f"{PACKAGE}.") for node in imports for each in node.names}
+
+
 def _is_known(name: str, module: ModuleType) -> bool:
     """Whether a name is a builtin, one of another package, or public."""
     root, _, rest = name.partition(".")
     value = getattr(module, root, None)
     if rest:
-        public = value is pytest_agentv and rest in pytest_agentv.__all__
-        return public or getattr(value, "__name__", PACKAGE) != PACKAGE
+        return getattr(value, "__name__", PACKAGE) != PACKAGE
+    if name in _imported_for_types(module):
+        return name in pytest_agentv.__all__ and _imported_for_types(module)[name] == pytest_agentv._HOMES[name]
     if hasattr(builtins, name) or (name in pytest_agentv.__all__ and getattr(pytest_agentv, name) is value):
         return True
-    return (
-        not str(getattr(value, "__module__", PACKAGE)).startswith(PACKAGE) and value is not None and _is_foreign(value)
-    )
-
-
-def _is_foreign(value: Any) -> bool:
-    """Whether a value is what it is called by: an alias of ours made of foreign types has another name, or none."""
-    return bool(getattr(value, "__name__", None) or getattr(value, "_name", None))
+    own_name = getattr(value, "__name__", None) or getattr(value, "_name", None)
+    is_alias = own_name != name  # `JsonObject` is a name of ours for a foreign type
+    return not is_alias and not str(getattr(value, "__module__", PACKAGE)).startswith(PACKAGE)

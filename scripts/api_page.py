@@ -7,9 +7,10 @@ python scripts/api_page.py --write  # replace docs/api.md
 import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Final
 
-from api_names import Entry, Member, entry_of
+from api_names import FIXTURES, HOOKS, Entry, Member, entry_of, entry_of_module
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "api.md"
 
@@ -20,7 +21,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Providers": (
         *("Provider", "ProviderRequest", "ProviderResponse", "Prompt", "PromptMode", "ChatMessage"),
-        *("Target", "TargetDefinition", "ProviderFactory"),
+        *("Adapter", "BatchProvider", "TargetEnvironment", "Target", "TargetDefinition", "Sources", "ProviderFactory"),
     ),
     "Fields of kinds": ("Text", "Amount", "Items", "spelled", "Part"),
     "Cases": (*("EvalCase", "InputMessage", "Role", "ContentPart", "TextPart", "FilePart", "ObjectPart", "OtherPart"),),
@@ -28,7 +29,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("Message", "ToolCall", "TraceEvent", "TraceEventType", "TraceSummary", "TokenUsage", "ExecutionMetrics"),
     ),
     "Results": ("EvalResult", "EvaluatorResult", "ErrorDetail", "Status", "Verdict", "ErrorStage", "ErrorKind"),
-    "Fixtures": (
+    "Values of fixtures": (
         *("Agentv", "EvalInput", "PythonEvalResult", "TargetCaller", "RunOptions", "OutputFormat", "UnknownKeys"),
     ),
     "Errors and warnings": (
@@ -59,7 +60,7 @@ work.
 
 def page() -> str:
     """Return the text of the page."""
-    return "\n".join((INTRODUCTION, *_sections())).rstrip("\n") + "\n"
+    return "\n".join((INTRODUCTION, *_hooks(), *_sections())).rstrip("\n") + "\n"
 
 
 def _sections() -> Iterator[str]:
@@ -69,14 +70,23 @@ def _sections() -> Iterator[str]:
             yield from _entry(entry_of(name))
 
 
+def _hooks() -> Iterator[str]:
+    yield "## Hooks\n\n| hook | meaning |\n|---|---|"
+    yield from (_row(_call(member), text=member.summary) for member in entry_of_module(HOOKS).members)
+    yield "\n## Fixtures\n\n| fixture | type | value |\n|---|---|---|"
+    for member in entry_of_module(FIXTURES).members:
+        yield _row(member.name, member.type.rpartition(" -> ")[2], text=member.summary)
+    yield ""
+
+
 def _entry(entry: Entry) -> Iterator[str]:
     yield f"### {entry.name}\n"
     if entry.signature:
         yield f"`{entry.signature}`\n"
-    yield f"{entry.summary}\n"
+    yield fill(entry.summary, 120, break_long_words=False, break_on_hyphens=False) + "\n"
     if fields := [member for member in entry.members if not member.is_method]:
         yield "| field | type | default | meaning |\n|---|---|---|---|"
-        yield from (_row(member.name, member.type, member.default, text=member.summary) for member in fields)
+        yield from (_row(member.name, member.type, member.default, text=_sentence(member.summary)) for member in fields)
         yield ""
     if methods := [member for member in entry.members if member.is_method]:
         yield "| method | meaning |\n|---|---|"
@@ -86,6 +96,11 @@ def _entry(entry: Entry) -> Iterator[str]:
 
 def _call(member: Member) -> str:
     return f"{member.name}{member.type}"
+
+
+def _sentence(text: str) -> str:
+    """Descriptions of the keys of kinds are written for the middle of a line."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…")) else ".")
 
 
 def _row(*codes: str, text: str) -> str:

@@ -7,18 +7,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from pytest_agentv.evaluators.aggregators import AGGREGATORS
 from pytest_agentv.evaluators.base import Evaluator
-from pytest_agentv.evaluators.code_judge import Proxy
-from pytest_agentv.evaluators.expected_calls import ExpectedCall
-from pytest_agentv.evaluators.field_accuracy import FieldCheck
-from pytest_agentv.evaluators.rubrics import Rubric
+from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
+from pytest_agentv.evaluators.judging.rubrics import Rubric
+from pytest_agentv.evaluators.kinds.aggregators import AGGREGATORS
+from pytest_agentv.evaluators.kinds.code_judge import Proxy
+from pytest_agentv.evaluators.kinds.field_accuracy import FieldCheck
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.target_validation import CommonKeys
+from pytest_agentv.loading.targets.validation import CommonKeys
 from pytest_agentv.models.kind import REFERENCE, spellings
-from pytest_agentv.providers.agent import CodingAgent
-from pytest_agentv.providers.healthcheck import CommandHealthcheck, HttpHealthcheck
-from pytest_agentv.providers.model import DirectModel
+from pytest_agentv.providers.agents.agent import CodingAgent
+from pytest_agentv.providers.apis.model import DirectModel
+from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHealthcheck
 from pytest_agentv.providers.table import KINDS
 
 DOCS = Path(__file__).parents[1] / "docs"

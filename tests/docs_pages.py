@@ -124,6 +124,11 @@ def added_kinds(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r'"([\w-]+)":', " ".join(hooks)))
 
 
+def own_kinds(text: str) -> tuple[str, ...]:
+    """Return the kinds that a page's Python adds in whatever form."""
+    return (*added_kinds(text), *re.findall(r'^    kind = "([\w-]+)"', text, re.MULTILINE))
+
+
 def program(command: str) -> str:
     """Return the program of a command: `pytest` of `A=1 .venv/bin/pytest evals`."""
     words = [word for word in command.split() if not re.match(r"[A-Z_]+=", word)]

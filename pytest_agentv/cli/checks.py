@@ -1,6 +1,6 @@
-"""What is wrong with eval, targets and config files: all that collection and the start of a run would find.
+"""Checks eval, targets and config files for all faults that collection and the start of a run would find.
 
-No variable is looked up, nothing is called.
+It reads no variables and calls nothing.
 """
 
 import re
@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.engine.judging import evaluators_of, judging_fault, needs_judge
-from pytest_agentv.engine.targets import DEFAULT_TARGET
+from pytest_agentv.engine.targets.judging import evaluators_of, judging_fault, needs_judge
+from pytest_agentv.engine.targets.pool import DEFAULT_TARGET
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases import LoadContext, load_case
-from pytest_agentv.loading.config import check_config_file, load_guideline_patterns
-from pytest_agentv.loading.discovery import is_sidecar
-from pytest_agentv.loading.environment import find_repo_root
+from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.config import check_config_file, load_guideline_patterns
+from pytest_agentv.loading.files.discovery import is_sidecar
+from pytest_agentv.loading.files.shapes import looks_like_suite
+from pytest_agentv.loading.files.suites import SuiteSource, read_suite
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.loading.shapes import looks_like_suite
-from pytest_agentv.loading.suites import SuiteSource, read_suite
-from pytest_agentv.loading.target_definitions import TargetsFile
-from pytest_agentv.loading.target_kinds import TargetKinds
-from pytest_agentv.loading.targets import TARGETS_FILES, find_targets_file, load_targets_file
+from pytest_agentv.loading.targets.definitions import TargetsFile
+from pytest_agentv.loading.targets.environment import find_repo_root
+from pytest_agentv.loading.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
+from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
@@ -38,20 +38,20 @@ _TARGETS_NAMES: Final = frozenset(Path(name).name for name in TARGETS_FILES)
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings(Record):
-    """What checking depends on beside the files."""
+    """The inputs of a check besides the files."""
 
     cwd: Path
     targets: Path | None = None
-    """The targets file of the run, where it is not the one that would be found."""
+    """The targets file of the run; None: search for it."""
     evaluators: KindTable = field(default_factory=lambda: EVALUATORS, compare=False)
-    """The kinds of evaluators, those of the project too."""
+    """The kinds of evaluators, including those of the project."""
     providers: TargetKinds = field(default_factory=lambda: KINDS, compare=False)
-    """The kinds of targets, those of the project too."""
+    """The kinds of targets, including those of the project."""
     unknown_keys: UnknownKeys = "error"
 
 
 def kind_of(path: Path) -> FileKind | None:
-    """Tell by a file's `$schema`, else by its name, that it is a targets, config or eval file; None: it does not say.
+    """Return the kind of a file (targets, config or eval) by its `$schema`, else by its name; None if unknown.
 
     Source: agentv-formats 9.3.
     """
@@ -66,7 +66,7 @@ def kind_of(path: Path) -> FileKind | None:
 
 
 class Checker:
-    """Checks files; what several of them share is read once."""
+    """Checks files. Reads files that several of them share once."""
 
     def __init__(self, settings: CheckSettings) -> None:
         self._settings = settings
@@ -77,15 +77,15 @@ class Checker:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """All that was found, each once: file by file in the order of the checks, by line within a file."""
+        """Return all distinct problems, by file in the order of the checks, then by line."""
         order = {path: index for index, path in reversed([*enumerate(problem.path for problem in self._found)])}
-        # A config file that is checked itself is in error; that eval files pass it over is then no news.
+        # A broken config file that is checked itself is an error. The same problem as a warning adds nothing.
         said = {problem.replace(level="warning") for problem in self._found if problem.level == "error"}
         found = (problem for problem in self._found if problem not in said)
         return tuple(sorted(found, key=lambda problem: (order[problem.path], problem.line or 0)))
 
     def check(self, path: Path) -> None:
-        """Check an absolute path; what is not known to be a targets or config file is held to be an eval file."""
+        """Check an absolute path. A file that is not a targets or config file counts as an eval file."""
         match kind_of(path):
             case "targets":
                 self._load_targets(path)
@@ -141,7 +141,7 @@ class Checker:
             return self._load_targets(find_targets_file(explicit, eval_dir, self._repo_root, cwd))
         except TargetsError as error:
             level: Literal["error", "warning"] = "warning" if explicit is None else "error"
-            # A run may still be given one by --agentv-targets.
+            # A run may still get one by --agentv-targets.
             self._note(problem.replace(level=level) for problem in _problems_of(error, eval_dir))
             return None
 
@@ -156,7 +156,7 @@ class Checker:
         return self._targets_files[path]
 
     def _check_targets_of(self, suite: SuiteSource, cases: Iterable[EvalCase], targets: TargetsFile) -> None:
-        """Find targets that are not there, and those that have no judge though a case needs one; each said once."""
+        """Note each missing target, and each target without a judge that a case needs, once."""
         said: set[str] = set()
         for case in cases:
             fault = _target_fault(case, targets)
@@ -166,7 +166,7 @@ class Checker:
 
 
 def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int]:
-    """Return file and line of what names the case's target: in the case, in its file's header, or else the case."""
+    """Return file and line where the case's target is named: in the case or its file's header, else of the case."""
     entry = next(entry for entry in suite.entries if entry.line == case.line)
     written = ((entry.value, suite.case_place(entry, [])), (suite.header, suite.header_place([])))
     for mapping, place in written:
@@ -178,7 +178,7 @@ def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int]:
 
 def _declared_kind(path: Path) -> FileKind | None:
     try:
-        if not path.is_file():  # a pipe would keep its reader waiting
+        if not path.is_file():  # reading a pipe would block
             return None
         with path.open("rb") as file:
             found = _SCHEMA.search(file.read(_SNIFFED_BYTES))
@@ -203,7 +203,7 @@ def _target_fault(case: EvalCase, targets: TargetsFile) -> str | None:
 
 
 def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tuple[Problem, ...]:
-    """Return what an error was raised for; one that is its own text is a problem of its file, or else of `path`."""
+    """Return the problems of an error. An error with only a text is one problem of its file, else of `path`."""
     if error.problems:
         return error.problems
     if isinstance(error, FileError):

@@ -1,4 +1,4 @@
-"""`agentv generate rubrics`: a model writes the rubrics of the cases of an eval file that have none."""
+"""`agentv generate rubrics`: a model writes rubrics for the cases of an eval file that have none."""
 
 import argparse
 import asyncio
@@ -10,19 +10,19 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import count, note, say
-from pytest_agentv.cli.rubric_file import RubricFile
-from pytest_agentv.cli.rubric_writer import RubricRequest, write_rubrics
-from pytest_agentv.engine.targets import choose_target
+from pytest_agentv.cli.rubrics.file import RubricFile
+from pytest_agentv.cli.rubrics.writer import RubricRequest, write_rubrics
+from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, TargetError, locate
-from pytest_agentv.loading.environment import find_repo_root, load_environment
+from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
 from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
-from pytest_agentv.loading.suites import CaseEntry, SuiteSource
-from pytest_agentv.loading.target_definitions import TargetDefinition, TargetsFile
-from pytest_agentv.loading.targets import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile
+from pytest_agentv.loading.targets.environment import find_repo_root, load_environment
+from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secrets import Masker, masking
 from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Generate rubrics; faults are said on standard error."""
+    """Generate rubrics. Print errors to standard error."""
     parser = ArgumentParser(prog="agentv generate", description="Let a model write parts of an eval file.")
     add_arguments(parser)
     options = parser.parse_args(arguments)
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """The target that writes."""
+    """The target that writes the rubrics."""
 
     name: str
     provider: Adapter
@@ -103,7 +103,7 @@ def _outcome(case: JsonObject) -> str | None:
 
 
 def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker) -> _Model:
-    """Open the target that is chosen as for a run. Raises `TargetsError` or `TargetError`."""
+    """Open the target, chosen as in a run. Raises `TargetsError` or `TargetError`."""
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
     file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd), KINDS)
@@ -118,7 +118,7 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
 
 
 def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
-    """Return the chosen target if it is a model, else the one that judges it."""
+    """Return the chosen target if it is a model, else its judge target."""
     chosen = file.find(name)
     judge = chosen if chosen.judge_target is None else file.find(chosen.judge_target)
     found = next((definition for definition in (chosen, judge) if _is_model(file, definition.kind)), None)
@@ -139,7 +139,7 @@ def _is_model(file: TargetsFile, kind: str) -> bool:
 async def _write_all(
     file: RubricFile, entries: Sequence[CaseEntry], model: _Model, masker: Masker, *, verbose: bool
 ) -> int:
-    """Write the rubrics of one case after another, each as soon as it is there; return of how many cases."""
+    """Write the rubrics of each case in turn as soon as the model replies. Return the number of cases."""
     written = 0
     try:
         for entry in entries:

@@ -1,4 +1,4 @@
-"""The kinds of evaluators and providers that a project adds in its conftest files and plugins."""
+"""Finds the kinds of evaluators and providers that a project adds in its conftest files and plugins."""
 
 import io
 import os
@@ -13,34 +13,34 @@ from pytest_agentv.models.kind_table import merge_kinds
 
 _HOOKS: Final = ("pytest_agentv_evaluators", "pytest_agentv_providers")
 _SIGNS: Final = (b"pytest_agentv_", b"pytest_plugins")
-"""What a conftest holds that may add kinds."""
+"""Texts in a conftest that may add kinds."""
 
 
 class ProjectKinds:
-    """Asks the hooks of a project for its kinds: pytest loads the conftest files, and runs nothing.
+    """Calls the hooks of a project for its kinds. pytest loads the conftest files but runs no test.
 
-    Conftest files are code of the user's. They are loaded only when one of them mentions our hooks, or when a file
-    names a kind that is not built in, which a plugin may add.
+    Conftest files are user code. They are loaded only if one of them mentions our hooks, or if a file names a kind
+    that is not built in, which a plugin may add.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.problems: list[Problem] = []
-        """What kept conftest files from being loaded."""
+        """The faults that prevented the loading of conftest files."""
         self._folders = sorted({path.parent for path in files})
 
     def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "LazyKinds":
-        """Return the kinds of one hook; `named` ones count as kinds whatever the conftest files say."""
+        """Return the kinds of one hook. `named` ones always count as kinds."""
         return LazyKinds(self, hook, built_in, named)
 
     @cached_property
     def mentions_hooks(self) -> bool:
-        """Whether a conftest in a folder of the files, or above it, may add kinds."""
+        """Whether a conftest beside the files, or above them, may add kinds."""
         folders = {folder for start in self._folders for folder in (start, *start.parents)}
         return any(any(sign in _read(folder / "conftest.py") for sign in _SIGNS) for folder in folders)
 
     @cached_property
     def found(self) -> Mapping[str, Mapping[str, Any]]:
-        """The kinds by hook."""
+        """Return the kinds by hook."""
         import pytest  # noqa: PLC0415 - a fifth of a second
 
         asker = _Asker()
@@ -62,7 +62,7 @@ class ProjectKinds:
 
 
 class _Asker:
-    """A plugin of pytest that asks our hooks in the place of running tests."""
+    """A pytest plugin that calls our hooks instead of running tests."""
 
     def __init__(self) -> None:
         self.found: dict[str, Mapping[str, Any]] = {}
@@ -76,12 +76,12 @@ class _Asker:
         return 0
 
 
-# pluggy reads this mark; importing pytest for it would cost every `agentv` command a fifth of a second.
+# pluggy reads this mark. Importing pytest to set it would cost every `agentv` command a fifth of a second.
 _Asker.pytest_cmdline_main.pytest_impl = {"tryfirst": True}  # type: ignore[attr-defined]
 
 
 class LazyKinds(Mapping[str, Any]):
-    """The kinds of one hook, asked for when they may matter."""
+    """The kinds of one hook. Calls the hook only when its kinds may matter."""
 
     def __init__(self, project: ProjectKinds, hook: str, built_in: Mapping[str, Any], named: Sequence[str]) -> None:
         self._project = project
@@ -109,7 +109,7 @@ class LazyKinds(Mapping[str, Any]):
 
 
 def _any_keys(spec: object, services: object) -> object:
-    """Stand in for the factory of a kind whose keys are not known."""
+    """Replace the factory of a kind with unknown keys."""
     raise NotImplementedError
 
 

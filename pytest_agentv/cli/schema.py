@@ -1,4 +1,4 @@
-"""`agentv schema`: JSON Schemas for editors, and for whoever writes eval files by program."""
+"""`agentv schema`: prints JSON Schemas for editors and for programs that write eval files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def schema_text(kind: str) -> str:
 
 def schema_of(kind: str) -> JsonObject:
     """Return the schema of a kind of file."""
-    from pytest_agentv.evaluators.aggregators import AGGREGATORS  # noqa: PLC0415 - pydantic
+    from pytest_agentv.evaluators.kinds.aggregators import AGGREGATORS  # noqa: PLC0415 - pydantic
     from pytest_agentv.loading import json_schemas  # noqa: PLC0415 - pydantic
 
     match kind:
@@ -43,7 +43,7 @@ def schema_of(kind: str) -> JsonObject:
 
 
 def schema_files() -> Mapping[str, str]:
-    """Return the schemas as files of a project, by their path below its folder."""
+    """Return the texts of the schema files of a project, by their path below its folder."""
     return {f".agentv/schemas/{kind}.schema.json": schema_text(kind) for kind in KINDS}
 
 

@@ -1,4 +1,4 @@
-"""`agentv validate`: finds what is wrong with files before a run does."""
+"""`agentv validate`: finds the faults of files without a run."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from pytest_agentv.cli.inputs import find_left_out, glob_files, is_eval_in_folde
 from pytest_agentv.cli.project_kinds import ProjectKinds
 from pytest_agentv.errors import locate
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.discovery import SUFFIXES
+from pytest_agentv.loading.files.discovery import SUFFIXES
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.option_values import UNKNOWN_KEYS
@@ -27,7 +27,7 @@ exit codes:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Check files, print what is wrong with them, and return 1 if that is more than warnings."""
+    """Check files, print their problems, and return 1 if there are errors."""
     options = _create_parser().parse_args(arguments)
     files, problems = _expand(options.paths)
     problems += (problem for problem in find_left_out(options.paths) if kind_of(problem.path) in (None, "eval"))
@@ -89,7 +89,7 @@ def _create_parser() -> ArgumentParser:
 
 
 def _expand(paths: Sequence[str]) -> tuple[list[Path], list[Problem]]:
-    """Return the files to check, absolute and each once, and the paths that stand for none."""
+    """Return the distinct absolute files to check, and a problem for each path without files."""
     files: dict[Path, None] = {}
     problems: list[Problem] = []
     for name in paths:
@@ -102,7 +102,7 @@ def _expand(paths: Sequence[str]) -> tuple[list[Path], list[Problem]]:
 
 
 def _find(path: Path) -> tuple[Sequence[Path], str]:
-    """Return the files that a path stands for, and what to say if there are none."""
+    """Return the files of a path, and the error text if there are none."""
     if path.is_dir():
         return list(_files_in(path)), "no eval, targets or config files in this folder"
     if path.exists() or not is_glob(str(path)):

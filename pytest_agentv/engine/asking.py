@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from pytest_agentv.engine.attempts import invoke_with_retries
-from pytest_agentv.engine.targets import TargetPool
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.masking.secrets import masking
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secrets import masking
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 

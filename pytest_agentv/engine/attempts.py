@@ -1,4 +1,4 @@
-"""Calls a provider, again after a time-out."""
+"""Calls a provider, and retries after a time-out."""
 
 import asyncio
 import time
@@ -12,27 +12,27 @@ from pytest_agentv.runtime.outcomes import attempt_async
 from pytest_agentv.runtime.user_errors import describe_error, leaves
 
 _GRACE_SECONDS: Final = 10.0
-"""Providers keep the time limit themselves and need a moment to end their processes; this limit is the backstop."""
+"""Extra time before this limit acts. Providers keep the time limit themselves and need time to end processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts(Record):
-    """What came of asking: a response, or the last attempt's error."""
+    """The outcome of the calls: a response, or the last call's error."""
 
     count: int
-    """Calls made, the last one included."""
+    """Number of calls, including the last one."""
     duration_ms: float | None
-    """Wall time of the last call; None: there was none."""
+    """Wall time of the last call; None without a call."""
     response: ProviderResponse | None = None
     error: ProviderError | None = None
     requests: JsonObject = field(default_factory=dict)
-    """What the provider told of its requests of an API and of its log, under the names that results have for it."""
+    """The provider's data on its API requests and its log, under the keys of results."""
 
 
 async def invoke_with_retries(provider: Adapter, request: ProviderRequest, max_retries: int) -> Attempts:
-    """Call a provider; a call that timed out is repeated up to `max_retries` times, whatever the time-out's wording.
+    """Call a provider, and retry a call that timed out up to `max_retries` times.
 
-    Any failure of the provider is handed back as a value. Source: decisions 26, "Timeout with retry".
+    Returns any failure of the provider as a value. Source: decisions 26, "Timeout with retry".
     """
     requests: JsonObject = {}
     while True:
@@ -50,17 +50,17 @@ async def invoke_with_retries(provider: Adapter, request: ProviderRequest, max_r
 
 
 async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> ProviderResponse:
-    """Call a provider once. Raises `ProviderError` for whatever goes wrong: providers of plugins may raise anything."""
+    """Call a provider once. Raises `ProviderError` for every error, because a plugin's provider may raise any."""
     limit = None if request.timeout_seconds is None else request.timeout_seconds + _GRACE_SECONDS
     if getattr(provider, "keeps_limits", False):
-        limit = None  # the call has to wait for others first
+        limit = None  # the call waits for others first
     started = time.monotonic()
     try:
         async with asyncio.timeout(limit):
             outcome = await attempt_async(lambda: provider.invoke(request))
     except TimeoutError:
         raise _timeout_error(request) from None
-    if limit is not None and time.monotonic() - started > limit:  # it blocked the loop, and the timeout with it
+    if limit is not None and time.monotonic() - started > limit:  # it blocked the loop and so the timeout
         raise _timeout_error(request)
     error = outcome.error
     if error is None:

@@ -1,4 +1,4 @@
-"""One call for all cases of a target that asks for it (`provider_batching`)."""
+"""Makes one call for all cases of a target with `provider_batching`."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.secrets import masked
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async
@@ -27,8 +27,9 @@ class _Waiting:
 class Batch:
     """Gathers the requests of a known number of cases and sends them together.
 
-    Each case runs as any other, up to its call. When all have come so far, or turned out not to get there, one call
-    is made. Where the provider cannot batch, or the call fails, each request is sent by itself. Used on the event loop.
+    Each case runs like any other until its call. When every case has reached its call or has ended before it, the
+    batch makes one call. If the provider cannot batch, or the call fails, it sends each request separately. Used on
+    the event loop.
 
     Source: evaluation-2026-01, "Provider-level batching flag".
     """
@@ -41,7 +42,7 @@ class Batch:
         self._sending: asyncio.Task[None] | None = None
 
     async def invoke(self, place: int, provider: Adapter, request: ProviderRequest) -> Outcome[ProviderResponse]:
-        """Wait for the others and return what came of one's own request."""
+        """Wait for the other cases, and return the outcome of this request."""
         waiting = _Waiting(place, request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._provider = provider
@@ -49,7 +50,7 @@ class Batch:
         return await waiting.response
 
     def count(self) -> None:
-        """Count a case that has come to its call, or will not."""
+        """Count a case that has reached its call or will not reach it."""
         self._missing -= 1
         if self._missing == 0 and self._provider is not None:
             self._waiting.sort(key=lambda waiting: waiting.place)
@@ -58,7 +59,7 @@ class Batch:
     async def _send(self, provider: Adapter) -> None:
         try:
             responses = await _send_together(provider, [waiting.request for waiting in self._waiting])
-        except ProviderError as error:  # whatever went wrong, each case gets a call of its own
+        except ProviderError as error:  # after any error, each case gets its own call
             _LOGGER.warning(
                 "batching was asked for and did not work, each case is sent by itself: %s", masked(str(error))
             )
@@ -89,13 +90,13 @@ class BatchMember:
         return BatchedProvider(provider, self)
 
     async def invoke(self, provider: Adapter, request: ProviderRequest) -> ProviderResponse:
-        if self._is_counted:  # a repetition after a time-out
+        if self._is_counted:  # a retry after a time-out
             return await provider.invoke(request)
         self._is_counted = True
         return (await self._batch.invoke(self._place, provider, request)).get()
 
     def leave(self) -> None:
-        """Let the others go on, should the case not have come to its call."""
+        """Let the other cases go on if this case has not reached its call."""
         if not self._is_counted:
             self._is_counted = True
             self._batch.count()

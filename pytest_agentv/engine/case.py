@@ -9,7 +9,6 @@ from pathlib import Path
 from pytest_agentv.engine.asking_hooks import decide, show_response
 from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
 from pytest_agentv.engine.batching import BatchMember
-from pytest_agentv.engine.judging import evaluators_of
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import (
     Answered,
@@ -20,7 +19,8 @@ from pytest_agentv.engine.results import (
     unjudged_result,
 )
 from pytest_agentv.engine.scoring import effective_threshold
-from pytest_agentv.engine.targets import ReadyTarget, TargetPool
+from pytest_agentv.engine.targets.judging import evaluators_of
+from pytest_agentv.engine.targets.pool import ReadyTarget, TargetPool
 from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
 from pytest_agentv.errors import AgentvError, FileError, HookError, KindError, ProviderError
 from pytest_agentv.evaluators.context import Context, Services
@@ -28,10 +28,10 @@ from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
+from pytest_agentv.models.masking.secrets import masked, masking
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.secrets import masked, masking
 from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
@@ -44,13 +44,13 @@ logger = logging.getLogger("pytest_agentv.engine")
 
 @dataclass(frozen=True, slots=True)
 class CaseJob(Record):
-    """One case to run: plain data, so that it could be run elsewhere as well."""
+    """One case to run, as plain data."""
 
     identity: CaseIdentity
     case: EvalCase
     options: RunOptions
     dump_qualifier: str | None = None
-    """Tells the case's dumps from those of another case with the same id."""
+    """Separates the case's dumps from those of another case with the same id."""
 
     @property
     def timeout_seconds(self) -> float | None:
@@ -65,9 +65,9 @@ async def run_case(
     hooks: CaseHooks = NO_HOOKS,
     own: Overrides = NO_OVERRIDES,
 ) -> EvalResult:
-    """Run a case; whatever breaks becomes part of the result. Only cancellation is raised.
+    """Run a case. Every failure becomes part of the result. Raises only for a cancellation.
 
-    A member of a batch sends its request together with those of the others. `own` takes the place of targets.
+    A member of a batch sends its request together with the others. `own` holds user objects that replace targets.
     """
     started = time.perf_counter()
     try:
@@ -88,7 +88,7 @@ async def run_case(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """All that is ready before the target is called."""
+    """Everything that is prepared before the call of the target."""
 
     pool: TargetPool
     target: ReadyTarget
@@ -96,7 +96,7 @@ class _Prepared:
     services: Services
     asked: Asked
     answer: ProviderResponse | None
-    """There already: nothing is called."""
+    """A given answer, instead of a call; None: call the target."""
 
 
 async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, hooks: CaseHooks) -> EvalResult:
@@ -144,7 +144,7 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) ->
 
 
 async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
-    """Get everything ready that can fail before something is paid for."""
+    """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
     target = await pool.prepare(Path(job.case.path).parent, job.identity.target, evaluators, own)
     services = Services(target.judge, target.environment, target.callable_targets)
@@ -163,7 +163,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
 
 
 async def _read_answer(attempts: Attempts, options: RunOptions) -> Answered:
-    """Read the answer of a response, in a thread where a file belongs to it."""
+    """Read the answer of a response. Uses a thread if the answer includes a file."""
     if attempts.response is None or attempts.response.trace_ref is None:
         return _answered(attempts, options)
     return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
@@ -224,7 +224,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
 
 
 def _warnings(job: CaseJob, evaluations: Sequence[EvaluatorResult], path: str = "") -> Iterator[Problem]:
-    """Yield what is odd about judgements, members of composites included, at the place of the case."""
+    """Yield the warnings of judgements, including members of composites, at the place of the case."""
     for each in evaluations:
         name = f"{path}{each.name}"
         for warning in each.warnings or ():
@@ -234,9 +234,9 @@ def _warnings(job: CaseJob, evaluations: Sequence[EvaluatorResult], path: str = 
 
 
 def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
-    """Write a file per attempt; only the last one can have a trace.
+    """Write a file per attempt. Only the last attempt can have a trace.
 
-    An answer that was paid for is not lost because of a file for debugging: that it is missing is a warning.
+    A file that cannot be written is only a warning, so that a paid answer is never lost to a debug file.
     """
     folder = job.options.dump_traces
     if folder is None:

@@ -1,4 +1,4 @@
-"""Keeps many cases in flight: up to a limit per group, the next one started the moment one ends."""
+"""Keeps many cases in flight, up to a limit per group. Starts the next case as soon as one ends."""
 
 import threading
 from collections import Counter, deque
@@ -25,8 +25,8 @@ class _Job(Generic[T]):
 class Scheduler(Generic[T]):
     """An ordered queue of jobs, run on the event loop; used from any thread.
 
-    Jobs of a group share a limit. A job is started when its group has room, in the order of submission; `start_now`
-    starts one at once. While `may_start` says no, no other jobs are started; `start_waiting` asks it again.
+    Jobs of a group share a limit. Jobs start in the order of submission when their group has room. `start_now` starts
+    a job at once. While `may_start` returns False, no other job starts; `start_waiting` calls it again.
     """
 
     def __init__(self, loop: LoopThread, may_start: Callable[[], bool] = lambda: True) -> None:
@@ -42,11 +42,11 @@ class Scheduler(Generic[T]):
 
     @property
     def unfinished(self) -> int:
-        """Jobs that run or wait."""
+        """Number of jobs that run or wait."""
         return self.in_flight + len(self._queue)
 
     def submit(self, start: Callable[[], Coroutine[Any, Any, T]], *, group: str, limit: int) -> "Future[T]":
-        """Queue a job; its future gets what the coroutine returns or raises."""
+        """Queue a job. Its future gets the result or the error of the coroutine."""
         job = _Job(start, group, limit, Future())
         with self._lock:
             self._queue.append(job)
@@ -54,7 +54,7 @@ class Scheduler(Generic[T]):
         return job.future
 
     def start_now(self, future: "Future[T]") -> None:
-        """Start a job that still waits, whatever the limit."""
+        """Start a waiting job, ignoring the limit."""
         with self._lock:
             job = next((job for job in self._queue if job.future is future), None)
             if job is None:
@@ -64,7 +64,7 @@ class Scheduler(Generic[T]):
         self._start(job)
 
     def drop(self, future: "Future[T]") -> bool:
-        """Take a job that still waits out of the queue and cancel its future; return whether there was one."""
+        """Remove a waiting job from the queue and cancel its future. Return whether it was waiting."""
         with self._lock:
             job = next((job for job in self._queue if job.future is future), None)
             if job is None:
@@ -74,7 +74,7 @@ class Scheduler(Generic[T]):
         return future.set_running_or_notify_cancel() is False
 
     def start_waiting(self) -> None:
-        """Start the jobs that wait, as far as there is room."""
+        """Start waiting jobs while there is room."""
         while (job := self._next_job()) is not None:
             self._start(job)
 

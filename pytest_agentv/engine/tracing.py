@@ -11,8 +11,8 @@ from typing import Final, get_args
 from pytest_agentv.errors import ProviderError, locate
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.secrets import masked
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceEventType, TraceSummary
 from pytest_agentv.providers.base import ProviderResponse

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from pydantic import Field, ValidationInfo
 
 from pytest_agentv.evaluators.context import Context, Judge, ProxiedQuestion, ProxiedTargets, Services
-from pytest_agentv.loading.references import Scope
+from pytest_agentv.loading.cases.references import Scope
 from pytest_agentv.models.kind import Amount, Kind, Text
 from pytest_agentv.models.scores import Score
 

@@ -13,7 +13,7 @@ from pytest_agentv.providers.base import ProviderResponse
 
 
 class Judge(Protocol):
-    """The target that judging evaluators ask."""
+    """The target that evaluators ask for a judgement."""
 
     name: str
     """The target's name, for the record."""
@@ -55,10 +55,10 @@ class ProxiedTargets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What evaluators may use beside the case; live objects."""
+    """What an evaluator may use beside the case."""
 
     judge: Judge | None = None
-    """None: no target can judge."""
+    """The judge; None: no target can judge."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables of judge scripts: the process environment and `.env`. They hold secrets."""
     targets: ProxiedTargets | None = None
@@ -67,7 +67,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Context(Record):
-    """The one argument of every evaluator: the case, the answer and how it came about."""
+    """The argument of every evaluator: the case, the answer, and the steps to it."""
 
     case: EvalCase
     """The case that is judged."""
@@ -76,7 +76,7 @@ class Context(Record):
     candidate_answer: str
     """The answer: the text of the last message of the assistant."""
     output_messages: tuple[Message, ...] | None = None
-    """None: the target reported none."""
+    """What the target said and which tools it called, in order; None: not reported."""
     trace: tuple[TraceEvent, ...] | None = None
     """The steps to the answer, in order; None: the target reported none."""
     trace_summary: TraceSummary | None = None
@@ -84,13 +84,13 @@ class Context(Record):
     metrics: ExecutionMetrics | None = None
     """Tokens, US dollars and milliseconds of the answer; None: nothing is known."""
     attempt: int = 0
-    """0-based."""
+    """The number of the call of the target, 0-based."""
     timeout_seconds: float | None = None
-    """The longest a judge may take; None: no limit."""
+    """The longest that a judge may take, in seconds; None: no limit."""
     target: str = ""
     """Name of the target under test."""
     reports_calls: bool = True
-    """Whether the target can tell of tool calls; one that gave a mere text cannot."""
+    """Whether the target reports its tool calls; a target that returns only a text does not."""
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
     services: Services = field(default_factory=Services, repr=False, compare=False)

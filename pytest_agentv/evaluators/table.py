@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pytest_agentv.models.kind_table import Factory, KindTable
 
-_HERE: Final = "pytest_agentv.evaluators"
+_ROOM: Final = "pytest_agentv.evaluators.kinds"
 
 
 def _from_factory(word: str, factory: Factory) -> type[Any]:
@@ -15,18 +15,18 @@ def _from_factory(word: str, factory: Factory) -> type[Any]:
 
 EVALUATORS: Final = KindTable(
     {
-        "code": f"{_HERE}.code_judge:CodeJudge",
-        "code_judge": f"{_HERE}.code_judge:CodeJudge",
-        "composite": f"{_HERE}.composite:Composite",
-        "cost": f"{_HERE}.cost:Cost",
-        "field_accuracy": f"{_HERE}.field_accuracy:FieldAccuracy",
-        "heuristic": f"{_HERE}.heuristic:Heuristic",
-        "latency": f"{_HERE}.latency:Latency",
-        "levenshtein": f"{_HERE}.levenshtein:Levenshtein",
-        "llm_judge": f"{_HERE}.llm_judge:LlmJudge",
-        "rubric": f"{_HERE}.llm_judge:RubricJudge",
-        "token_usage": f"{_HERE}.token_usage:TokenUsageLimit",
-        "tool_trajectory": f"{_HERE}.tool_trajectory:ToolTrajectory",
+        "code": f"{_ROOM}.code_judge:CodeJudge",
+        "code_judge": f"{_ROOM}.code_judge:CodeJudge",
+        "composite": f"{_ROOM}.composite:Composite",
+        "cost": f"{_ROOM}.cost:Cost",
+        "field_accuracy": f"{_ROOM}.field_accuracy:FieldAccuracy",
+        "heuristic": f"{_ROOM}.heuristic:Heuristic",
+        "latency": f"{_ROOM}.latency:Latency",
+        "levenshtein": f"{_ROOM}.levenshtein:Levenshtein",
+        "llm_judge": f"{_ROOM}.llm_judge:LlmJudge",
+        "rubric": f"{_ROOM}.llm_judge:RubricJudge",
+        "token_usage": f"{_ROOM}.token_usage:TokenUsageLimit",
+        "tool_trajectory": f"{_ROOM}.tool_trajectory:ToolTrajectory",
     },
     from_factory=_from_factory,
 )

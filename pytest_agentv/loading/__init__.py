@@ -1,1 +1,1 @@
-"""From files to checked records: eval suites, targets, environment, guideline patterns."""
+"""Reads files into checked records: eval suites, targets, environment, guideline patterns."""

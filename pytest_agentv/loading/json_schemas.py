@@ -1,6 +1,6 @@
-"""JSON Schemas of eval, targets and config files, for editors: generated from the models that loading uses.
+"""Generates JSON Schemas of eval, targets and config files for editors, from the models that loading uses.
 
-What loads without a complaint is valid here, and unknown keys are not; what files refer to is no matter of a schema.
+A file that loads without a problem is valid. Unknown keys are invalid. Referenced files are not checked.
 Imports pydantic: import this lazily.
 """
 
@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from pytest_agentv.loading.config import CONFIG_SCHEMA
+from pytest_agentv.loading.cases.config import CONFIG_SCHEMA
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
     CASE_LIST_KEYS,
@@ -21,8 +21,8 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     OUTCOME_KEYS,
 )
-from pytest_agentv.loading.target_kinds import TargetKinds
-from pytest_agentv.loading.target_validation import common_keys
+from pytest_agentv.loading.targets.kinds import TargetKinds
+from pytest_agentv.loading.targets.validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.models.messages import ROLES
@@ -55,7 +55,7 @@ def _one_key(keys: Iterable[str]) -> JsonObject:
 
 
 def _closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonObject:
-    """Return the schema of a mapping whose keys are known; null counts as absent everywhere."""
+    """Return the schema of a mapping with known keys. Null counts as absent everywhere."""
     values = {key: _any_of(properties[key], _NULL) if key in properties else {} for key in sorted(known)}
     return {"type": "object", "properties": values, "additionalProperties": False}
 
@@ -63,7 +63,7 @@ def _closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonO
 _NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
 _RUBRIC: Final = _any_of(_FILLED_TEXT, _ref("Rubric"))
 _TOOL_CALL: Final = _MAPPING
-"""AgentV hands tool calls on as they are written, those in the shape of a model's API as well."""
+"""AgentV passes tool calls on as written, also those in the shape of a model's API."""
 _CONTENT_ITEM: Final = _any_of(
     _TEXT,
     {
@@ -107,11 +107,11 @@ _CASE: Final = {
 }
 
 _OVERRIDES: Final[Mapping[str, JsonObject]] = {}
-"""Fields that take more shapes than their models say, because a validator unifies them first."""
+"""Fields that accept more shapes than their models say, because a validator converts them first."""
 
 
 def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
-    """Return the schema of eval files (YAML); its `case` is that of a line of a JSONL dataset.
+    """Return the schema of eval files (YAML). Its `case` is the schema of a line of a JSONL dataset.
 
     Args:
         evaluators: The kinds of evaluators, by the word after `type`.
@@ -136,7 +136,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
 
 
 def targets_schema(kinds: TargetKinds) -> JsonObject:
-    """Return the schema of targets files. Any value may be a text: a variable may fill it in."""
+    """Return the schema of targets files. Any value may be a text, because it may hold a variable."""
     classes = {word: kinds.table[word] for word in kinds.table}
     known = {"provider": _any_of({"enum": [*classes, *kinds.unsupported]}, _FILLED_TEXT), "name": _FILLED_TEXT}
     definitions: dict[str, Json] = {"target": _by_kind(classes, "provider", known)}
@@ -169,7 +169,7 @@ def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObje
 
 
 def _by_kind(models: Mapping[str, type[BaseModel]], key: str, properties: JsonObject) -> JsonObject:
-    """Return the schema of a mapping whose shape depends on the word under a key; kinds of plugins are free."""
+    """Return the schema of a mapping whose shape depends on the word under a key. Unknown words allow any shape."""
     cases = [
         {"if": {"properties": {key: {"const": kind}}, "required": [key]}, "then": _ref(model.__name__)}
         for kind, model in models.items()
@@ -178,7 +178,7 @@ def _by_kind(models: Mapping[str, type[BaseModel]], key: str, properties: JsonOb
 
 
 def _model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
-    """Return the schema of a model under all spellings of its keys; `texts`: any value may be a text as well."""
+    """Return the schema of a model with all spellings of its keys. With `texts`, any value may also be a text."""
     plain = model.model_json_schema(by_alias=False, schema_generator=_Generator)
     properties: dict[str, JsonObject] = {}
     required: list[JsonObject] = []
@@ -191,7 +191,7 @@ def _model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
         if field in plain.get("required", ()):
             required.append(_one_key(keys))
     if issubclass(model, Kind) and not texts:
-        properties["type"] = {}  # chose the kind
+        properties["type"] = {}  # it chose the kind
     is_open = model.model_config.get("extra") == "allow"
     about = {"description": _first_line(model)} if issubclass(model, Part) else {}
     shape = {**about, **_MAPPING, "properties": properties, "additionalProperties": is_open}
@@ -203,7 +203,7 @@ def _first_line(model: type[BaseModel]) -> str:
 
 
 def _relinked(schema: Json, *, texts: bool) -> Json:
-    """Return a schema of pydantic's without its titles, with its models where ours are."""
+    """Return a pydantic schema without titles, with its definitions under our paths."""
     if isinstance(schema, list):
         return [_relinked(item, texts=texts) for item in schema]
     if not isinstance(schema, dict):

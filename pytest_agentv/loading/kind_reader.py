@@ -1,6 +1,6 @@
-"""Reads a mapping of a file as a kind, or as a part of one: every fault is noted at its place, all at once.
+"""Reads a mapping of a file as a kind, or as a part of one, and notes all faults at their places.
 
-It knows no kind: tables and classes are handed in. Imports pydantic: import this lazily.
+It depends on no kind: the caller passes tables and classes. Imports pydantic: import this lazily.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.places import Place, misspelt_key
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import EXPECTED, Kind, Part, field_parts, spellings
 from pytest_agentv.models.kind_table import KindTable
@@ -34,13 +34,13 @@ WORDING: Final = {
     "model_type": "a mapping",
     "too_short": "at least one entry",
 }
-"""What pydantic's error types say was expected."""
+"""The expectation that each pydantic error type stands for."""
 
 _UNKNOWN: Final = "extra_forbidden"
 
 
 def find_kind(table: KindTable | Mapping[str, type[P]], value: JsonObject, key: str, place: Place) -> type[P] | None:
-    """Return the class of the word under a key; a missing or unknown word is noted."""
+    """Return the class for the word under a key. Notes a missing or unknown word."""
     word = value.get(key)
     if isinstance(word, str) and word in table:
         return table[word]
@@ -56,16 +56,16 @@ def find_kind(table: KindTable | Mapping[str, type[P]], value: JsonObject, key: 
 def read_part(
     part: type[P], value: JsonObject, place: Place, *, context: object = None, elsewhere: Collection[str] = ()
 ) -> P | None:
-    """Read a mapping as a part; None when a fault was noted that leaves nothing to use.
+    """Read a mapping as a part; None after a fault that makes it unusable.
 
-    A key whose value is null counts as absent. A key that nobody reads is noted by `Place.unread`, and left out.
+    A key whose value is null counts as absent. An unknown key is noted by `Place.unread` and left out.
 
     Args:
-        part: The class that says what may be there.
+        part: The class that defines the keys.
         value: The mapping.
-        place: Where it stands.
-        context: Handed to validators as `ValidationInfo.context`.
-        elsewhere: Keys of the mapping that are read by others.
+        place: The place of the mapping.
+        context: Passed to validators as `ValidationInfo.context`.
+        elsewhere: Keys of the mapping that other code reads.
     """
     known = (*known_keys(part), *elsewhere)
     is_open = part.model_config.get("extra") == "allow"
@@ -84,12 +84,12 @@ def read_part(
 
 @cache
 def known_keys(part: Any) -> tuple[str, ...]:
-    """Return the keys that a class reads, all spellings included."""
+    """Return the keys that a class reads, in all spellings."""
     return tuple(key for keys in spellings(part).values() for key in keys)
 
 
 class _Reader(Generic[P]):
-    """Reads one mapping, and notes what is wrong with it."""
+    """Reads one mapping and notes its faults."""
 
     def __init__(self, part: type[P], value: JsonObject, place: Place, known: Collection[str], context: object) -> None:
         self._part = part
@@ -98,10 +98,10 @@ class _Reader(Generic[P]):
         self._known = known
         self._context = context
         self._told: set[KeyPath] = set()
-        """Places of keys that a hint has named already."""
+        """Places of keys that a hint already names."""
 
     def validate(self, given: Json) -> P | None:
-        """Validate, and again without unknown keys of nested mappings: rules across keys wait until these are right."""
+        """Validate. Then validate again without unknown nested keys, because they prevent rules across keys."""
         noted = len(self._place.problems)
         try:
             return self._part.model_validate(given, context=self._context)
@@ -128,7 +128,7 @@ class _Reader(Generic[P]):
         return read
 
     def note_unknown(self, where: KeyPath) -> None:
-        """Note a key that is not known; of a nested mapping, its own class says which ones are."""
+        """Note an unknown key. The class of a nested mapping decides which of its keys are known."""
         if where in self._told:
             return
         owner: type[Part] = self._part
@@ -152,7 +152,7 @@ class _Reader(Generic[P]):
 
 
 def _without(value: Json, where: KeyPath) -> Json:
-    """Return a value without the key at a path; what is on the path is copied."""
+    """Return a value without the key at a path. Copies the values on the path."""
     key, *below = where
     if isinstance(value, list | tuple) and isinstance(key, int):
         return [_without(item, tuple(below)) if index == key else item for index, item in enumerate(value)]
@@ -185,7 +185,7 @@ def _note(fault: ErrorDetails, place: Place) -> None:
 
 
 def _parts(part: Part, place: Place) -> Iterator[tuple[Place, Part]]:
-    """Yield a part and those within it, each with its place; kinds within it were read apart."""
+    """Yield a part and the parts within it with their places, but not kinds within it, which are read separately."""
     yield place, part
     for name in type(part).model_fields:
         value = getattr(part, name)

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from pytest_agentv.loading.files.source import Source
+from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.problems import Problem, UnreadKey, describe_value, did_you_mean
-from pytest_agentv.loading.source import Source
-from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
 
 _MISSPELT: Final = 0.75

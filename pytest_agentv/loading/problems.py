@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeVar
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.secrets import masked
+from pytest_agentv.models.masking.secrets import masked
 
 _Error = TypeVar("_Error", bound=AgentvError)
 

@@ -1,4 +1,4 @@
-"""The base of all records, and what plain JSON data is called here."""
+"""The base class of all records, and the types of plain JSON data."""
 
 import dataclasses
 import enum
@@ -15,7 +15,7 @@ JsonObject: TypeAlias = Mapping[str, Any]
 
 
 ATOMS: Final = frozenset((str, bool, int, type(None)))
-"""Types of plain values that have nothing inside and are written as they are: most values, and recognized at once."""
+"""Types of plain values without nested values. Most values have them, and a set lookup is fast."""
 
 
 class Absent(enum.Enum):
@@ -33,7 +33,7 @@ ABSENT: Final = Absent.ABSENT
 
 @runtime_checkable
 class Plain(Protocol):
-    """What knows its own plain form: kinds, which are no records."""
+    """An object with its own plain form: a kind, which is not a record."""
 
     def to_plain(self) -> JsonObject: ...
 
@@ -51,9 +51,9 @@ class Record:
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def to_plain(self) -> dict[str, Json]:
-        """Return plain JSON data under our snake_case field names; fields that are None or absent are left out.
+        """Return plain JSON data under the snake_case field names, without fields that are None or absent.
 
-        User data (`Json` fields) is handed on as it is, never rewritten.
+        User data (`Json` fields) stays unchanged.
         """
         plain: dict[str, Json] = {}
         for name, absent in _fields(type(self)):  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ class Record:
 
     @classmethod
     def from_plain(cls, data: JsonObject) -> Self:
-        """Build the record from what `to_plain` gave. Raises `pydantic.ValidationError` on other shapes."""
+        """Build the record from the data of `to_plain`. Raises `pydantic.ValidationError` on other shapes."""
         adapter: Any = _adapter(cls)  # type: ignore[arg-type]
         record: Self = adapter.validate_python(data)
         return record
@@ -72,7 +72,7 @@ class Record:
 
 @functools.cache
 def _fields(cls: type) -> tuple[tuple[str, Absent | None], ...]:
-    """Names of the fields, each with the value that stands for "not there"."""
+    """Return the names of the fields, each with the value that means "absent"."""
     return tuple((field.name, ABSENT if field.default is ABSENT else None) for field in dataclasses.fields(cls))
 
 

@@ -10,7 +10,7 @@ from pytest_agentv.models.scores import Score
 
 
 class AnyEvaluator(Protocol):
-    """What an `EvalCase` knows of its evaluators, each of which is an `Evaluator`."""
+    """The interface of evaluators that `EvalCase` needs. Each is an `Evaluator`."""
 
     @property
     def kind(self) -> str:
@@ -18,7 +18,7 @@ class AnyEvaluator(Protocol):
 
     @property
     def label(self) -> str:
-        """How results call it."""
+        """Its name in results."""
 
     @property
     def weight(self) -> float:

@@ -102,7 +102,7 @@ def definition(name: str) -> dict[str, Any]:
 
 
 def spelled(*spellings: str, **options: Any) -> Any:
-    """Return a pydantic field with several spellings, the first being its name; `options` go to `pydantic.Field`."""
+    """Return a field with several spellings. The first is its name. `options` are those of `pydantic.Field`."""
     return Field(validation_alias=AliasChoices(*spellings), **options)
 
 

@@ -1,4 +1,4 @@
-"""The kinds that files may name, by their words."""
+"""The table of the kinds that files may name, by word."""
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ _NONE: Final[Mapping[str, Any]] = {}
 
 
 def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
-    """Return the kinds that hooks gave, the first answer before later ones: classes, or mappings of words.
+    """Combine the kinds that hooks return: lists of classes, or mappings of words. The first answer wins.
 
     Raises `ValueError` for anything else.
     """
@@ -31,7 +31,7 @@ def is_kind(value: object) -> bool:
 
 
 class KindTable(Mapping[str, type[Any]]):
-    """Classes of kinds by their words. A built-in class is imported when its word is first looked up."""
+    """Classes of kinds by their words. The first lookup of a word imports a built-in class."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class KindTable(Mapping[str, type[Any]]):
         """Combine the built-in kinds with those of plugins and conftest files.
 
         Args:
-            built_in: Words, and where their classes are: `module:Class`.
+            built_in: Words, each with the place of its class: `module:Class`.
             own: Words, and a class or a factory each. A word of a built-in kind replaces that kind.
-            from_factory: Makes a class of a word and its factory.
+            from_factory: Makes a class from a word and its factory.
         """
         self._built_in = built_in
         self._own = own
@@ -52,7 +52,7 @@ class KindTable(Mapping[str, type[Any]]):
         self._found: dict[str, type[Any]] = {}
 
     def with_own(self, own: Mapping[str, Any]) -> "KindTable":
-        """Return the table with other kinds of plugins and conftest files."""
+        """Return a table with different kinds of plugins and conftest files."""
         return KindTable(self._built_in, own, self._from_factory)
 
     def __getitem__(self, word: str) -> type[Any]:

@@ -9,7 +9,7 @@ OutputFormat = Literal["jsonl", "yaml"]
 OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
 
 UnknownKeys = Literal["error", "warn"]
-"""What happens to keys that nobody reads."""
+"""Level of unknown keys."""
 UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
 
 

@@ -69,25 +69,25 @@ class RunOptions(Record):
     out: Path | None = None
     """`--agentv-out`: the results file, absolute; None: a new one in `.agentv/results`."""
     output_format: OutputFormat = "jsonl"
-    """`--agentv-output-format`."""
+    """`--agentv-output-format`: the format of the results file."""
     dry_run: bool = False
     """`--agentv-dry-run`: mocks replace targets and judges."""
     dry_run_delay: float = 0
-    """In milliseconds, like the next two."""
+    """`--agentv-dry-run-delay`: how long a mocked answer takes, in milliseconds."""
     dry_run_delay_min: float = 0
     """The least of a random delay, in milliseconds."""
     dry_run_delay_max: float = 0
     """The most of a random delay, in milliseconds."""
     timeout: float = DEFAULT_TIMEOUT_SECONDS
-    """In seconds; 0 = no limit."""
+    """`--agentv-timeout`: the longest call of a target or judge script, in seconds; 0: no limit."""
     max_retries: int = DEFAULT_MAX_RETRIES
-    """Retries after a timeout."""
+    """`--agentv-max-retries`: how often a call that timed out is repeated."""
     workers: int | None = None
-    """Most cases in flight in the whole run; None: the target's `workers`, else 1."""
+    """`--agentv-workers`: cases in flight over the whole run, 1 to 50; None: as each target says, else 1."""
     threshold: float | None = None
-    """From the command line; overrides cases and files."""
+    """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None
-    """From the ini file; cases and files override it."""
+    """`agentv_threshold` in the ini file, 0 to 1; cases and files override it."""
     cache: bool = False
     """`--agentv-cache`: answers of earlier runs are used again."""
     resume: Path | None = None
@@ -103,9 +103,9 @@ class RunOptions(Record):
     strict: bool = False
     """`--agentv-strict`: warnings about eval and targets files are errors."""
     unknown_keys: UnknownKeys = "error"
-    """Level of unknown keys inside evaluators, rubrics and expected calls."""
+    """`--agentv-unknown-keys`: level of unknown keys inside evaluators, rubrics and expected calls."""
     verbose: bool = False
-    """`--agentv-verbose`."""
+    """`--agentv-verbose`: show targets, provider calls, attempts and timings."""
     exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
     """Names of the tools that only look around, for `exploration_ratio`."""
 

@@ -74,7 +74,7 @@ class EvalResult(Record):
     threshold_source: str | None = None
     """Where the threshold was set: `command line`, `case`, `file`, `ini` or `default`."""
     assertion: str | None = None
-    """Why a hook let the case pass or fail, overriding its score; None: the score decided."""
+    """Why a hook decided that the case passes or fails; None: the score decided."""
     unmet_required: tuple[str, ...] | None = None
     """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""
     judge_retries: int | None = None
@@ -84,11 +84,11 @@ class EvalResult(Record):
     request_attempts: int | None = None
     """Number of requests of these calls to a model's API, including retries."""
     waited_ms: float | None = None
-    """Time between these requests. It does not count in the answer's latency."""
+    """Milliseconds of waiting between these requests; the latency of the answer does not contain them."""
     last_error: str | None = None
-    """The error of the last failed request, also if a later request succeeded."""
+    """Why the last failed request failed, even if a later one brought the answer."""
     log_file: str | None = None
-    """Path of the log of the target's work, if the provider keeps one."""
+    """The path of the log that a coding agent's call wrote."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None: not reported."""
     execution_metrics: ExecutionMetrics | None = None
@@ -98,7 +98,7 @@ class EvalResult(Record):
     run_id: str | None = None
     """Identifies the run among several runs in the same file."""
     eval_file: str | None = None
-    """The eval file; relative to pytest's root directory if it lies below it."""
+    """The eval file: relative to pytest's root directory if it lies below it, else absolute."""
     line: int | None = None
     """The case's line in the eval file."""
     case_hash: str | None = None
@@ -106,9 +106,9 @@ class EvalResult(Record):
     target_hash: str | None = None
     """Hash of the target's definition and code, with secrets as hashes. None: the target could not be resolved."""
     grading_hash: str | None = None
-    """Hash of the evaluators, their prompts and scripts, and the judge, without the threshold."""
+    """Hash of the evaluators, their prompts and scripts, and the judge; the threshold does not change it."""
     duration_ms: float | None = None
-    """Wall time of the whole case: set-up, all attempts, evaluators."""
+    """Milliseconds that the whole case took: set-up, all attempts, evaluators."""
     trace: tuple[TraceEvent, ...] | None = None
     """The steps to the answer, with `--agentv-include-trace`."""
     dry_run: bool | None = None

@@ -38,9 +38,9 @@ class EvaluatorResult(Record):
     type: str
     """The kind of the evaluator."""
     score: float
-    """0 to 1."""
+    """The score, 0 to 1."""
     weight: float | None = None
-    """None: it has no weight, like the members that a model combines."""
+    """The weight, 0 or more; None: a model combines the members, which have no weights."""
     verdict: Verdict = "fail"
     """The word for the score."""
     hits: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Score(Record):
     """The judgement of an evaluator. An evaluator that cannot judge raises `EvaluatorError` instead."""
 
     value: float
-    """0 to 1."""
+    """The score, 0 to 1."""
     hits: tuple[str, ...] = ()
     """What the answer has right, in short texts."""
     misses: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Targets: what is evaluated, with every variable of its definition resolved."""
+"""Targets, with every variable of their definitions resolved."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +10,7 @@ DEFAULT_RETRY_STATUS_CODES: Final = (500, 408, 429, 502, 503, 504)
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy(Record):
-    """How a model provider repeats failed requests; delay k is `initial * factor**k`, capped, with jitter."""
+    """How a model provider retries failed requests. Delay k is `initial * factor**k`, capped, with jitter."""
 
     max_retries: int = 3
     initial_delay_ms: float = 1000
@@ -21,21 +21,21 @@ class RetryPolicy(Record):
 
 @dataclass(frozen=True, slots=True)
 class Target(Record):
-    """One target, ready to be called."""
+    """One target that is ready to be called."""
 
     name: str
-    """As cases and options choose it."""
+    """The name by which cases and options choose it."""
     kind: str
     """Canonical provider kind: `azure`, `cli`, `mock`, …"""
     settings: Any = None
-    """Its own keys: an instance of the class of its kind (`providers.base.Provider`)."""
+    """The keys of its kind: an instance of the kind's class (a `Provider`)."""
     judge_target: str | None = None
-    """The target that judges; None: none is named."""
+    """The name of the target that judges; None: not written."""
     workers: int | None = None
     """Cases in flight, 1 to 50; None: not written."""
     provider_batching: bool = False
     """Whether one call answers many cases."""
     path: str | None = None
-    """The targets file it was read from, absolute."""
+    """The absolute path of its targets file."""
     line: int | None = None
     """The line in the targets file, 1-based."""

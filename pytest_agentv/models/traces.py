@@ -51,14 +51,14 @@ class TokenUsage(Record):
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary(Record):
-    """Counts over a trace, and the metrics that the provider reported."""
+    """Counts over the steps to an answer, and the metrics that the target reported."""
 
     event_count: int
     """The number of steps."""
     tool_names: tuple[str, ...]
-    """Sorted, each once."""
+    """The names of the tools that were called, sorted, each once."""
     tool_calls_by_name: Mapping[str, int]
-    """In the order of first use. Names are user data and keep their spelling."""
+    """The number of calls of each tool, in the order of first use."""
     error_count: int
     """The number of errors among them."""
     token_usage: TokenUsage | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from pytest_agentv.errors import ErrorKind, locate
 from pytest_agentv.models.base import ABSENT, JsonObject, Record
@@ -13,9 +13,6 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
 from pytest_agentv.prompts.prompt import Prompt, PromptMode
-
-if TYPE_CHECKING:
-    from pytest_agentv.providers.kind import Provider  # noqa: F401 - see __getattr__
 
 RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 """In the environment of some providers: what names the run, where it has several processes."""
@@ -30,15 +27,15 @@ class ProviderRequest(Record):
     eval_id: str
     """The id of the case."""
     attempt: int = 0
-    """0-based."""
+    """The number of the call, 0-based."""
     guideline_paths: tuple[str, ...] = ()
-    """Absolute paths."""
+    """Absolute paths of the guidelines."""
     input_paths: tuple[str, ...] = ()
-    """Absolute paths of the input files that are no guidelines."""
+    """Absolute paths of the other input files."""
     system_prompt: str | None = None
-    """Set by judges."""
+    """The system prompt of a judge; None: the prompt is that of a case."""
     timeout_seconds: float | None = None
-    """The run's limit for this call; a provider may have a shorter one of its own. None: no limit."""
+    """The run's limit for this call, in seconds; a provider may have a shorter one of its own. None: no limit."""
 
     @property
     def file_paths(self) -> tuple[str, ...]:
@@ -76,7 +73,7 @@ class ProviderResponse(Record):
     cached: bool = False
     """The answer comes from the cache; its metrics are those of the call that was made for it."""
     is_text_only: bool = field(default=False, compare=False)
-    """The target gave a mere text: whether it called tools is not known."""
+    """The target gave only a text, so it is not known whether it called tools."""
     raw: JsonObject = field(default_factory=dict)
     """For debugging: exit code, standard error, paths of logs.
 
@@ -117,7 +114,8 @@ class Adapter(Protocol):
 class BatchProvider(Protocol):
     """An adapter that can answer many requests in one call; responses come in the order of the requests."""
 
-    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]: ...
+    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        """Ask all requests in one call. Raises `ProviderError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +129,7 @@ class TargetEnvironment(Record):
 
     @property
     def name(self) -> str:
+        """The name of the target."""
         return self.target.name
 
     @property
@@ -143,14 +142,6 @@ class TargetEnvironment(Record):
 
 ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
 """Creates the adapter of a target; the mapping is the environment: the process's variables and those of `.env`."""
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Provider":
-        from pytest_agentv.providers.kind import Provider  # noqa: PLC0415 - pydantic, for who writes or opens a kind
-
-        return Provider
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def require_answer(response: ProviderResponse) -> ProviderResponse:

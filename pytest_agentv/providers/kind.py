@@ -38,10 +38,10 @@ class Settings(Part):
 
 
 class Provider(Settings, Kind):
-    """A kind of target: its fields are the keys of the YAML, and `open` makes what is called for its cases.
+    """A kind of target. Its fields are the keys of the YAML, and `open` returns what is called for its cases.
 
-    A target is checked when its file is read, where `${{ VAR }}` may stand for anything, and again with its variables
-    filled in. The common keys of targets (`name`, `workers`, …) are read apart.
+    A target is checked twice: when its file is read, where `${{ VAR }}` may stand for any value, and again when its
+    variables are filled in. The common keys of targets (`name`, `workers`, …) are not fields of the class.
     """
 
     needs: ClassVar[Mapping[str, str]] = {}
@@ -53,7 +53,7 @@ class Provider(Settings, Kind):
     takes_system_prompt: ClassVar[bool] = False
     """`request.system_prompt` is honoured; otherwise a judge's instructions come before its question."""
     judges_itself: ClassVar[bool] = False
-    """It may judge its own answers when no `judge_target` is named (decisions 16)."""
+    """It may judge its own answers when no `judge_target` is named."""
     is_agent: ClassVar[bool] = False
     """Results record its requests as `agent_provider_request`."""
     is_one_by_one: ClassVar[bool] = False
@@ -63,7 +63,7 @@ class Provider(Settings, Kind):
         """Return what is called for each case: an object with `invoke(request)`, sync or async.
 
         `invoke` returns a text, a mapping as Python targets do, or a `ProviderResponse`. The object may have the other
-        parts of `providers.base.Adapter` as well. Raises `ProviderError`.
+        parts of an `Adapter` as well. Raises `ProviderError`.
         """
         raise NotImplementedError
 

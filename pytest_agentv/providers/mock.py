@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.loading.target_fields import AnyText, Items, Milliseconds, OptionalText
+from pytest_agentv.loading.targets.fields import AnyText, Items, Milliseconds, OptionalText
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number

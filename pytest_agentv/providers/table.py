@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pytest_agentv.loading.target_kinds import TargetKinds
+from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.kind_table import Factory, KindTable
 
 
@@ -19,13 +19,13 @@ KINDS: Final = TargetKinds(
             "anthropic": "pytest_agentv.providers.apis.anthropic:Anthropic",
             "gemini": "pytest_agentv.providers.apis.gemini:Gemini",
             "openai": "pytest_agentv.providers.apis.openai:OpenAi",
-            "litellm": "pytest_agentv.providers.llm_litellm:Litellm",
-            "cli": "pytest_agentv.providers.cli:Cli",
+            "litellm": "pytest_agentv.providers.apis.litellm:Litellm",
+            "cli": "pytest_agentv.providers.cli.cli:Cli",
             "mock": "pytest_agentv.providers.mock:Mock",
-            "python": "pytest_agentv.providers.python:Python",
-            "codex": "pytest_agentv.providers.codex:Codex",
-            "claude-code": "pytest_agentv.providers.claude_code:ClaudeCode",
-            "pi-coding-agent": "pytest_agentv.providers.pi:Pi",
+            "python": "pytest_agentv.providers.python.python:Python",
+            "codex": "pytest_agentv.providers.agents.codex:Codex",
+            "claude-code": "pytest_agentv.providers.agents.claude_code:ClaudeCode",
+            "pi-coding-agent": "pytest_agentv.providers.agents.pi:Pi",
             "vscode": "pytest_agentv.providers.vscode.provider:Vscode",
             "vscode-insiders": "pytest_agentv.providers.vscode.provider:VscodeInsiders",
         },

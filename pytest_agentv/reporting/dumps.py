@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import pretty_json
 from pytest_agentv.models.traces import TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt

@@ -10,7 +10,7 @@ import re
 import textwrap
 from typing import Final
 
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"

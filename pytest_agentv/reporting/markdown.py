@@ -12,8 +12,8 @@ from typing import Final
 
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.figures import case_name, format_score
 from pytest_agentv.reporting.statistics import judged_results, lowest_results, score_statistics

@@ -113,7 +113,7 @@ def _documents(lines: Iterable[bytes]) -> Iterator[_NumberedText]:
 
 
 def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
-    from pytest_agentv.loading.yaml_values import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
+    from pytest_agentv.loading.files.yaml_values import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
 
     try:
         value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)

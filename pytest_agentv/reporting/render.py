@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pytest_agentv.models.finish_reasons import incomplete_reason
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.text import format_number
 from pytest_agentv.reporting.escaping import cut, visible
 from pytest_agentv.reporting.figures import (

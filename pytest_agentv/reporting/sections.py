@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import cut, escaped_size, shown, visible
 
 TEXT_LIMIT: Final = 3_000

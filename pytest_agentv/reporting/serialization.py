@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pytest_agentv.models.base import ATOMS, Json, JsonObject
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import compact_json
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.option_values import OutputFormat
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.runtime.files import LockedAppender

@@ -11,13 +11,13 @@ from pytest_agentv.runtime.user_loop import run_until_stopped
 T = TypeVar("T")
 
 _WAKE_SECONDS: Final = 0.2
-"""A thread that waits without a limit does not feel Ctrl-C on every platform."""
+"""Interval of waits, because on some platforms Ctrl-C does not interrupt a wait without a limit."""
 STOP_SECONDS: Final = 10.0
 """How long cancelled tasks may take to end the processes they started."""
 
 
 class LoopThread:
-    """Runs coroutines for threads that wait; started on first use, stopped and joined by `stop`."""
+    """Runs coroutines for threads that wait. The first use starts it; `stop` stops and joins it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         self._is_stopped = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        """Those started from the loop itself, which keeps no reference to its tasks."""
+        """Tasks that were started on the loop itself, which keeps no strong reference to them."""
 
     @property
     def is_running(self) -> bool:
@@ -33,7 +33,7 @@ class LoopThread:
 
     @property
     def is_current(self) -> bool:
-        """Whether this is the loop's own thread, which must not wait for what runs on it."""
+        """Whether this is the loop's own thread, which must not wait for its own tasks."""
         return self._thread is threading.current_thread()
 
     def refuse_own_thread(self) -> None:
@@ -42,7 +42,7 @@ class LoopThread:
             raise RuntimeError("the thread of the event loop must not wait for what runs on the loop")
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start a coroutine on the loop, from any thread; after `stop` it is cancelled before it begins."""
+        """Start a coroutine on the loop from any thread. After `stop`, it is cancelled before it starts."""
         if self._is_stopped:
             coroutine.close()
             cancelled: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -54,7 +54,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end. Whatever breaks off the waiting, such as Ctrl-C, cancels it."""
+        """Run a coroutine to its end. Any interruption of the wait, such as Ctrl-C, cancels it."""
         if self.is_current:
             coroutine.close()
         self.refuse_own_thread()
@@ -66,17 +66,17 @@ class LoopThread:
             raise
 
     def call(self, function: Callable[[], object]) -> None:
-        """Call a function on the loop soon; not at all once the loop was stopped."""
+        """Call a function on the loop soon. Does nothing after `stop`."""
         if self._loop is not None and not self._is_stopped:
             self._loop.call_soon_threadsafe(function)
 
     def cancel_all(self) -> None:
-        """Cancel what runs and return when it has ended."""
+        """Cancel all tasks and wait until they have ended."""
         if self._loop is not None:
             concurrent.futures.wait([self.submit(_cancel_all_tasks())], timeout=STOP_SECONDS)
 
     def stop(self) -> None:
-        """Cancel what still runs, let it clean up, and end the thread."""
+        """Cancel all tasks, let them clean up, and end the thread."""
         if self._loop is None or self._thread is None or self._is_stopped:
             return
         self._is_stopped = True
@@ -88,8 +88,8 @@ class LoopThread:
     def _submit_here(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
         """Start a coroutine from the loop's own thread.
 
-        Waking the loop as other threads do takes a system call, after which the interpreter may be another thread's
-        for milliseconds: cases that start when others end would all wait for that.
+        Waking the loop from another thread takes a system call, after which another thread may hold the interpreter for
+        milliseconds. Every case that starts when another ends would wait for that.
         """
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         task = asyncio.ensure_future(coroutine)
@@ -108,7 +108,7 @@ class LoopThread:
 
 
 def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:
-    """Wait for a future of the loop. Ctrl-C is raised at once, and leaves the future alone."""
+    """Wait for a future of the loop. Ctrl-C raises at once and does not cancel the future."""
     while not future.done():
         concurrent.futures.wait([future], timeout=_WAKE_SECONDS)
         if while_waiting is not None and not future.done():
@@ -117,10 +117,10 @@ def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[],
 
 
 def hand_on(done: "concurrent.futures.Future[T] | asyncio.Future[T]", future: "concurrent.futures.Future[T]") -> None:
-    """Give a future the outcome of one that is done, unless Ctrl-C has cancelled it meanwhile."""
+    """Copy the outcome of a finished future to another one, unless Ctrl-C has cancelled that one."""
     if done.cancelled() or future.cancelled():
         future.cancel()
-        future.set_running_or_notify_cancel()  # only now do those who wait for it learn of it
+        future.set_running_or_notify_cancel()  # notifies threads that wait for the cancellation
     elif (error := done.exception()) is not None:
         future.set_exception(error)
     else:
@@ -140,6 +140,6 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 async def _cancel_all_tasks() -> None:
     tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in tasks:
-        if not task.cancelling():  # a second cancellation would break off the cleaning up after the first
+        if not task.cancelling():  # a second cancellation would interrupt the clean-up after the first
             task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

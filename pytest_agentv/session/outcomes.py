@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, ErrorKind
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import shown
 
 

@@ -16,20 +16,20 @@ import filelock  # noqa: F401
 import pytest
 import warm
 
-import pytest_agentv.evaluators.code_judge
-import pytest_agentv.evaluators.composite
-import pytest_agentv.evaluators.field_accuracy
-import pytest_agentv.evaluators.heuristic
-import pytest_agentv.evaluators.latency
-import pytest_agentv.evaluators.llm_judge
+import pytest_agentv.evaluators.kinds.code_judge
+import pytest_agentv.evaluators.kinds.composite
+import pytest_agentv.evaluators.kinds.field_accuracy
+import pytest_agentv.evaluators.kinds.heuristic
+import pytest_agentv.evaluators.kinds.latency
+import pytest_agentv.evaluators.kinds.llm_judge
+import pytest_agentv.evaluators.kinds.tool_trajectory
 import pytest_agentv.evaluators.own
-import pytest_agentv.evaluators.tool_trajectory
-import pytest_agentv.loading.evaluators
-import pytest_agentv.loading.target_resolution
-import pytest_agentv.loading.target_validation
-import pytest_agentv.providers.cli
+import pytest_agentv.loading.cases.evaluators
+import pytest_agentv.loading.targets.resolution
+import pytest_agentv.loading.targets.validation
+import pytest_agentv.providers.cli.cli
 import pytest_agentv.providers.mock
-import pytest_agentv.providers.python
+import pytest_agentv.providers.python.python
 import pytest_agentv.session.collecting.collection
 import pytest_agentv.session.collecting.files
 import pytest_agentv.session.showing.controller  # noqa: F401

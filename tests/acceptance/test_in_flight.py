@@ -124,23 +124,25 @@ def test_a_slow_first_case_does_not_keep_the_results_of_finished_ones_from_the_d
 
 
 def test_while_results_cannot_be_written_no_more_is_paid_for_than_is_in_flight(project):
-    write_cases(project, numbered(8))
+    write_cases(project, numbered(8, "lines 1 held; say hello"))
     seen = []
 
     def hold_lock():
         lock = ProcessLock(project.path / ".out-1.jsonl.lock")
+        deadline = time.monotonic() + 20
+        # Before its first case the run itself wants the lock: it finds out whether it can write.
+        while not read_calls(project.path).started and time.monotonic() < deadline:
+            time.sleep(0.02)
         with lock.hold(5):
-            is_held.set()
-            deadline = time.monotonic() + 20
+            project.write("held", "yes\n")
             while len(read_calls(project.path).ended) < 2 and time.monotonic() < deadline:
                 time.sleep(0.02)
             time.sleep(0.5)
             seen.extend(read_calls(project.path).ended)
         lock.close()
 
-    is_held, holder = threading.Event(), threading.Thread(target=hold_lock)
+    holder = threading.Thread(target=hold_lock)
     holder.start()
-    assert is_held.wait(5)
     run = project.run("--agentv-workers=2")
     holder.join()
     assert sorted(seen) == ["case-0", "case-1"]
@@ -424,6 +426,12 @@ def test_a_health_check_that_fails_stops_everything_that_was_begun_ahead(project
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="sends Ctrl-C to a process group")
 def test_ctrl_c_with_twenty_commands_in_flight_ends_within_three_seconds(project):
     project.write(
+        "conftest.py",
+        "import pathlib\n"
+        "def pytest_runtest_logstart(nodeid):\n"
+        "    if nodeid.endswith('::case-0'): pathlib.Path('waits').touch()\n",
+    )
+    project.write(
         "targets.yaml",
         "targets: [{name: default, provider: cli, "
         "command_template: 'echo $$ >> pids; case {EVAL_ID} in swift*) echo hello;; *) sleep 61;; esac'}]\n",
@@ -443,6 +451,8 @@ def test_ctrl_c_with_twenty_commands_in_flight_ends_within_three_seconds(project
     )
     deadline = time.monotonic() + 60
     while len(started_commands(project)) < 23 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    while not (project.path / "waits").exists() and time.monotonic() < deadline:  # pytest reports later than cases end
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
     started = time.monotonic()

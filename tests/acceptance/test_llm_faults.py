@@ -253,10 +253,12 @@ def test_a_server_that_is_not_there_is_tried_again_and_named(matrix: MatrixRun, 
 
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.scenario("LLM judge evaluation failure")
-def test_a_judge_that_replies_with_prose_scores_0_and_the_reply_is_kept(matrix: MatrixRun, kind: str) -> None:
+def test_a_judge_that_replies_with_prose_is_an_error_with_score_0_and_the_reply_is_kept(
+    matrix: MatrixRun, kind: str
+) -> None:
     result = matrix.results[f"prose-{kind}-judge"]
 
-    assert (result["status"], result["score"]) == ("fail", 0)
+    assert (result["status"], result["score"]) == ("error", 0)
     assert result["evaluator_results"][0]["raw_output"] == "I like this answer: 10/10."
 
 
@@ -323,7 +325,7 @@ def test_runs_without_a_model_do_not_import_litellm(server: FakeLlm, tmp_path: P
 
 
 def test_a_run_that_is_answered_from_the_cache_does_not_import_litellm(server: FakeLlm, tmp_path: Path) -> None:
-    cells = {f"cached-{role}": ("openai", (OK,), role) for role in ROLES}
+    cells = {f"cached-{role}": ("litellm", (OK,), role) for role in ROLES}
     folder = write_project(tmp_path / "project", server, cells)
 
     runs = [run_pytest(folder, server, "--agentv-cache") for _ in range(2)]
@@ -347,7 +349,7 @@ def answer(_request):
 def test_the_import_of_litellm_for_a_judge_overlaps_with_the_first_call_of_its_target(
     server: FakeLlm, tmp_path: Path
 ) -> None:
-    folder = write_project(tmp_path / "project", server, {"judge": ("openai", (OK,), "judge")})
+    folder = write_project(tmp_path / "project", server, {"judge": ("litellm", (OK,), "judge")})
     (folder / "agent.py").write_text(WAITING_AGENT, "utf-8")
     (folder / "targets.yaml").write_text(
         (folder / "targets.yaml").read_text("utf-8")

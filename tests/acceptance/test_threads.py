@@ -10,7 +10,7 @@ from pytest_agentv.runtime.loop import LoopThread
 SPY = """
 import functools, inspect, signal, threading
 import pytest
-from pytest_agentv.engine.targets import TargetPool
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.running.begun import Ending
 from pytest_agentv.session.running.case_runs import CaseRuns

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.models.secrets import Masker, masking
-from pytest_agentv.providers.agent import CodingAgent
-from pytest_agentv.providers.agent_events import (
+from pytest_agentv.models.masking.secrets import Masker, masking
+from pytest_agentv.providers.agents.agent import CodingAgent
+from pytest_agentv.providers.agents.claude_code import ClaudeCode
+from pytest_agentv.providers.agents.codex import Codex
+from pytest_agentv.providers.agents.events import (
     as_number,
     guess_kind,
     joined_text,
@@ -19,10 +21,8 @@ from pytest_agentv.providers.agent_events import (
     shorten,
     status_kind,
 )
-from pytest_agentv.providers.agent_output import parse_event
-from pytest_agentv.providers.claude_code import ClaudeCode
-from pytest_agentv.providers.codex import Codex
-from pytest_agentv.providers.pi import Pi
+from pytest_agentv.providers.agents.output import parse_event
+from pytest_agentv.providers.agents.pi import Pi
 
 PROGRAMS: dict[str, CodingAgent] = {"claude": ClaudeCode(), "codex": Codex(), "pi": Pi()}
 RECORDED = Path(__file__).parents[1] / "golden" / "agents"

@@ -10,7 +10,7 @@ import pytest
 from fake_llm import FakeLlm, Request
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.secrets import Secret
+from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
 from pytest_agentv.providers.apis.openai import OpenAi

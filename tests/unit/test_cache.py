@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.cache import CachedProvider
+from pytest_agentv.engine.targets.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.messages import Message
-from pytest_agentv.models.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
 from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.cli import Cli
+from pytest_agentv.providers.cli.cli import Cli
 from pytest_agentv.providers.kind import Provider
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")

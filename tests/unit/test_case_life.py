@@ -5,14 +5,14 @@ from typing import Any, cast
 
 from pytest_agentv.engine.batching import Batch, BatchMember
 from pytest_agentv.engine.case import CaseJob, run_case
-from pytest_agentv.engine.checks import HealthChecks
 from pytest_agentv.engine.results import CaseIdentity
-from pytest_agentv.engine.targets import TargetPool
+from pytest_agentv.engine.targets.checks import HealthChecks
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import TargetError
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
@@ -76,7 +76,7 @@ def test_a_batch_does_not_wait_for_a_case_that_breaks_before_its_call() -> None:
         answer = asyncio.create_task(good.wrap(provider).invoke(ProviderRequest(Prompt("x"), "good")))
         await asyncio.sleep(0)
         pool = cast(TargetPool, BrokenPool())
-        result = await run_case(CaseJob(IDENTITY, CASE, RunOptions()), pool, {}, broken)
+        result = await run_case(CaseJob(IDENTITY, CASE, RunOptions()), pool, broken)
         response = await asyncio.wait_for(answer, 5)
         assert response.output_messages is not None
         return result.status, response.output_messages[0].content

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_agentv.errors import CaseError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases import LoadContext, LoadedCase, load_case
-from pytest_agentv.loading.suites import read_suite
+from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
+from pytest_agentv.loading.files.suites import read_suite
 
 PATTERNS = ("**/*.instructions.md",)
 BASE = "id: a\nexpected_outcome: ok\ninput: hi\n"

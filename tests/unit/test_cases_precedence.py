@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import CaseError
-from pytest_agentv.evaluators.heuristic import Heuristic
-from pytest_agentv.evaluators.latency import Latency
-from pytest_agentv.evaluators.llm_judge import RubricJudge
+from pytest_agentv.evaluators.judging.rubrics import Rubric
+from pytest_agentv.evaluators.kinds.heuristic import Heuristic
+from pytest_agentv.evaluators.kinds.latency import Latency
+from pytest_agentv.evaluators.kinds.llm_judge import RubricJudge
 from pytest_agentv.evaluators.own import FactoryEvaluator
-from pytest_agentv.evaluators.rubrics import Rubric
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases import LoadContext, LoadedCase, load_case
-from pytest_agentv.loading.suites import read_suite
+from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.cases import EvalCase
 
 BASE = "id: a\nexpected_outcome: ok\ninput: hi\n"

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.secrets import Secret
+from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers import cli
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
-from pytest_agentv.providers.cli import Cli, CliProvider
-from pytest_agentv.providers.healthcheck import CommandHealthcheck
+from pytest_agentv.providers.cli import cli
+from pytest_agentv.providers.cli.cli import Cli, CliProvider
+from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck
 from pytest_agentv.runtime import process
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -319,11 +319,11 @@ def test_cancelling_leaves_nothing(tmp_path: Path, temporary: Path) -> None:
 
 @pytest.mark.parametrize(("verbose", "level"), [(True, logging.INFO), (False, logging.DEBUG)])
 def test_a_verbose_target_tells_what_it_runs(verbose: bool, level: int, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "pytest_agentv.providers.cli")
+    caplog.set_level(logging.DEBUG, "pytest_agentv.providers.cli.cli")
 
     invoke("echo note >&2", verbose=verbose)
 
-    records = [record for record in caplog.records if record.name == "pytest_agentv.providers.cli"]
+    records = [record for record in caplog.records if record.name == "pytest_agentv.providers.cli.cli"]
     assert {record.levelno for record in records} == {level}
     texts = [record.getMessage() for record in records]
     assert texts[0] == "target agent: running echo note >&2"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.cli_template import (
+from pytest_agentv.providers.cli.template import (
     LONGEST_ARGUMENT,
     CallValues,
     clean,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Services
-from pytest_agentv.evaluators.code_judge import CodeJudge, parse_judgement
-from pytest_agentv.evaluators.judge_payload import build_payload, snake_case_keys
-from pytest_agentv.evaluators.judge_script import cut, show_script
+from pytest_agentv.evaluators.kinds.code_judge import CodeJudge, parse_judgement
 from pytest_agentv.evaluators.run import build_result
+from pytest_agentv.evaluators.scripts.payload import build_payload, snake_case_keys
+from pytest_agentv.evaluators.scripts.script import cut, show_script
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score

@@ -12,7 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.aggregators import (
+from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT
+from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT
+from pytest_agentv.evaluators.judging.rubrics import Rubric
+from pytest_agentv.evaluators.kinds.aggregators import (
     AGGREGATOR_SYSTEM_PROMPT,
     Aggregator,
     CodeAggregator,
@@ -22,12 +26,8 @@ from pytest_agentv.evaluators.aggregators import (
     results_by_name,
     weighted_average,
 )
-from pytest_agentv.evaluators.base import Context, Evaluator, Services
-from pytest_agentv.evaluators.composite import Composite
-from pytest_agentv.evaluators.grading import REPLY_CONTRACT
-from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT
-from pytest_agentv.evaluators.llm_judge import LlmJudge
-from pytest_agentv.evaluators.rubrics import Rubric
+from pytest_agentv.evaluators.kinds.composite import Composite
+from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge
 from pytest_agentv.evaluators.run import build_result, run_evaluator
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import EvaluatorResult, Score

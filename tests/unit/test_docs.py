@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from docs_pages import INSTALLERS, PAGES, PROGRAMS, ROOT, Block, added_kinds, is_set_up, program, read_page
+from docs_pages import INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set_up, own_kinds, program, read_page
 
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases import LoadContext, load_case
-from pytest_agentv.loading.environment import REFERENCE, Environment
-from pytest_agentv.loading.source import read_yaml
-from pytest_agentv.loading.suites import read_suite
-from pytest_agentv.loading.targets import load_targets_file, resolve_target
+from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.files.source import read_yaml
+from pytest_agentv.loading.files.suites import read_suite
+from pytest_agentv.loading.targets.environment import REFERENCE, Environment
+from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RUN_OPTIONS, RunOption
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.providers.table import KINDS
 
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
@@ -212,7 +212,7 @@ def check_targets(block: Block, folder: Path) -> None:
     """Load the targets without a warning, and fill in every variable that they name."""
     path = folder / "targets.yaml"
     path.write_text(block.text, "utf-8")
-    file = load_targets_file(path, KINDS.with_own(dict.fromkeys(added_kinds(block.page.read_text("utf-8")), print)))
+    file = load_targets_file(path, KINDS.with_own(dict.fromkeys(own_kinds(block.page.read_text("utf-8")), print)))
     assert file.warnings == ()
     variables = {name: f"https://{name.lower()}.invalid" for name in REFERENCE.findall(block.text)}
     for definition in file.definitions:
@@ -233,7 +233,7 @@ def check_cases(block: Block, data: Mapping[str, Any], folder: Path) -> None:
         (folder / name).write_text("Is {{ candidate_answer }} good?", "utf-8")
     suite = read_suite(path)
     assert suite.problems == ()
-    evaluators = EVALUATORS.with_own(dict.fromkeys(added_kinds(block.page.read_text("utf-8")), print))
+    evaluators = EVALUATORS.with_own(dict.fromkeys(own_kinds(block.page.read_text("utf-8")), print))
     for entry in suite.entries:
         assert load_case(suite, entry, LoadContext(folder, folder, evaluators=evaluators)).warnings == ()
 

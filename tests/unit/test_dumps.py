@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.traces import TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace, file_name

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.cost import Cost
-from pytest_agentv.evaluators.expected_calls import ExpectedCall
-from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck
-from pytest_agentv.evaluators.heuristic import Heuristic
-from pytest_agentv.evaluators.latency import Latency
+from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
+from pytest_agentv.evaluators.kinds.cost import Cost
+from pytest_agentv.evaluators.kinds.field_accuracy import FieldAccuracy, FieldCheck
+from pytest_agentv.evaluators.kinds.heuristic import Heuristic
+from pytest_agentv.evaluators.kinds.latency import Latency
+from pytest_agentv.evaluators.kinds.token_usage import TokenUsageLimit
+from pytest_agentv.evaluators.kinds.tool_trajectory import ToolTrajectory
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.evaluators.token_usage import TokenUsageLimit
-from pytest_agentv.evaluators.tool_trajectory import ToolTrajectory
-from pytest_agentv.loading.evaluators import load_evaluators
+from pytest_agentv.loading.cases.evaluators import load_evaluators
+from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.references import References, Scope
-from pytest_agentv.loading.source import read_yaml
 
 
 class Loaded:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.aggregators import CodeAggregator, LlmAggregator, WeightedAverage
-from pytest_agentv.evaluators.composite import Composite
-from pytest_agentv.evaluators.cost import Cost
-from pytest_agentv.evaluators.latency import Latency
+from pytest_agentv.evaluators.kinds.aggregators import CodeAggregator, LlmAggregator, WeightedAverage
+from pytest_agentv.evaluators.kinds.composite import Composite
+from pytest_agentv.evaluators.kinds.cost import Cost
+from pytest_agentv.evaluators.kinds.latency import Latency
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.evaluators import load_evaluators
+from pytest_agentv.loading.cases.evaluators import load_evaluators
+from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.references import References, Scope
-from pytest_agentv.loading.source import read_yaml
 
 
 class Loaded:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.code_judge import CodeJudge, Proxy
-from pytest_agentv.evaluators.llm_judge import LlmJudge
-from pytest_agentv.evaluators.rubrics import Rubric
+from pytest_agentv.evaluators.judging.rubrics import Rubric
+from pytest_agentv.evaluators.kinds.code_judge import CodeJudge, Proxy
+from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.evaluators import load_evaluators
+from pytest_agentv.loading.cases.evaluators import load_evaluators
+from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.references import References, Scope
-from pytest_agentv.loading.source import read_yaml
 
 
 class Loaded:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import tries
 
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.reporting.escaping import cut, escaped_size, visible
 from pytest_agentv.reporting.figures import format_cost, format_duration, format_tokens

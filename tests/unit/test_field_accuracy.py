@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.field_accuracy import (
+from pytest_agentv.evaluators.comparing.field_dates import parse_date
+from pytest_agentv.evaluators.kinds.field_accuracy import (
     FieldAccuracy,
     FieldCheck,
     expected_data,
@@ -16,7 +17,6 @@ from pytest_agentv.evaluators.field_accuracy import (
     read_path,
     score_fields,
 )
-from pytest_agentv.evaluators.field_dates import parse_date
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import Score

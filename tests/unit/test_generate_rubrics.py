@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.cli.generate import run
-from pytest_agentv.cli.rubric_edits import LayoutError, insert_rubrics
-from pytest_agentv.cli.rubric_edits import WrittenRubric as Rubric
-from pytest_agentv.cli.rubric_writer import (
+from pytest_agentv.cli.rubrics.edits import LayoutError, insert_rubrics
+from pytest_agentv.cli.rubrics.edits import WrittenRubric as Rubric
+from pytest_agentv.cli.rubrics.writer import (
     RubricError,
     RubricRequest,
     build_user_prompt,
@@ -23,7 +23,7 @@ from pytest_agentv.cli.rubric_writer import (
     write_rubrics,
 )
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.loading.yaml_values import build_yaml
+from pytest_agentv.loading.files.yaml_values import build_yaml
 from pytest_agentv.models.messages import Message
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Services
-from pytest_agentv.evaluators.grading import feedback, has_score, require_judge
-from pytest_agentv.evaluators.json_text import first_json_object, json_object
-from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, JudgeQuestion, read_judgement
+from pytest_agentv.evaluators.judging.grading import feedback, has_score, require_judge
+from pytest_agentv.evaluators.judging.json_text import first_json_object, json_object
+from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT, JudgeQuestion, read_judgement
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import trim
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.base import Context, Services
-from pytest_agentv.evaluators.grading import has_score
-from pytest_agentv.evaluators.json_text import json_objects
-from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, JudgeQuestion, Quotes, own_object, read_judgement
-from pytest_agentv.evaluators.llm_judge import LlmJudge
-from pytest_agentv.evaluators.rubrics import Rubric
+from pytest_agentv.evaluators.judging.grading import has_score
+from pytest_agentv.evaluators.judging.json_text import json_objects
+from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT, JudgeQuestion, Quotes, own_object, read_judgement
+from pytest_agentv.evaluators.judging.rubrics import Rubric
+from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.scores import Score

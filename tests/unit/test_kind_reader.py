@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal, Self
 import pytest
 from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.kind_reader import find_kind, known_keys, read_part
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import UnreadKey
-from pytest_agentv.loading.source import read_yaml
 from pytest_agentv.models.kind import Amount, Items, Kind, Part, Text, expected, parts_of, spelled, spellings
 from pytest_agentv.models.kind_table import KindTable
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.providers.apis.failures import parse_retry_after, read_error_text
-from pytest_agentv.providers.llm_failure import read_failure
+from pytest_agentv.providers.llm.failure import read_failure
 from pytest_agentv.runtime.retry import RequestFailure
 
 MODEL = "model 'm' (openai)"

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,15 +19,15 @@ from fake_llm import FakeLlm, Reply, Request
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.finish_reasons import is_cut
+from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.messages import Message
-from pytest_agentv.models.secrets import Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
-from pytest_agentv.providers import llm_import
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
-from pytest_agentv.providers.llm import LlmProvider
-from pytest_agentv.providers.llm_request import DEFAULT_SYSTEM_PROMPT
+from pytest_agentv.providers.llm import litellm_import as llm_import
+from pytest_agentv.providers.llm.provider import LlmProvider
+from pytest_agentv.providers.llm.request import DEFAULT_SYSTEM_PROMPT
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS as TABLE
 
@@ -627,10 +629,10 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
         asked = []
         sys.addaudithook(lambda event, args: asked.append(args[0]) if event == "socket.getaddrinfo" else None)
         before = dict(os.environ)
-        from pytest_agentv.models.secrets import Secret
+        from pytest_agentv.models.masking.secrets import Secret
         from pytest_agentv.models.targets import Target
         from pytest_agentv.prompts.prompt import Prompt
-        from pytest_agentv.providers import llm_import
+        from pytest_agentv.providers.llm import litellm_import as llm_import
         from pytest_agentv.providers.apis.anthropic import Anthropic
         from pytest_agentv.providers.base import ProviderRequest
         from pytest_agentv.providers.registry import create_provider
@@ -673,7 +675,7 @@ def test_a_litellm_that_cannot_be_imported_is_said_and_does_not_hang(tmp_path: P
         from pytest_agentv.models.targets import Target
         from pytest_agentv.prompts.prompt import Prompt
         from pytest_agentv.providers.base import ProviderRequest
-        from pytest_agentv.providers.llm_litellm import Litellm
+        from pytest_agentv.providers.apis.litellm import Litellm
         from pytest_agentv.providers.registry import create_provider
 
         async def main():
@@ -709,3 +711,30 @@ def test_the_garbage_collector_rests_while_litellm_is_imported_and_is_then_as_it
         assert gc.isenabled() == is_enabled
     finally:
         gc.enable()
+
+
+def test_what_litellm_warns_of_at_its_import_is_dropped_and_other_threads_warn_as_ever() -> None:
+    raised: list[str] = []
+
+    def work() -> None:
+        try:
+            with llm_import._without_warnings():
+                warnings.warn("of the import", UserWarning, stacklevel=2)
+                inside.set()
+                assert seen.wait(10)
+            warnings.warn("of later", UserWarning, stacklevel=2)
+        except UserWarning as warning:
+            raised.append(str(warning))
+
+    inside, seen, original = threading.Event(), threading.Event(), warnings.warn
+    thread = threading.Thread(target=work)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        thread.start()
+        assert inside.wait(10)
+        with pytest.raises(UserWarning, match="of another thread"):
+            warnings.warn("of another thread", UserWarning, stacklevel=2)
+        seen.set()
+        thread.join(10)
+    assert raised == ["of later"]
+    assert warnings.warn is original

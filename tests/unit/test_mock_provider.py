@@ -8,7 +8,8 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TraceEvent
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Provider, ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.kind import Provider
 from pytest_agentv.providers.mock import Mock, MockProvider, choose_delay, dry_run_provider
 
 REQUEST = ProviderRequest(Prompt("q"), "case")

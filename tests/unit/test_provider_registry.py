@@ -1,20 +1,22 @@
+import pickle
 import subprocess
 import sys
 
 import pytest
 
+from pytest_agentv.cli.schema import schema_of
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.apis.anthropic import Anthropic
 from pytest_agentv.providers.apis.azure import Azure
 from pytest_agentv.providers.apis.gemini import Gemini
+from pytest_agentv.providers.apis.litellm import Litellm
 from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider
-from pytest_agentv.providers.cli import Cli, CliProvider
+from pytest_agentv.providers.cli.cli import Cli, CliProvider
 from pytest_agentv.providers.kind import Provider
-from pytest_agentv.providers.llm import LlmProvider
-from pytest_agentv.providers.llm_litellm import Litellm
+from pytest_agentv.providers.llm.provider import LlmProvider
 from pytest_agentv.providers.mock import Mock, MockProvider
-from pytest_agentv.providers.python import Python, PythonProvider
+from pytest_agentv.providers.python.python import Python, PythonProvider
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 
@@ -39,6 +41,26 @@ def test_each_kind_opens_its_adapter(settings: Provider, expected: type, mode: s
 
 def test_each_word_of_the_table_finds_its_class() -> None:
     assert {word: KINDS.table[word].kind for word in KINDS.table} == {word: word for word in KINDS.table}
+
+
+@pytest.mark.parametrize("word", KINDS.table)
+def test_each_kind_describes_its_keys_and_can_be_pickled(word: str) -> None:
+    kind = KINDS.table[word]
+    needed = {"command_template": "run", "callable": "m:f", "model": "m"}
+    settings = kind(**{key: value for key, value in needed.items() if key in kind.model_fields})
+
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert {name for name, field in kind.model_fields.items() if not field.description} == set()
+    assert kind.__doc__
+
+
+def test_the_schema_knows_the_kinds_of_the_table() -> None:
+    target = schema_of("targets")["definitions"]["target"]
+    words = target["properties"]["provider"]["anyOf"][0]["enum"]
+    shapes = {case["if"]["properties"]["provider"]["const"]: case["then"]["$ref"] for case in target["allOf"]}
+
+    assert set(words) == {*KINDS.table, *KINDS.unsupported}
+    assert shapes == {word: f"#/definitions/{KINDS.table[word].__name__}" for word in KINDS.table}
 
 
 def test_a_kind_of_a_plugin_is_opened_by_its_factory_and_comes_before_ours() -> None:

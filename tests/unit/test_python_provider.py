@@ -13,7 +13,7 @@ from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
-from pytest_agentv.providers.python import Python, PythonProvider
+from pytest_agentv.providers.python.python import Python, PythonProvider
 
 REQUEST = ProviderRequest(Prompt("the question"), "case")
 

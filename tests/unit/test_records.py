@@ -6,16 +6,16 @@ import pickle
 import pytest
 from pydantic import ValidationError
 
-from pytest_agentv.evaluators.aggregators import LlmAggregator
-from pytest_agentv.evaluators.code_judge import CodeJudge, Proxy
-from pytest_agentv.evaluators.composite import Composite
-from pytest_agentv.evaluators.expected_calls import ExpectedCall
-from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck
-from pytest_agentv.evaluators.heuristic import Heuristic
-from pytest_agentv.evaluators.latency import Latency
-from pytest_agentv.evaluators.llm_judge import LlmJudge
-from pytest_agentv.evaluators.rubrics import Rubric
-from pytest_agentv.evaluators.tool_trajectory import ToolTrajectory
+from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
+from pytest_agentv.evaluators.judging.rubrics import Rubric
+from pytest_agentv.evaluators.kinds.aggregators import LlmAggregator
+from pytest_agentv.evaluators.kinds.code_judge import CodeJudge, Proxy
+from pytest_agentv.evaluators.kinds.composite import Composite
+from pytest_agentv.evaluators.kinds.field_accuracy import FieldAccuracy, FieldCheck
+from pytest_agentv.evaluators.kinds.heuristic import Heuristic
+from pytest_agentv.evaluators.kinds.latency import Latency
+from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge
+from pytest_agentv.evaluators.kinds.tool_trajectory import ToolTrajectory
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage, Message, ObjectPart, OtherPart, TextPart
 from pytest_agentv.models.options import RunOptions

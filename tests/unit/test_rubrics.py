@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.judge_reply import JudgeQuestion
-from pytest_agentv.evaluators.rubrics import CHECKS_CONTRACT, NO_CHECKS, Rubric, build_question, judge_rubrics
-from pytest_agentv.evaluators.rubrics import read_checks as read_checks_of
+from pytest_agentv.evaluators.judging.reply import JudgeQuestion
+from pytest_agentv.evaluators.judging.rubrics import CHECKS_CONTRACT, NO_CHECKS, Rubric, build_question, judge_rubrics
+from pytest_agentv.evaluators.judging.rubrics import read_checks as read_checks_of
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import TraceSummary

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from pytest_agentv import sdk
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.evaluators.base import Context, ProxiedQuestion
-from pytest_agentv.evaluators.code_judge import parse_judgement
-from pytest_agentv.evaluators.judge_payload import build_payload
-from pytest_agentv.evaluators.target_proxy import TargetProxy
+from pytest_agentv.evaluators.kinds.code_judge import parse_judgement
+from pytest_agentv.evaluators.scripts.payload import build_payload
+from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy
 from pytest_agentv.models import messages, traces
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.prompts.prompt import Prompt

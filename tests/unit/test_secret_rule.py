@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.secret_rule import is_secret_name, is_secret_value, secrets_of
+from pytest_agentv.models.masking.secret_rule import is_secret_name, is_secret_value, secrets_of
 
 KEY_ALPHABET = string.ascii_letters + string.digits
 

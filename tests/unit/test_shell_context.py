@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.providers.cli_template import quote
-from pytest_agentv.providers.shell_context import find_unsafe
+from pytest_agentv.providers.cli.shell_context import find_unsafe
+from pytest_agentv.providers.cli.template import quote
 
 PLACEHOLDER = re.compile(r"\{PROMPT\}")
 UNCLEAR = "behind shell code whose quoting cannot be told for certain"

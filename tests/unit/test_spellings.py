@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.models.secrets import MASK, Masker
+from pytest_agentv.models.masking.secrets import MASK, Masker
 
 
 def _json_in_json(text: str) -> str:

@@ -9,20 +9,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import TargetError, TargetsError
-from pytest_agentv.loading.environment import Environment
-from pytest_agentv.loading.targets import load_targets_file, resolve_target
-from pytest_agentv.models.secrets import Masker, Secret
+from pytest_agentv.loading.targets.environment import Environment
+from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
+from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.targets import RetryPolicy, Target
-from pytest_agentv.providers.agent import CodingAgent
+from pytest_agentv.providers.agents.agent import CodingAgent
+from pytest_agentv.providers.agents.claude_code import ClaudeCode
+from pytest_agentv.providers.agents.codex import Codex
+from pytest_agentv.providers.agents.pi import Pi
 from pytest_agentv.providers.apis.base import ModelSettings
-from pytest_agentv.providers.claude_code import ClaudeCode
-from pytest_agentv.providers.cli import Cli
-from pytest_agentv.providers.codex import Codex
-from pytest_agentv.providers.healthcheck import CommandHealthcheck, HttpHealthcheck
+from pytest_agentv.providers.apis.model import Model
+from pytest_agentv.providers.cli.cli import Cli
+from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHealthcheck
 from pytest_agentv.providers.mock import Mock
-from pytest_agentv.providers.model import Model
-from pytest_agentv.providers.pi import Pi
-from pytest_agentv.providers.python import Python
+from pytest_agentv.providers.python.python import Python
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.vscode.provider import Vscode, VscodeInsiders
 

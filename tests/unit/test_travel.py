@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.recording.travel import RECORDS, Place, TravellingSink, unpack
 

@@ -11,11 +11,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.loading.yaml_values import build_yaml
+from pytest_agentv.loading.files.yaml_values import build_yaml
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import OutputFormat
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
 from pytest_agentv.reporting.serialization import json_safe
 from pytest_agentv.reporting.writers import ResultSink, default_results_path

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.source import read_jsonl, read_yaml
-from pytest_agentv.loading.yaml_values import build_yaml, plain_value
+from pytest_agentv.loading.files.source import read_jsonl, read_yaml
+from pytest_agentv.loading.files.yaml_values import build_yaml, plain_value
 
 HERE = Path("cases.yaml")
 

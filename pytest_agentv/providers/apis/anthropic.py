@@ -5,24 +5,18 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final
 
-from pytest_agentv.loading.target_fields import PositiveCount
+from pytest_agentv.loading.targets.fields import PositiveCount
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings, count, entries, mapping, text_of
-from pytest_agentv.providers.model import DirectModel
+from pytest_agentv.providers.apis.model import DirectModel
+from pytest_agentv.providers.apis.model_names import known_limit
 
 _BASE_URL: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
 
-_LIMITS: Final = (
-    (re.compile(r"claude-[12]|claude-instant|claude-3-(opus|sonnet|haiku)"), 4096),
-    (re.compile(r"3-5-"), 8192),
-    (re.compile(r"opus-4(-1)?(-0|-\d{8})?$"), 32_000),
-    (re.compile(r"(sonnet|opus|haiku)-4-5|sonnet-4(-0|-\d{8})?$|3-7-sonnet"), 64_000),
-)
-"""The most tokens that models write."""
 _NEWER_LIMIT: Final = 64_000
 """The limit that is asked of newer models, which write as much or more: the API requires one."""
 _OTHER_LIMIT: Final = 4096
@@ -76,11 +70,6 @@ class AnthropicApi:
             tools=tuple(text_of(block.get("name")) or "?" for block in blocks if block.get("type") == "tool_use"),
             usage=_usage(mapping(reply.get("usage"))),
         )
-
-
-def known_limit(model: str) -> int | None:
-    """Return the most tokens that a model writes; None where that is not known."""
-    return next((limit for name, limit in _LIMITS if name.search(model)), None)
 
 
 def _limits(settings: ModelSettings) -> dict[str, Any]:

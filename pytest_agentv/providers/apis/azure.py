@@ -7,19 +7,18 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator
 
-from pytest_agentv.loading.target_fields import DefaultText, OptionalText
+from pytest_agentv.loading.targets.fields import DefaultText, OptionalText
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.model import DirectModel
+from pytest_agentv.providers.apis.model_names import is_reasoning_deployment, resource_url
 from pytest_agentv.providers.apis.openai import chat_body, read_chat
-from pytest_agentv.providers.model import DirectModel
 
 DEFAULT_VERSION: Final = "2024-10-01-preview"
 _VERSION_PREFIX: Final = re.compile(r"(?i)^\s*api[-_]?version=")
 
-_NOT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-4o", "gpt-5-chat")
-"""Deployments with other names are taken for reasoning models, which take no temperature."""
 _UNVERSIONED: Final = ("v1", "preview", "latest")
 """Versions of the newer API, whose URL names neither version nor deployment."""
 
@@ -84,16 +83,3 @@ class AzureApi:
             return {"max_completion_tokens": tokens}
         name = "max_completion_tokens" if self._settings.model.startswith("gpt-5") else "max_tokens"
         return {"temperature": self._settings.temperature, name: tokens}
-
-
-def is_reasoning_deployment(name: str) -> bool:
-    """Tell whether a deployment is taken for a reasoning model."""
-    return not name.startswith(_NOT_REASONING)
-
-
-def resource_url(text: str) -> str:
-    """Return the URL of a resource that is given by URL, host name or name."""
-    text = text.strip().rstrip("/")
-    if not re.match(r"(?i)https?://", text):
-        return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
-    return re.sub(r"/openai(/v1)?$", "", text)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.targets import RetryPolicy
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 
@@ -89,3 +91,38 @@ class ModelSettings(Record):
     temperature: float | None = None
     max_output_tokens: int | None = None
     thinking_budget: int | None = None
+
+
+class AskedModel(Protocol):
+    """What asking a model needs of its target, whatever its kind."""
+
+    @property
+    def kind(self) -> str:
+        """The word after `provider:`."""
+
+    @property
+    def model(self) -> str:
+        """The model, or the deployment."""
+
+    @property
+    def api_key(self) -> Secret | None:
+        """The key; None: the server needs none, or litellm finds it."""
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """The longest answer, in tokens."""
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """How failed requests are repeated."""
+
+    @property
+    def uses_litellm(self) -> bool:
+        """Whether litellm asks the model, instead of `api`."""
+
+    @property
+    def api_settings(self) -> ModelSettings:
+        """What the API is told."""
+
+    def api(self, variables: Mapping[str, str]) -> Api:
+        """Return the API that is asked directly."""

@@ -5,6 +5,7 @@ aiohttp takes a fifth of the processor time of httpx and its successors for a re
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import Mapping
 from functools import cache
@@ -26,6 +27,8 @@ _LARGE: Final = 200_000
 _CONNECT_SECONDS: Final = 30
 """How long a connection may take; how long an answer may take is the case's own limit."""
 _KEEP_ALIVE_SECONDS: Final = 30
+_OBJECT: Final = re.compile(r":?\s*<[^<>]*>")
+"""A Python object that aiohttp shows in a message; its "400" is no status of the server."""
 _CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -110,7 +113,7 @@ class HttpClient:
             raise RequestError(RequestFailure(message, "config")) from None
 
     def _explain(self, error: Exception) -> RequestFailure:
-        text = shorten(str(error)) or type(error).__name__
+        text = shorten(_OBJECT.sub("", str(error))) or type(error).__name__
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
             hint = f"name its issuer's certificate in {_CERTIFICATE_VARIABLES[0]}"
             return RequestFailure(f"the server of {self._model} cannot be trusted: {text} ({hint})", "config")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import Json
-from pytest_agentv.models.secrets import masked
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.runtime.retry import RequestFailure
 
 _SHOWN: Final = 400

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-from pytest_agentv.loading.target_fields import DefaultText
+from pytest_agentv.loading.targets.fields import DefaultText
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.traces import TokenUsage
@@ -21,7 +21,7 @@ from pytest_agentv.providers.apis.base import (
     text_of,
     usage_of,
 )
-from pytest_agentv.providers.model import DirectModel
+from pytest_agentv.providers.apis.model import DirectModel
 
 _BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 _NO_SYSTEM: Final = re.compile(r"gemini-(1\.0-)?pro(-vision)?$|gemma-[123]")

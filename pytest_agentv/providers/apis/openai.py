@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from pytest_agentv.loading.target_fields import OptionalText
+from pytest_agentv.loading.targets.fields import OptionalText
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
@@ -18,7 +18,7 @@ from pytest_agentv.providers.apis.base import (
     text_of,
     usage_of,
 )
-from pytest_agentv.providers.model import DirectModel
+from pytest_agentv.providers.apis.model import DirectModel
 
 _BASE_URL: Final = "https://api.openai.com/v1"
 _DEVELOPER: Final = re.compile(r"o\d")

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from pytest_agentv.errors import FileError, ProviderError
-from pytest_agentv.loading.target_fields import DefaultText, Flag, OptionalText, path_in
+from pytest_agentv.loading.targets.fields import DefaultText, Flag, OptionalText, path_in
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.secrets import masked
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.providers.vscode.subagents import Claim
 from pytest_agentv.runtime.launcher import Launched, LaunchError, launch
 

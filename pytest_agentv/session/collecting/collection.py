@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.loading.discovery import is_eval_file, left_out
+from pytest_agentv.loading.files.discovery import is_eval_file, left_out
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.session.options import eval_globs
 from pytest_agentv.session.platforms import obstacle
@@ -53,7 +53,7 @@ def _named_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None
     if path.suffix != ".jsonl":
         return _eval_file(path, parent)
     # Each line of a JSONL file would be a broken case: one error for the file says more.
-    from pytest_agentv.loading.suites import dataset_fault  # noqa: PLC0415 - a rare case
+    from pytest_agentv.loading.files.suites import dataset_fault  # noqa: PLC0415 - a rare case
 
     return _left_out_file(path, parent, dataset_fault(path))
 

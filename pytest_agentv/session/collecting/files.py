@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_agentv.errors import SourceError
+from pytest_agentv.loading.files.suites import SuiteSource, read_suite
 from pytest_agentv.loading.problems import Problem, join_problems
-from pytest_agentv.loading.suites import SuiteSource, read_suite
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.collecting.marks import case_marks
 from pytest_agentv.session.compat import overridden_fixtures

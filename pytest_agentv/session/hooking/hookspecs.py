@@ -1,38 +1,45 @@
 """The hooks that conftest files and other plugins may implement.
 
-Every pytest run loads this file, so the types are texts: `pytest_agentv` imports them when somebody asks for them. The
-hooks about cases apply to the cases below the folder of their conftest, and the nearest conftest is asked first.
+Every pytest run loads this file, so the types are imported for type checkers only. The hooks about cases apply to the
+cases below the folder of their conftest, and the nearest conftest is asked first.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
-import pytest_agentv as agentv  # by another name: pytest takes all names that begin with `pytest_` here for hooks
+if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
+    from pytest_agentv.evaluators.base import Evaluator
+    from pytest_agentv.evaluators.own import EvaluatorFactory
+    from pytest_agentv.models.cases import EvalCase
+    from pytest_agentv.models.results import EvalResult
+    from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
+    from pytest_agentv.providers.kind import Provider
 
 
 @pytest.hookspec
 def pytest_agentv_providers() -> (  # type: ignore[empty-body]
-    "Sequence[type[agentv.Provider]] | Mapping[str, agentv.ProviderFactory]"
+    "Sequence[type[Provider]] | Mapping[str, type[Provider] | ProviderFactory]"
 ):
     """Return kinds of providers to add.
 
-    A list holds classes. A mapping holds a factory for each word after `provider:` in targets.yaml.
+    A list holds classes. A mapping holds a class or a factory for each word after `provider:` in targets.yaml.
     """
 
 
 @pytest.hookspec
 def pytest_agentv_evaluators() -> (  # type: ignore[empty-body]
-    "Sequence[type[agentv.Evaluator]] | Mapping[str, agentv.EvaluatorFactory]"
+    "Sequence[type[Evaluator]] | Mapping[str, type[Evaluator] | EvaluatorFactory]"
 ):
     """Return kinds of evaluators to add.
 
-    A list holds classes. A mapping holds a factory for each word after `type:` in an eval file.
+    A list holds classes. A mapping holds a class or a factory for each word after `type:` in an eval file.
     """
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_agentv_case(case: "agentv.EvalCase") -> "agentv.EvalCase | None":
+def pytest_agentv_case(case: "EvalCase") -> "EvalCase | None":
     """Change a case before it runs.
 
     Return a changed copy (`case.replace(...)`) with the same `eval_id`, or None to leave the case as it is. An
@@ -41,9 +48,7 @@ def pytest_agentv_case(case: "agentv.EvalCase") -> "agentv.EvalCase | None":
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_agentv_response(
-    case: "agentv.EvalCase", response: "agentv.ProviderResponse"
-) -> "agentv.ProviderResponse | None":
+def pytest_agentv_response(case: "EvalCase", response: "ProviderResponse") -> "ProviderResponse | None":
     """See the answer of the target before it is judged.
 
     Return a changed copy (`response.replace(...)`), or None to leave it as it is. An exception is an error of the case.
@@ -52,7 +57,7 @@ def pytest_agentv_response(
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_agentv_assert(case: "agentv.EvalCase", result: "agentv.EvalResult") -> bool | str | None:
+def pytest_agentv_assert(case: "EvalCase", result: "EvalResult") -> bool | str | None:
     """Decide whether a judged case passes.
 
     True: it passes. False, a text or an AssertionError: it fails, and the text is the reason. None: the next hook
@@ -62,7 +67,7 @@ def pytest_agentv_assert(case: "agentv.EvalCase", result: "agentv.EvalResult") -
 
 
 @pytest.hookspec
-def pytest_agentv_result(case: "agentv.EvalCase | None", result: "agentv.EvalResult") -> None:
+def pytest_agentv_result(case: "EvalCase | None", result: "EvalResult") -> None:
     """See a result when its line is written.
 
     `case` is None if the case could not be loaded. An exception is a warning. The hook runs in a thread of its own,
@@ -71,7 +76,7 @@ def pytest_agentv_result(case: "agentv.EvalCase | None", result: "agentv.EvalRes
 
 
 @pytest.hookspec
-def pytest_agentv_summary(results: "Sequence[agentv.EvalResult]") -> None:
+def pytest_agentv_summary(results: "Sequence[EvalResult]") -> None:
     """See all results of the run at its end, in the process that owns the terminal.
 
     An exception is a line in the summary.

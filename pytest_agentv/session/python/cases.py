@@ -6,11 +6,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from pytest_agentv.loading.files.source import Source
+from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
-from pytest_agentv.loading.source import Source
-from pytest_agentv.loading.suites import CaseEntry, SuiteSource
-from pytest_agentv.loading.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 

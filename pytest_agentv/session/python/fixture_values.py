@@ -6,15 +6,15 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_agentv.engine.targets import choose_target
+from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.loading.environment import find_repo_root
-from pytest_agentv.loading.target_definitions import TargetDefinition
-from pytest_agentv.loading.targets import find_targets_file, load_targets_file
+from pytest_agentv.loading.targets.definitions import TargetDefinition
+from pytest_agentv.loading.targets.environment import find_repo_root
+from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.masking.secret_rule import is_secret_name
+from pytest_agentv.models.masking.secrets import MASK
 from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.secret_rule import is_secret_name
-from pytest_agentv.models.secrets import MASK
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.options import run_options

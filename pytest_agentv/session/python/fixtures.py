@@ -4,12 +4,17 @@ Loaded in every pytest run; what they need is imported when they are used.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import pytest_agentv
 from pytest_agentv.session.platforms import obstacle
+
+if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
+    from pytest_agentv.loading.targets.definitions import TargetDefinition
+    from pytest_agentv.models.options import RunOptions
+    from pytest_agentv.session.python.evals import Agentv
+    from pytest_agentv.session.running.target_caller import TargetCaller
 
 
 def _values() -> Any:
@@ -22,30 +27,30 @@ def _values() -> Any:
 
 
 @pytest.fixture(scope="session")
-def agentv_options(pytestconfig: pytest.Config) -> "pytest_agentv.RunOptions":
+def agentv_options(pytestconfig: pytest.Config) -> "RunOptions":
     """The options of the run: command line, ini file and defaults put together."""
-    options: pytest_agentv.RunOptions = _values().options_of(pytestconfig)
+    options: RunOptions = _values().options_of(pytestconfig)
     return options
 
 
 @pytest.fixture(scope="session")
-def agentv_targets(pytestconfig: pytest.Config) -> "Mapping[str, pytest_agentv.TargetDefinition]":
+def agentv_targets(pytestconfig: pytest.Config) -> "Mapping[str, TargetDefinition]":
     """The targets by name, as written in the targets file that is found from the folder where pytest was started."""
-    targets: Mapping[str, pytest_agentv.TargetDefinition] = _values().targets_of(pytestconfig)
+    targets: Mapping[str, TargetDefinition] = _values().targets_of(pytestconfig)
     return targets
 
 
 @pytest.fixture
-def agentv_target(agentv_options: "pytest_agentv.RunOptions") -> str:
+def agentv_target(agentv_options: "RunOptions") -> str:
     """The name of the target of evals written in Python. Override it or parametrize it to choose another one."""
     name: str = _values().target_of(agentv_options)
     return name
 
 
 @pytest.fixture
-def agentv_provider(request: pytest.FixtureRequest, agentv_target: str) -> "pytest_agentv.TargetCaller":
+def agentv_provider(request: pytest.FixtureRequest, agentv_target: str) -> "TargetCaller":
     """A function that asks the target. Override it with a function or provider, which all cases below then ask."""
-    caller: pytest_agentv.TargetCaller = _values().provider_of(request.node, agentv_target)
+    caller: TargetCaller = _values().provider_of(request.node, agentv_target)
     return caller
 
 
@@ -58,8 +63,8 @@ def agentv_judge() -> Any:
 @pytest.fixture
 def agentv(
     request: pytest.FixtureRequest, agentv_target: str, agentv_provider: Any, agentv_judge: Any
-) -> "Iterator[pytest_agentv.Agentv]":
+) -> "Iterator[Agentv]":
     """Runs and judges evals written in Python: `agentv.run(prompt, ...)`, `agentv.evaluate(answer, ...)`."""
-    runner: pytest_agentv.Agentv = _values().agentv_of(request.node, agentv_target, agentv_provider, agentv_judge)
+    runner: Agentv = _values().agentv_of(request.node, agentv_target, agentv_provider, agentv_judge)
     yield runner
     runner.close()

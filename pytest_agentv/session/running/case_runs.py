@@ -6,7 +6,7 @@ from pytest_agentv.engine.asking_hooks import tell
 from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.engine.targets import TargetPool
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.recording.identity import RunIdentity

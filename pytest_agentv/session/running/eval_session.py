@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.engine.asking import ask_target
-from pytest_agentv.engine.fingerprints import Fingerprints
-from pytest_agentv.engine.targets import Places, TargetPool
+from pytest_agentv.engine.targets.fingerprints import Fingerprints
+from pytest_agentv.engine.targets.pool import Places, TargetPool
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.environment import find_repo_root
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.loading.targets.environment import find_repo_root
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import LoopThread

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.engine.pacing import Pace
-from pytest_agentv.engine.targets import TargetPool
+from pytest_agentv.engine.targets.pacing import Pace
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult

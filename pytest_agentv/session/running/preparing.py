@@ -12,12 +12,12 @@ import pytest
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import CaseIdentity, error_result
-from pytest_agentv.engine.targets import Places, choose_target
+from pytest_agentv.engine.targets.pool import Places, choose_target
 from pytest_agentv.errors import CaseError, ErrorKind, HookError
-from pytest_agentv.loading.cases import LoadContext, load_case
-from pytest_agentv.loading.config import load_guideline_patterns
+from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.config import load_guideline_patterns
+from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
-from pytest_agentv.loading.suites import CaseEntry, SuiteSource
 from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable

@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_agentv.engine.fingerprints import Fingerprints, asks_a_target
-from pytest_agentv.engine.judging import evaluators_of
+from pytest_agentv.engine.targets.fingerprints import Fingerprints, asks_a_target
+from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_agentv.engine.targets import TargetPool
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.session.recording.recorder import Recorder
 from pytest_agentv.session.running.limits import FailureLimit

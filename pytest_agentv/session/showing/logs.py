@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import harmless_in_ci, shown
 from pytest_agentv.session.compat import logging_handlers, logging_outputs
 from pytest_agentv.session.recording.recorder import RECORDER_THREAD

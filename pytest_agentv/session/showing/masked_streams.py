@@ -6,7 +6,7 @@ from typing import Any, Final, TextIO
 
 import pytest
 
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import harmless_in_ci
 from pytest_agentv.session.showing.logs import current_log
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import pytest
 
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.showing.properties import add_properties, forget_properties, result_properties

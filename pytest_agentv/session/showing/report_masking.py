@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import harmless_in_ci, visible
 
 _REPRESENTATIONS = "_pytest._code.code"

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.markdown import MARKDOWN_LIMIT, RunVerdict, markdown_lines
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.markdown import RunVerdict, Trouble
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines

@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.secrets import Masker
 from pytest_agentv.reporting.escaping import escaped_size, shown, visible
 from pytest_agentv.reporting.figures import format_duration, format_score
 from pytest_agentv.reporting.render import error_text, failure_text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.loading.discovery import SUFFIXES
+from pytest_agentv.loading.files.discovery import SUFFIXES
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.recording.identity import RunIdentity

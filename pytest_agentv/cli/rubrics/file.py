@@ -1,0 +1,53 @@
+"""Writes rubrics into an eval file, case by case."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_agentv.cli.console import note
+from pytest_agentv.cli.rubrics.edits import LayoutError, WrittenRubric, insert_rubrics, rubrics_block
+from pytest_agentv.errors import AgentvError, FileError, locate
+from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource, read_suite
+from pytest_agentv.runtime.files import write_atomically
+
+_BOM = "\ufeff"
+
+
+class ChangedFileError(AgentvError):
+    """Somebody else changed the file. The text holds the rubrics that were not written."""
+
+
+class RubricFile:
+    """An eval file as it was read or last written. It is not written again after somebody else changed it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `FileError` for a file without a case list."""
+        self._known = path.read_bytes() if path.is_file() else b""
+        self.suite: SuiteSource = read_suite(path)
+        if self.suite.cases_key is None:
+            raise FileError(self.suite.path, "rubrics are written into .yaml and .yml files only")
+        self._cases_key = self.suite.cases_key
+
+    def write(self, entry: CaseEntry, rubrics: Sequence[WrittenRubric]) -> bool:
+        """Write the rubrics of a case. If the layout does not allow it, print them and return False.
+
+        Raises `ChangedFileError` if the file has changed, because the case may have moved or changed.
+        """
+        path = self.suite.path
+        if not path.is_file() or path.read_bytes() != self._known:
+            block = rubrics_block([rubric.to_plain() for rubric in rubrics])
+            raise ChangedFileError(
+                f"{locate(path, None)} was changed by somebody else meanwhile: nothing more is written into it. "
+                f"The rubrics of case {entry.eval_id or entry.index + 1!r}, to write by hand:\n{block}"
+            )
+        text = self._known.decode()
+        mark = _BOM if text.startswith(_BOM) else ""
+        try:
+            changed = insert_rubrics(text.removeprefix(mark), self._cases_key, entry.index, rubrics)
+        except LayoutError as error:
+            where = locate(path, entry.line)
+            note(f"{where}: the layout of this case has no place for rubrics; write them by hand:")
+            note(str(error))
+            return False
+        write_atomically(path, f"{mark}{changed}")
+        self._known = f"{mark}{changed}".encode()
+        return True

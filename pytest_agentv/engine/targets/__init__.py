@@ -1,0 +1,1 @@
+"""Gets targets and judges ready: resolves, opens, probes, caches and paces them."""

@@ -1,0 +1,119 @@
+"""Keeps answers on disk, so that the same question to the same target costs once (`--agentv-cache`)."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.finish_reasons import incomplete_reason
+from pytest_agentv.models.masking.secrets import Masker, Secret
+from pytest_agentv.models.targets import Target
+from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.runtime.files import write_atomically
+
+_LOGGER: Final = logging.getLogger(__name__)
+_VERSION: Final = 2
+"""Part of every key. Incremented when the format of the entries changes."""
+
+
+class CachedProvider:
+    """Calls the provider behind it only for requests that are not in the cache.
+
+    It does not keep failed calls. It does not keep answers that hold a secret either: they would be masked on disk,
+    so a later run would judge another answer.
+
+    The key covers everything that affects an answer: the kind, the target's settings without secrets, the prompt, the
+    system prompt, the case's id and the content of the files. Entries are written in one step, so any number of
+    processes may share the folder.
+    """
+
+    def __init__(self, provider: Adapter, target: Target, folder: Path, masker: Masker) -> None:
+        self.mode: PromptMode = provider.mode
+        self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
+        self._provider = provider
+        self._target = {"kind": target.kind, "settings": _public(target.settings.to_plain())}
+        self._folder = folder
+        self._masker = masker
+
+    async def check(self) -> None:
+        await self._provider.check()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        path = self._path(request)
+        known = _read(path)
+        if known is not None:
+            return known.replace(cached=True)
+        response = await self._provider.invoke(request)
+        is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
+        if is_whole and response.output_messages != ():  # nobody waited for an answer
+            self._keep(path, response)
+        return response
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    def _path(self, request: ProviderRequest) -> Path:
+        question = {
+            "version": _VERSION,
+            "target": self._target,
+            "eval_id": request.eval_id,
+            "prompt": request.prompt.to_plain(),
+            "system_prompt": request.system_prompt,
+            "guidelines": len(request.guideline_paths),
+            "files": [_hash_file(path) for path in request.file_paths],
+        }
+        key = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
+        return self._folder / key[:2] / f"{key}.json"
+
+    def _keep(self, path: Path, response: ProviderResponse) -> None:
+        """Write an answer if reading it back gives the same answer, so that later runs judge the same."""
+        plain = response.to_plain()
+        debugging = self._masker.mask_plain(plain.pop("raw", {}))  # not judged, so it may be masked
+        if self._masker.mask_plain(plain) != plain:
+            _LOGGER.info("the answer holds a secret, and is not kept for later runs")
+            return
+        try:
+            text = json.dumps({**plain, "raw": debugging}, ensure_ascii=True)
+            if not _is_same_answer(ProviderResponse.from_plain(json.loads(text)), response):
+                _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
+                return
+            write_atomically(path, text)
+        except (AgentvError, TypeError, ValueError, RecursionError) as error:
+            _LOGGER.warning("the answer cannot be kept for later runs: %s", self._masker.mask(str(error)))
+
+
+def _read(path: Path) -> ProviderResponse | None:
+    """Return a kept response; None if it is missing or cannot be read."""
+    try:
+        return ProviderResponse.from_plain(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def _is_same_answer(first: ProviderResponse, second: ProviderResponse) -> bool:
+    """Whether two responses are judged alike. Compares texts too, because 1 and 1.0 are equal but read differently."""
+    first = first.replace(raw=second.raw)
+    return first == second and candidate_answer(first.output_messages) == candidate_answer(second.output_messages)
+
+
+def _hash_file(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return "missing"
+
+
+def _public(value: object) -> Json:
+    """Return settings as plain data, without secrets."""
+    if isinstance(value, Record):
+        return _public(value.to_plain())
+    if isinstance(value, Mapping):
+        return {key: _public(item) for key, item in value.items() if not isinstance(item, Secret)}
+    if isinstance(value, list | tuple):
+        return [_public(item) for item in value if not isinstance(item, Secret)]
+    return value

@@ -1,0 +1,152 @@
+"""Hashes everything that affects a case's answer and score. With equal hashes, an earlier result is still valid."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.engine.overrides import Overrides
+from pytest_agentv.engine.targets.judging import needs_judge
+from pytest_agentv.engine.targets.pool import Places, TargetPool
+from pytest_agentv.engine.targets.proxying import needs_targets
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.project_files import ProjectFiles, command_words
+from pytest_agentv.models.base import Json, Plain
+from pytest_agentv.models.cases import AnyEvaluator
+from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.targets import Target
+
+_LENGTH: Final = 16
+"""Hexadecimal digits of a hash."""
+
+_WITHOUT_EFFECT: Final = frozenset(
+    {"timeout_seconds", "verbose", "keep_temp_files", "healthcheck", "log_dir", "log_format"}
+)
+"""Settings that do not affect an answer."""
+
+_SHELL: Final = ("sh", "-lc")
+
+
+class Fingerprints:
+    """Hashes targets and the grading of their answers, each once per run. Used on the event loop, like the targets."""
+
+    def __init__(self, pool: TargetPool, places: Places, *, dry_run: bool) -> None:
+        self._pool = pool
+        self._root = places.repo_root
+        self._dry_run = dry_run
+        self._files: dict[Path | None, ProjectFiles] = {}
+        self._targets: dict[tuple[Path, str], str] = {}
+
+    async def target_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
+        """Return the hash of a target's definition and code; None if it cannot be resolved."""
+        if self._dry_run:
+            return _digest({"kind": "mock"})
+        if own.answer is not None:
+            return _digest({"kind": "answer"})
+        if own.provider is not None:
+            return self._hash_object(own.provider)
+        return self._hash_target(eval_dir, name)
+
+    async def judge_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
+        """Return the hash of a target's judge; None if it cannot be resolved."""
+        if self._dry_run:
+            return _digest({"kind": "mock"})
+        if own.judge is not None:
+            return self._hash_object(own.judge)
+        try:
+            target = self._pool.definition(eval_dir, name)
+        except (AgentvError, OSError):
+            return None
+        return self._hash_target(eval_dir, target.judge_target or name)
+
+    def grading_hash(self, evaluators: Sequence[AnyEvaluator], judge_hash: str | None) -> str:
+        """Return the hash of a case's evaluators: settings, prompts, scripts, code, judge. The threshold is no part."""
+        found: dict[str, str] = {}
+        members = [member for evaluator in evaluators for member in evaluator.walk()]
+        for folder, words in (script for member in members for script in _judge_scripts(member)):
+            files = self._files_of(folder)
+            found |= files.hashes(files.of_words(words, folder))
+        codes = [self._hash_object(code) for member in members if (code := member.own_code) is not None]
+        found |= {f"code {number}": code for number, code in enumerate(codes)}
+        plain = [self._plain(evaluator.to_plain()) for evaluator in evaluators]
+        return _digest({"evaluators": plain, "files": found, "judge": judge_hash})
+
+    def _hash_target(self, eval_dir: Path, name: str) -> str | None:
+        key = (eval_dir, name)
+        if key not in self._targets:
+            try:
+                target = self._pool.definition(eval_dir, name)
+            except (AgentvError, OSError):
+                return None
+            files = self._files_of(None if target.path is None else Path(target.path).parent)
+            settings = self._plain(target.settings.to_plain())
+            self._targets[key] = _digest({
+                "kind": target.kind,
+                "settings": {key: value for key, value in settings.items() if key not in _WITHOUT_EFFECT},
+                "batching": target.provider_batching,
+                "files": files.hashes(_target_files(target, files)),
+            })  # fmt: skip
+        return self._targets[key]
+
+    def _hash_object(self, value: object) -> str:
+        """Return the hash of a user object's code, as far as its file shows it."""
+        files = self._files_of(None)
+        path = _source_file(value)
+        found = {} if path is None else files.hashes(files.of_source(path))
+        return _digest({"object": getattr(value, "__qualname__", type(value).__qualname__), "files": found})
+
+    def _files_of(self, folder: Path | None) -> ProjectFiles:
+        if folder not in self._files:
+            self._files[folder] = ProjectFiles(self._root, *([] if folder is None else [folder]))
+        return self._files[folder]
+
+    def _plain(self, value: object) -> Json:
+        """Return plain data that does not depend on the project's location, with secrets as hashes."""
+        if isinstance(value, Plain):
+            return self._plain(value.to_plain())
+        if isinstance(value, Mapping):
+            return {str(key): self._plain(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._plain(item) for item in value]
+        if isinstance(value, Secret):
+            return {"secret": hashlib.sha256(value.reveal().encode("utf-8", "surrogatepass")).hexdigest()}
+        if isinstance(value, str) and value.startswith(str(self._root)):
+            return f"<root>{value.removeprefix(str(self._root))}"
+        return value
+
+
+def asks_a_target(evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Whether a model or another target takes part in judging."""
+    return needs_judge(evaluators) or needs_targets(evaluators)
+
+
+def _target_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
+    sources = target.settings.sources
+    folder = Path(sources.folder or Path(target.path or "").parent)
+    if sources.callable is not None:
+        yield from files.of_callable(sources.callable, folder)
+    yield from files.of_words(sources.words, folder)
+
+
+def _judge_scripts(evaluator: AnyEvaluator) -> Iterator[tuple[Path, Sequence[str]]]:
+    """Yield the words of each script that judges, with the folder that it runs in."""
+    for folder, words in evaluator.scripts:
+        is_shell = words[:1] == ("sh",) and len(words) > len(_SHELL)
+        yield Path(folder or "."), command_words(words[2]) if is_shell else words
+
+
+def _source_file(value: object) -> Path | None:
+    function = getattr(value, "func", value)  # of a `functools.partial`
+    for candidate in (function, type(function)):
+        try:
+            return Path(inspect.getfile(candidate))  # type: ignore[arg-type]
+        except (TypeError, OSError):
+            continue
+    return None
+
+
+def _digest(value: Json) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]

@@ -1,0 +1,81 @@
+"""The target that judges, for evaluators that need a model."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from pytest_agentv.engine.attempts import invoke_with_retries
+from pytest_agentv.errors import EvaluatorError, ProviderError, locate
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.loading.targets.definitions import TargetDefinition
+from pytest_agentv.models.cases import AnyEvaluator, EvalCase
+from pytest_agentv.models.finish_reasons import incomplete_reason
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.targets import Target
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
+
+
+class ProviderJudge:
+    """A judge that is a target."""
+
+    def __init__(self, target: Target, provider: Adapter, options: RunOptions) -> None:
+        self.name = target.name
+        self._takes_system_prompt = getattr(target.settings, "takes_system_prompt", False)
+        self._provider = provider
+        self._options = options
+
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
+        """Return the reply's text. Raises `EvaluatorError` if the target cannot answer."""
+        question = user_prompt if self._takes_system_prompt else f"{system_prompt}\n\n{user_prompt}"
+        request = ProviderRequest(
+            Prompt(question),
+            eval_id=context.case.eval_id,
+            system_prompt=system_prompt if self._takes_system_prompt else None,
+            timeout_seconds=context.timeout_seconds,
+        )
+        attempts = await invoke_with_retries(self._provider, request, self._options.max_retries)
+        response = attempts.response
+        if response is None:
+            error = attempts.error or ProviderError("the provider gave no response")
+            raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
+        if response.error:
+            text = f"the judge {self.name!r} could not be asked: {response.error}"
+            raise EvaluatorError(text, response.error_kind)
+        reason = incomplete_reason(response.finish_reason)
+        if reason is not None:
+            text = f"the reply of the judge {self.name!r} is not whole: {reason}"
+            raise EvaluatorError(f"{text} (finish_reason={response.finish_reason})", "no_answer")
+        return candidate_answer(response.output_messages)
+
+
+def judging_fault(target: Target | TargetDefinition, kind: object, path: Path) -> str | None:
+    """Return why a target has no judge, if so: it names none, and its kind cannot judge its own answers.
+
+    `kind` is the class of its kind, or an object of it.
+    """
+    if target.judge_target is not None or getattr(kind, "judges_itself", False):
+        return None
+    return (
+        f"target {target.name!r} ({locate(path, target.line)}) would have to judge its own answers: give it a model "
+        f"as judge, `judge_target: <name of a target>`, or give the case evaluators that need no model"
+    )
+
+
+def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
+    """Return what judges a case: its evaluators, else the default judge."""
+    if case.evaluators is not None:
+        return case.evaluators
+    return _default_evaluators()
+
+
+@cache
+def _default_evaluators() -> tuple[AnyEvaluator, ...]:
+    from pytest_agentv.evaluators.kinds.llm_judge import default_judge  # noqa: PLC0415 - pydantic
+
+    return (default_judge(),)
+
+
+def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Whether an evaluator, or a member of one, needs a model."""
+    return any(evaluator.asks_judge for evaluator in evaluators)

@@ -1,0 +1,66 @@
+"""The targets that judge scripts may call through their proxy."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from pytest_agentv.engine.attempts import invoke_with_retries
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.evaluators.context import ProxiedQuestion
+from pytest_agentv.models.cases import AnyEvaluator
+from pytest_agentv.models.targets import Target
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
+
+OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
+"""Resolves a target by its name; raises `TargetError`."""
+
+
+class CallableTargets:
+    """The targets of a targets file. The first call of a target resolves it."""
+
+    def __init__(self, primary: str, others: Sequence[str], default_name: str, open_target: OpenTarget) -> None:
+        """Resolve the default target now, so that `TargetError` is raised before anything is paid for.
+
+        Args:
+            primary: The target under test.
+            others: All names of its targets file.
+            default_name: The target of calls that name no other.
+            open_target: Resolves a target.
+        """
+        self.default_name = default_name
+        self.names = tuple(dict.fromkeys((primary, *others)))
+        self._open = open_target
+        open_target(default_name)
+
+    def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
+        """Return a function that calls a target. Raises `TargetError` if the target cannot be used."""
+        return partial(_ask, *self._open(name))
+
+
+def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Whether an evaluator, or a member of one, is a script that may call targets."""
+    return any(evaluator.calls_targets for evaluator in evaluators)
+
+
+async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
+    """Call a target once, without retries, because the script has the time limit of one call.
+
+    Raises `ProviderError`, also if the target replies with an error.
+    """
+    system_prompt, question = asked.system_prompt, asked.question
+    if system_prompt and not getattr(target.settings, "takes_system_prompt", False):
+        system_prompt, question = None, f"{system_prompt}\n\n{question}"
+    request = ProviderRequest(
+        Prompt(question),
+        eval_id=asked.eval_id,
+        attempt=asked.attempt,
+        system_prompt=system_prompt,
+        timeout_seconds=asked.timeout_seconds,
+    )
+    attempts = await invoke_with_retries(provider, request, max_retries=0)
+    if attempts.response is None:
+        raise attempts.error or ProviderError("the provider gave no response")
+    if attempts.response.error:
+        raise ProviderError(attempts.response.error, attempts.response.error_kind)
+    return attempts.response

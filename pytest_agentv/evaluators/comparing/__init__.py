@@ -1,0 +1,1 @@
+"""Compares values, dates, limits and tool calls with what was expected."""

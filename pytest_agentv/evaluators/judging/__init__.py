@@ -1,0 +1,1 @@
+"""What judges that are models have in common: questions, replies, rubrics."""

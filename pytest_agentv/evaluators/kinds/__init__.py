@@ -1,0 +1,1 @@
+"""The built-in kinds of evaluators, one class in one file each."""

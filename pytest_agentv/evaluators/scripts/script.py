@@ -1,0 +1,108 @@
+"""Running a judge's script: JSON in on standard input, text out, and every way in which that fails."""
+
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.judging.grading import reasoning_of
+from pytest_agentv.evaluators.judging.json_text import json_object
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.masking.secrets import Masker, masked
+from pytest_agentv.models.text import format_number, pretty_json
+from pytest_agentv.runtime.process import ProcessResult, ProcessStartError, run_process
+
+STDERR_LIMIT: Final = 2000
+"""Characters of standard error that a message holds: the last ones, where the reason is."""
+
+OUTPUT_LIMIT: Final = 10_000
+"""Characters of unusable output that the record keeps."""
+
+SCRIPT_LIMIT: Final = 200
+"""Characters of a script that a message holds."""
+
+SDK_FAILURE: Final = "Evaluation failed: "
+"""How the reasoning starts that the SDK prints before it exits with 1."""
+
+_NOTHING_TO_MASK: Final = Masker()
+
+
+async def run_judge_script(
+    script: Sequence[str],
+    payload: Json,
+    *,
+    cwd: str,
+    environment: Mapping[str, str],
+    timeout_seconds: float | None,
+    masker: Masker = _NOTHING_TO_MASK,
+) -> str:
+    """Give a script its payload and return what it printed, masked.
+
+    Raises:
+        EvaluatorError: It cannot be started (kind `config`), took too long (`timeout`), or was killed, printed
+            without end or exited with another code than 0 (`process`).
+    """
+    try:
+        result = await run_process(
+            script,
+            cwd=cwd,
+            env=environment,
+            stdin=pretty_json(payload).encode(errors="backslashreplace"),  # half a surrogate pair: its JSON escape
+            timeout_seconds=timeout_seconds,
+        )
+    except ProcessStartError as error:
+        message = f"Code evaluator could not be started (script: {show_script(script)}, cwd: {cwd}): {error}"
+        raise EvaluatorError(message, kind="config") from error
+    stdout, stderr = masker.mask(result.stdout), masker.mask(result.stderr)
+    fault = _fault(result, timeout_seconds)
+    if fault is None:
+        return stdout
+    message = f"Code evaluator {fault} (script: {show_script(script)}): {_reason(stdout, stderr)}"
+    kept = cut(stdout) if stdout.strip() else None
+    raise EvaluatorError(message, kind="timeout" if result.timed_out else "process", output=kept)
+
+
+def show_script(script: Sequence[str]) -> str:
+    """Return the command for a message; one that was written as a string as it was written."""
+    text = masked(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script))
+    return text if len(text) <= SCRIPT_LIMIT else f"{text[:SCRIPT_LIMIT]}…"
+
+
+def cut(output: str) -> str:
+    """Return the head of an output, with a note where something was left out."""
+    if len(output) <= OUTPUT_LIMIT:
+        return output
+    output = masked(output)
+    return f"{output[:OUTPUT_LIMIT]}\n[cut: the first {OUTPUT_LIMIT} of {len(output)} characters]"
+
+
+def _fault(result: ProcessResult, timeout_seconds: float | None) -> str | None:
+    if result.timed_out:
+        return f"timed out after {format_number(timeout_seconds or 0)} s"
+    if result.overflowed:
+        return "was stopped because it printed too much"
+    if result.exit_code < 0:
+        return f"was killed by {_signal_name(-result.exit_code)}"
+    return f"exited with code {result.exit_code}" if result.exit_code else None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _reason(stdout: str, stderr: str) -> str:
+    """What the script itself said: the SDK's failure on standard output, the end of its standard error."""
+    found = json_object(stdout.strip()) or {}
+    reasoning = reasoning_of(found) or ""
+    said = [reasoning] if reasoning.startswith(SDK_FAILURE) else []
+    if errors := masked(stderr.strip()):
+        said.append(errors if len(errors) <= STDERR_LIMIT else _tail(errors))
+    return "\n".join(said) or "it wrote nothing on standard error"
+
+
+def _tail(errors: str) -> str:
+    return f"[standard error, the last {STDERR_LIMIT} of {len(errors)} characters]\n{errors[-STDERR_LIMIT:]}"

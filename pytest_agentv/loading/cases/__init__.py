@@ -1,0 +1,1 @@
+"""Reads cases: messages, attached files, evaluators, guideline patterns."""

@@ -1,0 +1,249 @@
+"""Loads an entry of an eval file into the case that the engine runs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from pytest_agentv.errors import CaseError, locate
+from pytest_agentv.loading.cases.messages import (
+    WrittenMessage,
+    check_messages,
+    load_expected_message,
+    load_input_message,
+    raw_question,
+    reference_answer,
+)
+from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.keys import (
+    CASE_KEYS,
+    EVALUATOR_LIST_KEYS,
+    EXECUTION_KEYS,
+    EXPECTED_KEYS,
+    INPUT_KEYS,
+    OUTCOME_KEYS,
+    threshold_at,
+    warn_of_evaluator_word,
+)
+from pytest_agentv.loading.places import (
+    Place,
+    first_key,
+    mapping_at,
+    misspelling,
+    text_at,
+    warn_of_unknown_keys,
+)
+from pytest_agentv.loading.problems import Problem, UnreadKey, join_problems, with_problems
+from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.cases import AnyEvaluator, EvalCase
+from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.messages import FilePart, InputMessage, Role
+from pytest_agentv.models.option_values import UnknownKeys
+
+FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
+"""The evaluators of a file for its cases, and their problems."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadContext(Record):
+    """The inputs for loading a case besides its file."""
+
+    repo_root: Path
+    cwd: Path
+    guideline_patterns: tuple[str, ...] = ()
+    strict: bool = False
+    """Whether warnings are errors."""
+    evaluators: KindTable = field(default_factory=KindTable, compare=False)
+    """The kinds of evaluators that files may name."""
+    unknown_keys: UnknownKeys = "error"
+    """Level of unknown keys inside evaluators."""
+    file_evaluators: dict[Path, FileEvaluators] = field(default_factory=dict, compare=False)
+    """The evaluators of the eval files so far. They are checked once, not for each case."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCase(Record):
+    """A case and its warnings."""
+
+    case: EvalCase
+    warnings: tuple[Problem, ...] = ()
+    """Each case has the warnings about its file's evaluators too."""
+
+
+def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
+    """Check an entry of an eval file and read the files it refers to.
+
+    Raises `CaseError` with all faults, one per line with `path:line`. Unlike AgentV, which drops them, invalid messages
+    and evaluators and missing files are faults. Source: agentv-formats 1.3 to 1.9.
+    """
+    problems: list[Problem] = []
+    try:
+        case = _load(suite, entry, context, suite.case_place(entry, problems))
+    except RecursionError:
+        raise CaseError(f"{locate(suite.path, entry.line)}: the values of the case are nested too deeply") from None
+    if context.unknown_keys == "warn":
+        problems = [each.replace(level="warning") if isinstance(each, UnreadKey) else each for each in problems]
+    faults = [problem for problem in problems if context.strict or problem.level == "error"]
+    if case is None or faults:
+        raise with_problems(CaseError(join_problems(faults)), problems)
+    return LoadedCase(case, tuple(problems))
+
+
+def _load(suite: SuiteSource, entry: CaseEntry, context: LoadContext, place: Place) -> EvalCase | None:
+    if not isinstance(entry.value, dict):
+        place.expected("an eval case: a mapping with id, expected_outcome and input_messages", entry.value)
+        return None
+    references = References(suite.path.parent, context.repo_root, context.cwd, context.guideline_patterns)
+    execution = mapping_at(entry.value, "execution", place)
+    loader = _CaseLoader(suite, entry.value, execution, place, references, context)
+    loader.warn_of_odd_keys()
+    return loader.load(entry.line)
+
+
+@dataclass(frozen=True, slots=True)
+class _CaseLoader:
+    """Loads one case. Notes each fault at its place and goes on with a harmless value."""
+
+    suite: SuiteSource
+    value: JsonObject
+    execution: JsonObject
+    place: Place
+    references: References
+    context: LoadContext
+
+    def load(self, line: int) -> EvalCase:
+        written = self._input()
+        messages = tuple(load_input_message(message, self.references) for message in written)
+        expected = self._messages(EXPECTED_KEYS, "assistant")
+        expected_messages = tuple(load_expected_message(message, self.references) for message in expected)
+        self._check_marks()
+        guidelines, files = _paths(messages, guidelines=True), _paths(messages, guidelines=False)
+        threshold = self._threshold()
+        return EvalCase(
+            eval_id=self._required_text(("id",)),
+            dataset=self.suite.dataset,
+            path=str(self.suite.path),
+            line=line,
+            expected_outcome=self._required_text(OUTCOME_KEYS),
+            question=raw_question(messages),
+            messages=messages,
+            input_messages=tuple(message.value for message in written),
+            expected_messages=expected_messages,
+            reference_answer=reference_answer(expected_messages),
+            guideline_paths=guidelines,
+            file_paths=guidelines + files,
+            guideline_patterns=self.references.guideline_patterns,
+            evaluators=self._evaluators(),
+            conversation_id=text_at(self.value, "conversation_id", self.place),
+            target=self._target() or self.suite.target,
+            threshold=self.suite.threshold if threshold is None else threshold,
+            threshold_source=self._threshold_source(threshold),
+        )
+
+    def warn_of_odd_keys(self) -> None:
+        warn_of_unknown_keys(self.value, CASE_KEYS, self.place)
+        warn_of_unknown_keys(self.execution, EXECUTION_KEYS, self.place.at("execution"))
+        warn_of_evaluator_word(self.value, self.place)
+        for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS, EVALUATOR_LIST_KEYS):
+            present = [key for key in synonyms if self.value.get(key) is not None]
+            for key in present[1:]:
+                self.place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
+
+    def _check_marks(self) -> None:
+        """Check the types of the keys that the collection reads from the case and its file."""
+        header_place = self.suite.header_place(self.place.problems)
+        for mapping, place in ((self.value, self.place), (self.suite.header, header_place)):
+            for key in ("marks", "fixtures", "tags"):
+                value = mapping.get(key)
+                names = [value] if value is None or isinstance(value, str) else value
+                if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
+                    place.at(key).expected("a name or a list of names", value)
+            for key in ("skip", "xfail"):
+                if not isinstance(mapping.get(key), str | bool | None):
+                    place.at(key).expected("a reason (a text), or true", mapping[key])
+
+    def _required_text(self, keys: tuple[str, ...]) -> str:
+        key = first_key(self.value, keys) or keys[0]
+        value = self.value.get(key)
+        if isinstance(value, str) and value.strip():
+            return value
+        if key in self.value:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            self.place.at(key).expected("a non-empty text", value, f'write {key}: "{value}"' if number else None)
+        else:
+            self._missing(key, "a non-empty text")
+        return ""
+
+    def _missing(self, key: str, what: str) -> None:
+        self.place.at(key).error(f"is missing: expected {what}", misspelling(key, self.value, CASE_KEYS))
+
+    def _input(self) -> tuple[WrittenMessage, ...]:
+        if first_key(self.value, INPUT_KEYS) is None:
+            self._missing(INPUT_KEYS[0], "a list of messages")
+        return self._messages(INPUT_KEYS, "user")
+
+    def _messages(self, keys: tuple[str, ...], role: Role) -> tuple[WrittenMessage, ...]:
+        """Return the messages under a key. A text, or data of an answer, means one message of the role."""
+        key = first_key(self.value, keys)
+        if key is None:
+            return ()
+        value, place = self.value[key], self.place.at(key)
+        if isinstance(value, str) or (isinstance(value, dict) and role == "assistant"):
+            return (WrittenMessage(role, {"role": role, "content": value}, place),)
+        return check_messages(value, place)
+
+    def _target(self) -> str | None:
+        return text_at(self.execution, "target", self.place.at("execution")) or text_at(
+            self.value, "target", self.place
+        )
+
+    def _threshold(self) -> float | None:
+        of_case = threshold_at(self.value, self.place)
+        of_execution = threshold_at(self.execution, self.place.at("execution"))
+        return of_execution if of_case is None else of_case
+
+    def _threshold_source(self, threshold: float | None) -> str | None:
+        if threshold is not None:
+            return "case"
+        return None if self.suite.threshold is None else "file"
+
+    def _evaluators(self) -> tuple[AnyEvaluator, ...] | None:
+        """Return the evaluators of the case, else those of its file; None if there are none at all.
+
+        Source: agentv-formats 1.6, 6.4.
+        """
+        rubrics = self.value.get("rubrics")
+        specs: tuple[AnyEvaluator, ...] = ()
+        if rubrics is not None:
+            from pytest_agentv.loading.cases.evaluators import load_case_rubrics  # noqa: PLC0415 - pydantic
+
+            specs = load_case_rubrics(self._scope(self.value, self.place))
+        own = self._load_nearest((self.execution, self.place.at("execution")), (self.value, self.place))
+        return (*specs, *(self._file_evaluators() if own is None else own)) or None
+
+    def _file_evaluators(self) -> tuple[AnyEvaluator, ...]:
+        known, path = self.context.file_evaluators, self.suite.path
+        if path not in known:
+            header, place = self.suite.header, self.suite.header_place([])
+            specs = self._load_nearest((header.get("execution") or {}, place.at("execution")), (header, place))
+            known[path] = specs or (), tuple(place.problems)
+        self.place.problems.extend(known[path][1])
+        return known[path][0]
+
+    def _load_nearest(self, *mappings: tuple[JsonObject, Place]) -> tuple[AnyEvaluator, ...] | None:
+        """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
+        for mapping, place in mappings:
+            key = first_key(mapping, EVALUATOR_LIST_KEYS)
+            if key is not None:
+                from pytest_agentv.loading.cases.evaluators import load_evaluators  # noqa: PLC0415 - pydantic
+
+                return load_evaluators(self._scope(mapping[key], place.at(key)))
+        return None
+
+    def _scope(self, value: Json, place: Place) -> Scope:
+        return Scope(value, place, self.references, self.context.evaluators)
+
+
+def _paths(messages: tuple[InputMessage, ...], *, guidelines: bool) -> tuple[str, ...]:
+    parts = (part for message in messages for part in message.parts if isinstance(part, FilePart))
+    return tuple(part.resolved_path for part in parts if part.is_guideline is guidelines)

@@ -1,0 +1,84 @@
+"""Loads the prompts of judges, which are texts or files (agentv-formats 6.3, 6.6)."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_agentv.loading.cases.references import References
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.prompts.templates import template_variables
+
+TEMPLATE_VARIABLES: Final = (
+    *("candidate_answer", "expected_outcome", "reference_answer", "question"),
+    *("input_messages", "expected_messages", "output_messages"),
+)
+AGGREGATOR_VARIABLE: Final = "EVALUATOR_RESULTS_JSON"
+
+NO_MODEL: Final = {"model": "the judge is the target's `judge_target`"}
+"""The hint for a key that AgentV accepts but never reads."""
+
+_PATH: Final = re.compile(
+    r"[^\s{}]+\.(?:md|mdx|markdown|txt|prompt)|[^\n{}]*/[^\n{}]*\.(?:md|mdx|markdown|txt|prompt)|[^\s{}]*/[^\s{}]+"
+)
+"""Matches a prompt that can only be the path of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The text of a judge's prompt."""
+
+    text: str
+    is_file: bool
+
+
+def load_template(prompt: str | None, prompt_path: str | None, place: Place, references: References) -> Template | None:
+    """Return the template of a judge's `prompt` (a text or a path) or `prompt_path`; None without either."""
+    if prompt is not None and prompt_path is not None:
+        place.error("both prompt and prompt_path are there: keep one")
+        return None
+    if prompt_path is not None:
+        return _read_template(prompt_path, place.at("prompt_path"), references)
+    if prompt is None:
+        return None
+    if _PATH.fullmatch(prompt) or _names_a_file(prompt, references):
+        return _read_template(prompt, place.at("prompt"), references)
+    return Template(prompt, is_file=False)
+
+
+def check_judge_template(template: Template, place: Place) -> None:
+    """Note faults of a judge's template: no answer to judge, misspelt variables.
+
+    AgentV rejects a file (not an inline text) that uses neither the answer nor the expected messages.
+    """
+    used = template_variables(template.text)
+    _warn_of_unknown_variables(used, TEMPLATE_VARIABLES, place)
+    if template.is_file and not {"candidate_answer", "expected_messages"} & set(used):
+        place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}")
+    elif not {"candidate_answer", "output_messages"} & set(used):
+        place.warn("the template does not use {{ candidate_answer }}: the judge does not see the answer")
+
+
+def check_aggregator_template(template: Template, place: Place) -> None:
+    used = template_variables(template.text)
+    _warn_of_unknown_variables(used, (AGGREGATOR_VARIABLE,), place)
+    if AGGREGATOR_VARIABLE not in used:
+        place.warn(f"the template does not use {{{{{AGGREGATOR_VARIABLE}}}}}: the judge does not see the results")
+
+
+def _read_template(path: str, place: Place, references: References) -> Template | None:
+    file = references.read(path, place, is_text=True)
+    return Template(file.text, is_file=True) if file else None
+
+
+def _names_a_file(prompt: str, references: References) -> bool:
+    path = None if "\n" in prompt else references.find(prompt).path
+    return path is not None and path.is_file()
+
+
+def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> None:
+    for name in used:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
+            place.warn(f"the template uses the unknown variable {{{{ {name} }}}}", hint)

@@ -1,0 +1,224 @@
+"""Loads the input messages and expected messages of a case (agentv-formats 1.4, 1.7, 1.9)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakValueDictionary
+
+from pytest_agentv.loading.cases.references import ReferencedFile, References
+from pytest_agentv.loading.places import Place, misspelling, text_at
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.messages import (
+    ROLES,
+    ContentPart,
+    FilePart,
+    InputMessage,
+    ObjectPart,
+    OtherPart,
+    Role,
+    TextPart,
+)
+from pytest_agentv.models.text import pretty_json
+
+_KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
+"""The last part made from each file, while its case exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenMessage:
+    """A message as written, with its shape checked."""
+
+    role: Role
+    value: JsonObject
+    place: Place
+
+    @property
+    def content(self) -> Json:
+        return self.value.get("content")
+
+
+def check_messages(value: Json, place: Place) -> tuple[WrittenMessage, ...]:
+    """Check the shapes of a list of messages. Notes each fault as an error at its place."""
+    if not isinstance(value, list):
+        place.expected("a list of messages", value)
+        return ()
+    messages = (_check_message(item, place.at(index)) for index, item in enumerate(value))
+    return tuple(message for message in messages if message is not None)
+
+
+def _check_message(value: Json, place: Place) -> WrittenMessage | None:
+    if not isinstance(value, dict):
+        place.expected("a message: a mapping with role and content", value)
+        return None
+    role = value.get("role")
+    if role not in ROLES:
+        hint = did_you_mean(role, ROLES) if isinstance(role, str) else None
+        place.at("role").expected(f"one of {', '.join(ROLES)}", role, hint)
+        return None
+    content = value.get("content")
+    if isinstance(content, str | list | dict) or (content is None and _has_tool_calls(value)):
+        return WrittenMessage(role, value, place)
+    if "content" in value:
+        place.at("content").expected("a text, a list or a mapping", content)
+    else:
+        place.error("the message has no content", misspelling("content", value, ("role",)))
+    return None
+
+
+def _has_tool_calls(message: JsonObject) -> bool:
+    return isinstance(message.get("tool_calls"), list) and bool(message["tool_calls"])
+
+
+def load_input_message(message: WrittenMessage, references: References) -> InputMessage:
+    return InputMessage(message.role, tuple(_parts(message, references)))
+
+
+def _parts(message: WrittenMessage, references: References) -> Iterator[ContentPart]:
+    content = message.content
+    if isinstance(content, str):
+        yield TextPart(content)
+    elif isinstance(content, dict):
+        yield ObjectPart(content)
+    for index, item in enumerate(content if isinstance(content, list) else ()):
+        part = _load_part(item, message.place.at("content", index), references)
+        if part is not None:
+            yield part
+
+
+def _load_part(item: Json, place: Place, references: References) -> ContentPart | None:
+    if isinstance(item, str):
+        return TextPart(item)
+    if not isinstance(item, dict):
+        place.expected("a text or a mapping with type and value", item)
+        return None
+    match item.get("type"):
+        case "text":
+            text = _value_of(item, place)
+            return None if text is None else TextPart(text)
+        case "file":
+            file = _read_file(item, place, references)
+            return _file_part(file, references) if file else None
+        case kind:
+            _warn_of_unshown_item(kind, place)
+            return OtherPart(item)
+
+
+def _warn_of_unshown_item(kind: Json, place: Place) -> None:
+    hint = did_you_mean(kind, ("text", "file")) if isinstance(kind, str) else None
+    what = "without a type" if kind is None else f"of type {kind!r}"
+    place.warn(f"an item {what} is not sent to the target; only text and file items are", hint)
+
+
+def _value_of(item: JsonObject, place: Place) -> str | None:
+    """Return the `value` of a text or file item. Notes an error if it is not a text."""
+    value = item.get("value")
+    if isinstance(value, str):
+        return value
+    if "value" in item:
+        place.at("value").expected("a text", value)
+    else:
+        near = next((key for key in item if key in ("text", "path", "content", "file")), None)
+        place.error(f"the {item['type']} item has no value", near and f"rename {near!r} to 'value'")
+    return None
+
+
+def _read_file(item: JsonObject, place: Place, references: References) -> ReferencedFile | None:
+    value = _value_of(item, place)
+    if value is not None and not value.strip():
+        place.at("value").expected("the path of a file", value)
+        return None
+    return None if value is None else references.read(value, place.at("value"))
+
+
+def _file_part(file: ReferencedFile, references: References) -> FilePart:
+    is_guideline = references.is_guideline(file.path)
+    path, text = str(file.path), file.text
+    known = _KNOWN_PARTS.get(path)
+    if known is not None and known.text == text:
+        text = known.text  # many cases may use the same file, so its text is held once
+    part = FilePart(file.value, file.display_path, path, text, is_guideline)
+    _KNOWN_PARTS[path] = part
+    return part
+
+
+def load_expected_message(message: WrittenMessage, references: References) -> JsonObject:
+    """Return an expected message as judges see it: as written, with its files read (agentv-formats 1.7)."""
+    name = text_at(message.value, "name", message.place)
+    parts = {
+        "role": message.role,
+        "name": ABSENT if name is None else name,
+        "content": _expected_content(message, references),
+        "tool_calls": _expected_calls(message),
+    }
+    return {key: part for key, part in parts.items() if part is not ABSENT}
+
+
+def _expected_content(message: WrittenMessage, references: References) -> Json:
+    content = message.content
+    if content is None:
+        return ABSENT
+    if not isinstance(content, list):
+        return content
+    place = message.place.at("content")
+    return [_expected_item(item, place.at(index), references) for index, item in enumerate(content)]
+
+
+def _expected_item(item: Json, place: Place, references: References) -> Json:
+    """Return an item as written, but a file item as its content, under AgentV's keys."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    if kind == "text":
+        _value_of(item, place)
+    if kind != "file":
+        return item
+    file = _read_file(item, place, references)
+    return file and {
+        "type": "file",
+        "path": file.display_path,
+        "text": file.text,
+        "resolvedPath": str(file.path),
+    }
+
+
+def _expected_calls(message: WrittenMessage) -> Json:
+    """Return the tool calls as written, in any shape, because AgentV passes them to judges unchanged."""
+    calls = message.value.get("tool_calls")
+    if calls is None:
+        return ABSENT
+    place = message.place.at("tool_calls")
+    if not isinstance(calls, list):
+        place.expected("a list of tool calls", calls)
+        return ABSENT
+    for index, call in enumerate(calls):
+        if not isinstance(call, dict):
+            place.at(index).expected("a tool call: a mapping with the name of a tool under the key 'tool'", call)
+    return calls or ABSENT
+
+
+def raw_question(messages: Iterable[InputMessage]) -> str:
+    """Return the texts of the input without roles and files, as code judges get them (agentv-formats 1.9)."""
+    texts = (_question_text(part).strip() for message in messages for part in message.parts)
+    return " ".join(text for text in texts if text)
+
+
+def _question_text(part: ContentPart) -> str:
+    match part:
+        case TextPart(value):
+            return value
+        case ObjectPart(value):
+            return pretty_json(value)
+        case OtherPart(item):
+            text = item.get("value")
+            return text if isinstance(text, str) else ""
+        case FilePart():
+            return ""
+
+
+def reference_answer(expected: Sequence[JsonObject]) -> str:
+    """Return the content of the last expected message, else its tool calls (agentv-formats 1.7)."""
+    if not expected:
+        return ""
+    content = expected[-1].get("content", ABSENT)
+    if isinstance(content, str):
+        return content
+    return pretty_json(expected[-1].get("tool_calls", []) if content is ABSENT else content)

@@ -1,0 +1,92 @@
+"""Decides which files are eval files (decisions 4)."""
+
+import fnmatch
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite
+from pytest_agentv.loading.problems import Problem
+
+SUFFIXES = frozenset({".yaml", ".yml", ".jsonl"})
+EVALS_FOLDER = "evals"
+_NEVER = (
+    *("targets.yaml", "targets.yml", ".agentv.yaml", "config.yaml", "config.yml"),
+    *("*.tavern.yaml", "*.tavern.yml", "test_*.yaml", "test_*.yml"),
+    *("docker-compose*.yaml", "docker-compose*.yml", "compose*.yaml", "compose*.yml"),
+)
+
+
+def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]) -> bool:
+    """Whether a file is an eval file, by its name or by its place and shape.
+
+    Args:
+        path: The file, absolute.
+        root: pytest's root directory. Names of folders above it do not count.
+        is_named: Whether the command line names the file.
+        globs: Files that are always eval files. A pattern with a slash matches the path below the root.
+    """
+    if path.suffix not in SUFFIXES:
+        return False
+    if _matches(path, root, globs):
+        return not is_sidecar(path)
+    if is_named:
+        return looks_like_suite(path)
+    if is_of_another_kind(path) or not _is_in_evals(path, root):
+        return False
+    return looks_like_suite(path)
+
+
+def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
+    """Return a warning if a file in a folder `evals` holds eval cases but is not collected because of its name.
+
+    Args:
+        path: The file, absolute. The command line does not name it.
+        root: As for `is_eval_file`.
+        globs: As for `is_eval_file`.
+        is_in_evals: Whether its folder counts as one named `evals`; None: its path decides.
+    """
+    pattern = _name_of_another_kind(path)
+    if path.suffix not in SUFFIXES or pattern is None or _matches(path, root, globs):
+        return None
+    if not (_is_in_evals(path, root) if is_in_evals is None else is_in_evals):
+        return None
+    line = case_list_line(path)
+    if line is None:
+        return None
+    message = f"has a list of cases but is not collected: names like {pattern} belong to other files"
+    hint = f"rename it to {_free_name(path, root, globs)}, or add its name to the ini key agentv_files"
+    return Problem(path, line, "", message, hint, "warning")
+
+
+def is_of_another_kind(path: Path) -> bool:
+    """Whether a file's name belongs to another kind: a targets file, a dataset's sidecar, a file of other tools."""
+    return _name_of_another_kind(path) is not None or is_sidecar(path)
+
+
+def is_sidecar(path: Path) -> bool:
+    """Whether a file is beside a JSONL dataset of the same name and holds no cases itself."""
+    return path.suffix != ".jsonl" and path.with_suffix(".jsonl").is_file() and not looks_like_suite(path)
+
+
+def _name_of_another_kind(path: Path) -> str | None:
+    return next((pattern for pattern in _NEVER if fnmatch.fnmatch(path.name, pattern)), None)
+
+
+def _free_name(path: Path, root: Path, globs: Sequence[str]) -> str:
+    """Return a new name under which a file is collected in a folder `evals`."""
+    stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"
+    named = path.with_name(f"{stem}.eval{path.suffix}")
+    is_free = _matches(named, root, globs) or not is_of_another_kind(named)
+    return named.name if is_free else f"eval-{named.name}"
+
+
+def _matches(path: Path, root: Path, globs: Sequence[str]) -> bool:
+    relative = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
+    return any(fnmatch.fnmatch(relative if "/" in pattern else path.name, pattern) for pattern in globs)
+
+
+def _is_in_evals(path: Path, root: Path) -> bool:
+    """Whether a file is below a folder named `evals` and not in a hidden folder."""
+    folder = path.parent
+    names = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
+    return EVALS_FOLDER in names and not any(name.startswith(".") for name in names)

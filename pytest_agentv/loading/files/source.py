@@ -1,0 +1,117 @@
+"""Reads YAML and JSONL files to plain values, and finds the line of each value."""
+
+import gc
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NoReturn
+
+from pytest_agentv.errors import SourceError
+from pytest_agentv.loading.files.yaml_values import KeyPath, build_yaml
+from pytest_agentv.models.base import Json
+
+_SHALLOW: Final = 2
+"""Depth of the values whose lines are kept: down to the cases. A second parse finds deeper lines for a problem."""
+_DEEP: Final = 1_000
+_SURROGATES: Final = re.compile(r"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+
+
+class Source:
+    """The values of a file and their lines."""
+
+    def __init__(self, path: Path, value: Json, text: str, lines: dict[KeyPath, int]) -> None:
+        self.path = path
+        self.value = value
+        self.text = text
+        self._lines = lines
+
+    @property
+    def tells_case_by_line(self) -> bool:
+        """Whether each case has its own line, so that messages need no case number."""
+        return self.path.suffix == ".jsonl"
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        """Return the 1-based line of a value (in a mapping, of its key), or of the nearest value around it."""
+        lines = self._lines
+        if len(key_path) > _SHALLOW and not self.tells_case_by_line:
+            lines = _deep_lines(self)
+        while key_path and key_path not in lines:
+            key_path = key_path[:-1]
+        return lines.get(key_path, 1)
+
+
+def read_yaml(path: Path) -> Source:
+    """Read a file of one YAML document. Raises `SourceError` with the line of the first fault."""
+    text = _join_surrogates(_read_text(path))
+    with _no_garbage_collection():
+        value, lines = build_yaml(path, text, _SHALLOW)
+    return Source(path, value, text, lines)
+
+
+def read_jsonl(path: Path) -> Source:
+    """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
+    text = _read_text(path)
+    values: list[Json] = []
+    lines: dict[KeyPath, int] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            lines[(len(values),)] = number
+            values.append(_json_object(path, line, number))
+    return Source(path, values, text, lines)
+
+
+def _json_object(path: Path, line: str, number: int) -> Json:
+    try:
+        value = json.loads(line, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise SourceError(path, f"invalid JSON: {error.msg} (column {error.colno})", number) from None
+    except ValueError as error:
+        raise SourceError(path, f"invalid JSON: {error}", number) from None
+    except RecursionError:
+        raise SourceError(path, "the values are nested too deeply", number) from None
+    if not isinstance(value, dict):
+        raise SourceError(path, f"expected a JSON object, got {line.strip()[:40]}", number)
+    return value
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.exists() and not path.is_file():  # reading a pipe would block
+            raise SourceError(path, "cannot be read: expected a regular file, not a folder, a pipe or a device")
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SourceError(path, f"is not UTF-8: byte 0x{error.object[error.start]:02x}", line) from None
+
+
+def _join_surrogates(text: str) -> str:
+    """Join the two escapes with which JSON writes a character above U+FFFF. AgentV reads them, YAML parsers do not."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _SURROGATES.sub(lambda pair: json.loads(f'"{pair[0]}"'), text)
+
+
+@lru_cache(maxsize=2)
+def _deep_lines(source: Source) -> dict[KeyPath, int]:
+    return build_yaml(source.path, source.text, _DEEP)[1]
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Switch garbage collection off. It would walk millions of new values, find nothing and double the parse time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

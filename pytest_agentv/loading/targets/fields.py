@@ -1,0 +1,180 @@
+"""Types for the fields of targets. The error of each type says what it expected.
+
+A target is checked twice: as written, where `${{ VAR }}` may stand for any value, and again with its variables filled
+in. Variables always give text. So fields that require real numbers and booleans in the file accept texts the second
+time, when the validation context is a `Resolution`. Importing this costs pydantic.
+"""
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Strict, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticUseDefault
+
+from pytest_agentv.loading.problems import describe_value
+from pytest_agentv.loading.targets.definitions import Folders
+from pytest_agentv.models.masking.secrets import Secret
+
+T = TypeVar("T")
+
+_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The validation context of a target with its variables filled in."""
+
+    folders: Folders
+    shield: Callable[[str], str | Secret]
+    """Wraps a text that holds a secret."""
+
+
+class FinalFault(ValueError):
+    """A fault that no value of the text's variables can fix."""
+
+
+def text_of(value: object) -> str:
+    """Return a value that is a text. Raises `ValueError`."""
+    if not isinstance(value, str):
+        quoted = f'; write "{value}"' if type(value) in (int, float) else ""
+        raise ValueError(f"expected a text, got {describe_value(value)}{quoted}")  # noqa: TRY004 - pydantic wants it
+    return value
+
+
+def filled_text(value: object) -> str:
+    """Return a value that is a non-blank text. Raises `ValueError`."""
+    text = text_of(value)
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+def optional_text(value: object) -> str:
+    """Return a value that is a text. A blank text counts as absent."""
+    if isinstance(value, str) and not value.strip():
+        raise PydanticUseDefault
+    return text_of(value)
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else optional_text(value)
+
+
+def _url(value: object) -> str:
+    text = filled_text(value)
+    if not text.startswith(("http://", "https://")):
+        raise ValueError(f"expected a URL that starts with http:// or https://, got {describe_value(value)}")
+    return text
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in _FLAGS:
+        return _FLAGS[value.strip().lower()]
+    raise ValueError(f"expected true or false, got {describe_value(value)}")
+
+
+def _real_flag(value: object, info: ValidationInfo) -> bool:
+    if isinstance(value, str) and info.context is None:
+        raise ValueError(f"expected true or false without quotes, got {describe_value(value)}")
+    return _flag(value)
+
+
+def _secret(value: object) -> Secret | None:
+    return value if value is None or isinstance(value, Secret) else Secret(optional_text(value))
+
+
+def _shielded(value: str | Secret, info: ValidationInfo) -> str | Secret:
+    is_text = isinstance(value, str) and isinstance(info.context, Resolution)
+    return info.context.shield(value) if is_text else value  # type: ignore[union-attr]
+
+
+def path_in(folder: Literal["eval_dir", "targets_dir", "cwd"], *, is_default: bool = False) -> Any:
+    """Return a validator that makes a path absolute. With `is_default`, an absent path means the folder itself."""
+
+    def resolve(value: str | None, info: ValidationInfo) -> str | None:
+        if not isinstance(info.context, Resolution) or (value is None and not is_default):
+            return value
+        base: Path = getattr(info.context.folders, folder)
+        return os.path.normpath(base / (value or ""))
+
+    return AfterValidator(resolve)
+
+
+def program_in(folder: Literal["cwd"]) -> Any:
+    """Return a validator that makes a program's path absolute, because it runs in another folder. Keeps a bare name.
+
+    Words may follow the program, unless the whole text is the path of a file (agentv-formats 5.4).
+    """
+
+    def resolve(command: str, info: ValidationInfo) -> str:
+        if not isinstance(info.context, Resolution) or "/" not in command:
+            return command
+        base: Path = getattr(info.context.folders, folder)
+        if (base / command).is_file():
+            return os.path.normpath(base / command)
+        program, *words = command.split(maxsplit=1)
+        return " ".join((os.path.normpath(base / program) if "/" in program else program, *words))
+
+    return AfterValidator(resolve)
+
+
+def _as_number(value: object, *, accept_text: bool) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and not accept_text:
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _number(
+    expected: str, *, at_least: float = -math.inf, above: float = -math.inf, whole: bool = False, real: bool = False
+) -> BeforeValidator:
+    """Accept a number, or a text of a number. With `real`, accept texts only from variables."""
+
+    def check(value: object, info: ValidationInfo) -> float:
+        number = _as_number(value, accept_text=not real or info.context is not None)
+        if number is None or number < at_least or number <= above or (whole and not number.is_integer()):
+            raise ValueError(f"expected {expected}, got {describe_value(value)}")
+        return int(number) if whole else number
+
+    return BeforeValidator(check)
+
+
+Text: TypeAlias = Annotated[str, BeforeValidator(filled_text)]
+AnyText: TypeAlias = Annotated[str, BeforeValidator(text_of)]
+OptionalText: TypeAlias = Annotated[str | None, BeforeValidator(_text_or_none)]
+"""Blank counts as absent."""
+DefaultText: TypeAlias = Annotated[str, BeforeValidator(optional_text)]
+"""The same for a field with a default."""
+SecretText: TypeAlias = Annotated[Secret | None, BeforeValidator(_secret), WithJsonSchema({"type": "string"})]
+"""Blank counts as absent."""
+ShieldedText: TypeAlias = Annotated[str | Secret, AfterValidator(_shielded), WithJsonSchema({"type": "string"})]
+"""A text that becomes a `Secret` if one of its variables holds a secret."""
+Url: TypeAlias = Annotated[str, BeforeValidator(_url)]
+Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]
+RealFlag: TypeAlias = Annotated[bool, BeforeValidator(_real_flag)]
+Items: TypeAlias = Annotated[tuple[T, ...], Strict(False)]
+"""A list, kept as a tuple."""
+Number: TypeAlias = Annotated[float, _number("a number")]
+Seconds: TypeAlias = Annotated[float, _number("a number of seconds above 0", above=0)]
+RealSeconds: TypeAlias = Annotated[float, _number("a number of seconds above 0, without quotes", above=0, real=True)]
+Milliseconds: TypeAlias = Annotated[float, _number("a number of milliseconds, 0 or more", at_least=0)]
+Factor: TypeAlias = Annotated[float, _number("a number above 0", above=0)]
+Count: TypeAlias = Annotated[int, _number("a whole number, 0 or more", at_least=0, whole=True)]
+PositiveCount: TypeAlias = Annotated[int, _number("a whole number, 1 or more", at_least=1, whole=True)]
+Workers: TypeAlias = Annotated[
+    int, _number("a whole number of workers, 1 or more, without quotes", at_least=1, whole=True, real=True)
+]
+StatusCode: TypeAlias = Annotated[
+    int, _number("an HTTP status code without quotes", at_least=100, whole=True, real=True)
+]

@@ -1,0 +1,204 @@
+"""Checks the keys of a target against the class of its kind.
+
+Importing this costs pydantic: import it inside functions.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from pytest_agentv.loading.files.yaml_values import KeyPath
+from pytest_agentv.loading.kind_reader import WORDING
+from pytest_agentv.loading.problems import describe_value, did_you_mean
+from pytest_agentv.loading.targets.environment import has_reference
+from pytest_agentv.loading.targets.fields import FinalFault, Flag, OptionalText, RealFlag, Resolution, Text, Workers
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.kind import EXPECTED, field_parts, spelled, spellings
+from pytest_agentv.models.text import format_number
+
+
+class CommonKeys(BaseModel):
+    """The keys of every target."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    name: Text = Field(description="the name that runs and cases choose the target by")
+    provider: Text = Field(description="the kind of target: azure, cli, mock, …")
+    judge_target: OptionalText = Field(default=None, description="the target that judges its answers")
+    workers: Workers | None = Field(
+        default=None, description="cases in flight at a time, where the run does not say (default: 1)"
+    )
+    provider_batching: Flag = spelled(
+        "provider_batching", "providerBatching", default=False, description="one call for all cases"
+    )
+
+
+class StrictCommonKeys(CommonKeys):
+    """The same for kinds whose flags must not be quoted."""
+
+    provider_batching: RealFlag = spelled(
+        "provider_batching", "providerBatching", default=False, description="one call for all cases"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fault(Record):
+    """One fault of a target."""
+
+    where: KeyPath
+    """The path below the target, with keys as written."""
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The keys of a target, or their faults."""
+
+    common: CommonKeys | None
+    kind: Any = None
+    """An instance of the kind's class."""
+    faults: tuple[Fault, ...] = ()
+
+
+def common_keys(kind: type[Any] | None) -> type[CommonKeys]:
+    """Return the class of the common keys for targets of a kind."""
+    return StrictCommonKeys if getattr(kind, "is_strict", False) else CommonKeys
+
+
+def parts_of_target(kind: type[Any] | None) -> tuple[type[BaseModel], ...]:
+    """Return the classes whose fields a target of a kind may have. None means an unknown kind."""
+    return (common_keys(kind),) if kind is None else (common_keys(kind), kind)
+
+
+def written_keys(part: type[BaseModel], values: JsonObject) -> dict[str, str]:
+    """Return the written key of each field: the first of its spellings that is not null."""
+    chosen = {
+        field: next((key for key in keys if values.get(key) is not None), None)
+        for field, keys in spellings(part).items()
+    }
+    return {field: key for field, key in chosen.items() if key is not None}
+
+
+def check_written(kind: type[Any] | None, values: JsonObject) -> Checked:
+    """Check a target as written. Accept a text with `${{ VAR }}` everywhere, because it may become any value."""
+    return _check(kind, values, None)
+
+
+def check_resolved(kind: type[Any], values: JsonObject, resolution: Resolution) -> Checked:
+    """Check a target with its variables filled in."""
+    return _check(kind, values, resolution)
+
+
+def unknown_keys(kind: type[Any] | None, values: Iterable[str]) -> tuple[Fault, ...]:
+    """Return a fault for each unknown key of a target of this kind."""
+    if kind is None or kind.model_config.get("extra") == "allow":
+        return ()
+    parts = parts_of_target(kind)
+    known = {key for part in parts for keys in spellings(part).values() for key in keys}
+    return tuple(Fault((key,), "unknown key", _known_hint(key, *parts)) for key in values if key not in known)
+
+
+def show_key(where: KeyPath) -> str:
+    """Return the path of a value as text: `args[1]`, `healthcheck.url`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).removeprefix(".")
+
+
+def extra_keys(kind: type[Any], values: JsonObject) -> dict[str, Any]:
+    """Return the user's own keys, if the kind allows them."""
+    if kind.model_config.get("extra") != "allow":
+        return {}
+    known = {key for part in parts_of_target(kind) for keys in spellings(part).values() for key in keys}
+    return {key: value for key, value in values.items() if key not in known}
+
+
+def _check(kind: type[Any] | None, values: JsonObject, resolution: Resolution | None) -> Checked:
+    common, common_faults = _validate(common_keys(kind), values, resolution)
+    settings, faults = (None, ()) if kind is None else _validate(kind, values, resolution)
+    return Checked(common, settings, (*common_faults, *faults))
+
+
+def _validate(
+    part: type[BaseModel], values: JsonObject, resolution: Resolution | None
+) -> tuple[Any, tuple[Fault, ...]]:
+    keys = written_keys(part, values)
+    given = {field: values[key] for field, key in keys.items()} | extra_keys(part, values)
+    try:
+        return part.model_validate(given, context=resolution), ()
+    except ValidationError as error:
+        errors = (detail for detail in error.errors() if resolution or not _may_be_filled_in(detail))
+        return None, tuple(_fault(part, keys, detail) for detail in errors)
+
+
+def _may_be_filled_in(error: ErrorDetails) -> bool:
+    return has_reference(error["input"]) and not isinstance(_cause(error), FinalFault)
+
+
+def _cause(error: ErrorDetails) -> Any:
+    return error.get("ctx", {}).get("error")
+
+
+def _fault(part: type[BaseModel], keys: Mapping[str, str], error: ErrorDetails) -> Fault:
+    if not error["loc"]:  # a rule of a plugin's kind across keys
+        return Fault((), _message(error))
+    field, *rest = error["loc"]
+    name = _field_of(part, str(field))
+    key = keys.get(name) or spellings(part).get(name, (str(field),))[0]
+    owner, inner = _owner(part, key, [each for each in rest if each != "[key]"])
+    where: KeyPath = (key, *inner)
+    if error["type"] == "extra_forbidden":
+        return Fault(where, _message(error), _known_hint(str(where[-1]), owner))
+    if error["type"] == "missing":
+        return Fault(where, _message(error), f"expected {_description(owner, str(where[-1]))}")
+    return Fault(where, _message(error))
+
+
+def _field_of(part: type[BaseModel], key: str) -> str:
+    return next((field for field, keys in spellings(part).items() if key in keys), key)
+
+
+def _owner(part: type[BaseModel], key: str, inner: list[Any]) -> tuple[type[BaseModel], list[Any]]:
+    """Return the class of the mapping that holds a fault, and the place within it, without the tags of unions."""
+    owner = part
+    for nested in field_parts(part, key):
+        tags = {field.default for field in nested.model_fields.values() if isinstance(field.default, str)}
+        if inner and inner[0] in tags:
+            return nested, inner[1:]
+    return owner, inner
+
+
+def _description(part: type[BaseModel], key: str) -> str | None:
+    return next(
+        (part.model_fields[field].description for field, keys in spellings(part).items() if key in (field, *keys)), None
+    )
+
+
+def _message(error: ErrorDetails) -> str:
+    got = describe_value(error["input"])
+    match error["type"]:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return "unknown key"
+        case "value_error":
+            return str(_cause(error))
+        case "greater_than_equal":
+            return f"expected a number of {format_number(error['ctx']['ge'])} or more, got {got}"
+        case "less_than_equal":
+            return f"expected a number of {format_number(error['ctx']['le'])} or less, got {got}"
+        case kind if kind == EXPECTED:
+            return f"expected {error['ctx']['what']}, got {got}"
+        case kind if kind in WORDING:
+            return f"expected {WORDING[kind]}, got {got}"
+    return error["msg"]
+
+
+def _known_hint(key: str, *parts: type[BaseModel]) -> str:
+    rows: Iterator[tuple[str, ...]] = (keys for part in parts for keys in spellings(part).values())
+    canonical, *others = zip_longest(*rows, fillvalue="")
+    near = did_you_mean(key, canonical) or did_you_mean(key, (other for row in others for other in row))
+    return near or f"known keys: {', '.join(canonical)}"

@@ -1,0 +1,1 @@
+"""Which values are secrets, and how they are masked in everything that is written."""

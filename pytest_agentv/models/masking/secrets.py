@@ -1,0 +1,106 @@
+"""Secrets, and the masker that keeps them out of everything that is written."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.masking.secret_rule import SHORTEST_SECRET, secrets_of
+from pytest_agentv.models.masking.spellings import Spellings
+
+MASK: Final = "***"
+
+_PEM_FRAME: Final = "-----"
+"""Start of the first and last line of a private key. These lines are the same in all keys, so not secret."""
+
+
+class Secret:
+    """A value that only `reveal` returns. Its `repr` and `str` hide it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({MASK!r})"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+class Masker:
+    """Knows the values of the run's secrets and replaces them with `***` in every known spelling."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values: frozenset[str] = frozenset()
+        self._known: tuple[frozenset[str], Spellings | None] = (self._values, None)
+        self.add(values)
+
+    def add(self, values: Iterable[str]) -> None:
+        """Add secrets, whole and line by line, because logs show single lines. Ignores short and blank ones.
+
+        The caller decides which values are secrets, by `secret_rule`.
+        """
+        parts = {part.strip() for value in values for part in (value, *value.splitlines())}
+        self._values |= {part for part in parts if len(part) >= SHORTEST_SECRET and not part.startswith(_PEM_FRAME)}
+
+    def add_environment(self, environment: Mapping[str, str]) -> None:
+        """Add the secrets among the values of variables."""
+        self.add(secret for name, value in environment.items() for secret in secrets_of(name, value))
+
+    def mask(self, text: str) -> str:
+        spellings = self._spellings()
+        return text if spellings is None else spellings.replace(text, MASK)
+
+    def mask_plain(self, value: Json) -> Json:
+        """Mask every string in plain JSON data, keys included."""
+        if self._spellings() is None:
+            return value
+        if isinstance(value, str):
+            return self.mask(value)
+        if isinstance(value, Mapping):
+            return {self.mask_plain(key): self.mask_plain(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.mask_plain(item) for item in value]
+        return value
+
+    def _spellings(self) -> Spellings | None:
+        """Return the spellings of the current values. Other threads may add values at any time."""
+        values, spellings = self._known
+        if values is not self._values:
+            values = self._values
+            spellings = Spellings(values) if values else None
+            self._known = (values, spellings)
+        return spellings
+
+
+_CURRENT: Final[ContextVar[Masker | None]] = ContextVar("agentv_masker", default=None)
+
+
+@contextmanager
+def masking(masker: Masker) -> Iterator[None]:
+    """Make `masked` use this masker in the current task and in tasks that it starts."""
+    token = _CURRENT.set(masker)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def masked(text: str) -> str:
+    """Mask the secrets of the current task's run.
+
+    Use it for logs, and before cutting a text: the masker could not find half a secret later.
+    """
+    masker = _CURRENT.get()
+    return text if masker is None else masker.mask(text)

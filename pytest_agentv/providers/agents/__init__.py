@@ -1,0 +1,1 @@
+"""Coding agents: Claude Code, Codex and pi, and what they have in common."""

@@ -1,0 +1,185 @@
+"""Claude Code: `claude -p --output-format stream-json --verbose`, the prompt on standard input.
+
+Source: evaluation-2026-01, "Claude Code CLI provider"; decisions 28.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import ClassVar, Final
+
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.agents.agent import CodingAgent, Executable, agent_prompt, executable_key, system_prompt
+from pytest_agentv.providers.agents.events import (
+    as_list,
+    as_mapping,
+    as_number,
+    as_text,
+    joined_text,
+    result_output,
+    shorten,
+    status_kind,
+    with_outputs,
+)
+from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
+from pytest_agentv.providers.base import ProviderRequest
+
+_MADE_UP: Final = "<synthetic>"
+"""The model of messages that the program writes itself, such as the text of an error."""
+_DEFAULTS: Final = {
+    "CLAUDE_CODE_MAX_RETRIES": "2",  # by itself it repeats even a wrong key ten times, for minutes
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+}
+_NESTING_MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
+"""Tell the program that it runs inside another one of its kind."""
+
+
+class ClaudeCode(CodingAgent):
+    """Anthropic's Claude Code."""
+
+    kind = "claude-code"
+    title = "Claude Code CLI"
+    skipped_types = frozenset({"stream_event"})
+    stand_ins: ClassVar = {"log_format": "AGENTV_CLAUDE_CODE_LOG_FORMAT"}
+
+    executable: Executable = executable_key("claude")
+
+    def command(self, request: ProviderRequest) -> AgentCommand:
+        arguments: list[str | Secret] = ["-p", "--output-format", "stream-json", "--verbose"]
+        if self.model is not None:
+            arguments += ["--model", self.model]
+        # By default the program's own system prompt stays: it is part of what is evaluated.
+        is_own = request.system_prompt is not None or self.system_prompt is not None
+        arguments += ["--system-prompt" if is_own else "--append-system-prompt", system_prompt(self, request)]
+        for folder in dict.fromkeys(str(PurePath(path).parent) for path in request.file_paths):
+            arguments += ["--add-dir", folder]  # what lies outside the working directory is refused otherwise
+        return AgentCommand(
+            (*arguments, *self.args),
+            agent_prompt(self, request, with_system_prompt=False),
+            environment=dict.fromkeys(_NESTING_MARKS),
+            defaults=_DEFAULTS,
+        )
+
+    def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
+        transcript = _Transcript()
+        result: JsonObject = {}
+        for event in events:
+            match event.get("type"):
+                case "assistant":
+                    transcript.add_reply(event)
+                case "user":
+                    transcript.add_results(as_mapping(event.get("message")))
+                case "result":
+                    result = event
+        return _read_result(result, transcript)
+
+    def summarize(self, event: JsonObject) -> str | None:
+        kind = event.get("type")
+        if kind == "result":
+            return _summarize_result(event)
+        if kind not in ("assistant", "user"):
+            return f"{kind}: {event['subtype']}" if "subtype" in event else str(kind)
+        content = as_mapping(event.get("message")).get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
+        return f"{kind}: " + "; ".join(filter(None, (_summarize_block(as_mapping(block)) for block in blocks)))
+
+
+@dataclass(slots=True)
+class _Transcript:
+    """The messages so far. A reply comes as one event per block; all of them carry its id."""
+
+    messages: list[Message] = field(default_factory=list)
+    outputs: dict[str, Json] = field(default_factory=dict)
+    """What tools gave, by the id of the call."""
+    reply_id: Json = None
+    """Of the reply whose blocks are still coming."""
+
+    def add_reply(self, event: JsonObject) -> None:
+        message = as_mapping(event.get("message"))
+        if message.get("model") == _MADE_UP:
+            return
+        text, calls = joined_text(message.get("content")), _tool_calls(message)
+        if self.messages and self.reply_id is not None and self.reply_id == message.get("id"):
+            last = self.messages[-1]
+            whole = "\n".join(part for part in (as_text(last.content), text) if part is not None)
+            content = last.content if text is None else whole
+            self.messages[-1] = last.replace(content=content, tool_calls=last.tool_calls + calls)
+        elif text is not None or calls:
+            self.messages.append(Message("assistant", ABSENT if text is None else text, calls, metadata=_origin(event)))
+            self.reply_id = message.get("id")
+
+    def add_results(self, message: JsonObject) -> None:
+        self.reply_id = None
+        for block in map(as_mapping, as_list(message.get("content"))):
+            call_id = as_text(block.get("tool_use_id"))
+            if block.get("type") == "tool_result" and call_id is not None:
+                self.outputs[call_id] = result_output(block.get("content"))
+
+
+def _tool_calls(message: JsonObject) -> tuple[ToolCall, ...]:
+    blocks = map(as_mapping, as_list(message.get("content")))
+    return tuple(
+        ToolCall(str(block.get("name")), block.get("input", ABSENT), id=as_text(block.get("id")))
+        for block in blocks
+        if block.get("type") == "tool_use"
+    )
+
+
+def _origin(event: JsonObject) -> JsonObject | None:
+    """Of a message of an agent that was started by a tool: which call did so."""
+    parent = as_text(event.get("parent_tool_use_id"))
+    return None if parent is None else {"parent_tool_use_id": parent}
+
+
+def _read_result(result: JsonObject, transcript: _Transcript) -> AgentAnswer:
+    messages = with_outputs(transcript.messages, transcript.outputs)
+    if not result:
+        return AgentAnswer(messages)
+    text = as_text(result.get("result"))
+    if result.get("is_error") or result.get("subtype") != "success":
+        kind = status_kind(as_number(result.get("api_error_status")))
+        return AgentAnswer(messages, is_complete=True, failure=text or _reason(result), failure_kind=kind)
+    if text is not None and (not messages or messages[-1].content != text):
+        messages += (Message("assistant", text),)
+    cost = as_number(result.get("total_cost_usd"))
+    return AgentAnswer(
+        messages,
+        token_usage=_usage(as_mapping(result.get("usage"))),
+        cost_usd=cost or None,
+        duration_ms=as_number(result.get("duration_ms")) or None,
+        is_complete=True,
+    )
+
+
+def _reason(result: JsonObject) -> str:
+    """Return why there is no text: `error_max_turns: Reached maximum number of turns (1)`."""
+    errors = [error for error in as_list(result.get("errors")) if isinstance(error, str)]
+    return ": ".join(filter(None, (as_text(result.get("subtype")), *errors))) or "it said that it failed"
+
+
+def _usage(usage: JsonObject) -> TokenUsage | None:
+    """Return the tokens of all requests: what was written to a cache is input that is read for the first time."""
+    total_in = as_number(usage.get("input_tokens")) + as_number(usage.get("cache_creation_input_tokens"))
+    cached = as_number(usage.get("cache_read_input_tokens"))
+    return TokenUsage(total_in, as_number(usage.get("output_tokens")), cached or None) if usage else None
+
+
+def _summarize_result(result: JsonObject) -> str:
+    cost, duration = as_number(result.get("total_cost_usd")), as_number(result.get("duration_ms"))
+    denied = [str(as_mapping(denial).get("tool_name")) for denial in as_list(result.get("permission_denials"))]
+    refusals = f", refused for lack of permission: {', '.join(denied)}" if denied else ""
+    return f"result: {result.get('subtype')}, ${cost:.4f}, {duration:.0f}ms{refusals}"
+
+
+def _summarize_block(block: JsonObject) -> str | None:
+    match block.get("type"):
+        case "text":
+            return shorten(str(block.get("text")))
+        case "tool_use":
+            return f"tool_use ({block.get('name')})"
+        case "tool_result":
+            return f"tool_result ({block.get('tool_use_id')})"
+    return as_text(block.get("type"))

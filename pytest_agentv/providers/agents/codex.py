@@ -1,0 +1,117 @@
+"""Codex: `codex exec --json`, the prompt on standard input.
+
+Source: evaluation-2026-01, "Codex CLI provider"; agentv-formats 5.2; decisions 28.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.agents.agent import CodingAgent, Executable, agent_prompt, executable_key
+from pytest_agentv.providers.agents.events import as_mapping, as_number, as_text, shorten
+from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
+from pytest_agentv.providers.base import ProviderRequest
+
+_OPTIONS: Final = ("--ask-for-approval", "never", "exec", "--json", "--color", "never", "--skip-git-repo-check")
+_TEXTS: Final = frozenset({"agent_message", "reasoning", "error"})
+"""Items that are no tool calls. One of type `error` is a warning: the turn goes on."""
+_CALL_KEYS: Final = frozenset({"id", "type", "status", "aggregated_output", "exit_code", "result", "error"})
+"""What an item says besides the input of its tool."""
+
+
+class Codex(CodingAgent):
+    """OpenAI's Codex."""
+
+    kind = "codex"
+    title = "Codex CLI"
+    stand_ins: ClassVar = {"log_format": "AGENTV_CODEX_LOG_FORMAT"}
+
+    executable: Executable = executable_key("codex")
+
+    def command(self, request: ProviderRequest) -> AgentCommand:
+        model = () if self.model is None else ("--model", self.model)
+        return AgentCommand((*_OPTIONS, *model, *self.args, "-"), agent_prompt(self, request))
+
+    def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
+        turn = _Turn()
+        for event in events:
+            turn.take(event)
+        return AgentAnswer(
+            tuple(turn.messages.values()),
+            token_usage=_usage(turn.usage),
+            is_complete=turn.is_complete,
+            failure=turn.failure,
+        )
+
+    def summarize(self, event: JsonObject) -> str | None:
+        kind = str(event.get("type"))
+        item = as_mapping(event.get("item"))
+        if not item:
+            said = as_text(as_mapping(event.get("error")).get("message")) or as_text(event.get("message"))
+            return f"{kind}: {said}" if said else kind
+        words = (as_text(item.get(key)) for key in ("text", "command", "tool", "message", "query"))
+        said = next((word for word in words if word), "")
+        code = item.get("exit_code")
+        return f"{kind}: {item.get('type')} {shorten(said)}".rstrip() + (f" (exit code {code})" if code else "")
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What was said so far. Items are told when they start and again when they are done."""
+
+    messages: dict[str, Message] = field(default_factory=dict)
+    usage: JsonObject = field(default_factory=dict)
+    is_complete: bool = False
+    failure: str | None = None
+
+    def take(self, event: JsonObject) -> None:
+        match event.get("type"):
+            case "item.started" | "item.updated" | "item.completed":
+                item = as_mapping(event.get("item"))
+                message = _read_item(item)
+                if message is not None:
+                    self.messages[as_text(item.get("id")) or f"#{len(self.messages)}"] = message
+            case "turn.completed":
+                self.is_complete, self.failure = True, None
+                self.usage = as_mapping(event.get("usage"))
+            case "turn.failed":
+                self.is_complete = True
+                self.failure = as_text(as_mapping(event.get("error")).get("message")) or "the turn failed"
+            case "error":  # may be transient: only what comes last without a result counts
+                self.failure = as_text(event.get("message")) or self.failure
+
+
+def _read_item(item: JsonObject) -> Message | None:
+    kind = as_text(item.get("type"))
+    if kind == "agent_message":
+        return Message("assistant", as_text(item.get("text")) or "")
+    if kind is None or kind in _TEXTS:
+        return None
+    return Message("assistant", tool_calls=(_tool_call(kind, item),))
+
+
+def _tool_call(kind: str, item: JsonObject) -> ToolCall:
+    """Return the call of a tool: a server's tools have its name before theirs, the others the name of the item."""
+    call_id = as_text(item.get("id"))
+    if kind == "mcp_tool_call":
+        name = f"mcp__{item.get('server')}__{item.get('tool')}"
+        result = item.get("result") if item.get("error") is None else item.get("error")
+        return ToolCall(name, item.get("arguments", ABSENT), ABSENT if result is None else result, call_id)
+    given = {key: value for key, value in item.items() if key not in _CALL_KEYS}
+    return ToolCall(kind, given, _output(item), call_id)
+
+
+def _output(item: JsonObject) -> Json:
+    if "aggregated_output" in item:
+        return {"output": item["aggregated_output"], "exit_code": item.get("exit_code")}
+    return {"status": item["status"]} if "status" in item else ABSENT
+
+
+def _usage(usage: JsonObject) -> TokenUsage | None:
+    """Return the tokens; Codex counts those that came from a cache as input."""
+    cached = as_number(usage.get("cached_input_tokens"))
+    total_in = max(0, as_number(usage.get("input_tokens")) - cached)
+    return TokenUsage(total_in, as_number(usage.get("output_tokens")), cached or None) if usage else None

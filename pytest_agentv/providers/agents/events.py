@@ -1,0 +1,99 @@
+"""Reads the events of coding agents, whose shapes change with every release: what is missing or odd is passed over."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Final
+
+from pytest_agentv.errors import ErrorKind
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.messages import Message, ToolCall
+
+_KINDS: Final[Mapping[int, ErrorKind]] = {401: "auth", 403: "auth", 429: "rate_limit"}
+_STATUS: Final = re.compile(r"\b(401|403|429|50[0234]|529)\b")
+_WORDS: Final[Mapping[ErrorKind, tuple[str, ...]]] = {
+    "rate_limit": ("rate limit",),
+    "auth": ("api key", "log in", "logged in", "login", "authenticat", "missing environment variable"),
+    "network": ("connect", "network", "high demand", "overloaded", "timed out"),
+}
+_LONGEST_SUMMARY: Final = 50
+"""Characters of a text in the summary log."""
+_LARGEST_NUMBER: Final = 2**53
+"""Programs in JavaScript count no further."""
+
+
+def as_mapping(value: Json) -> JsonObject:
+    """Return a mapping as it is, and an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Json) -> Sequence[Json]:
+    return value if isinstance(value, list) else ()
+
+
+def as_text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def as_number(value: Json) -> float:
+    """Return a number as it is, and 0 for anything else; for NaN and what is too large to compute with as well."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and abs(value) <= _LARGEST_NUMBER else 0
+
+
+def joined_text(content: Json) -> str | None:
+    """Return the text of a message's content, a text or a list of blocks; None when it holds none."""
+    if isinstance(content, str):
+        return content
+    blocks = [as_mapping(block) for block in as_list(content)]
+    texts = [
+        text for block in blocks if block.get("type") == "text" and (text := as_text(block.get("text"))) is not None
+    ]
+    return "\n".join(texts) if texts else None
+
+
+def result_output(content: Json) -> Json:
+    """Return what a tool gave: the text of its result, or the blocks as they came where one of them is no text."""
+    blocks = as_list(content)
+    if blocks and all(as_mapping(block).get("type") == "text" for block in blocks):
+        return joined_text(content)
+    return content
+
+
+def with_outputs(messages: Iterable[Message], outputs: Mapping[str, Json]) -> tuple[Message, ...]:
+    """Give the calls of messages what their tools gave, by the calls' ids."""
+
+    def complete(call: ToolCall) -> ToolCall:
+        return call if call.id is None else call.replace(output=outputs.get(call.id, ABSENT))
+
+    return tuple(
+        message.replace(tool_calls=tuple(map(complete, message.tool_calls))) if message.tool_calls else message
+        for message in messages
+    )
+
+
+def status_kind(status: float) -> ErrorKind | None:
+    """Return the kind of failure that an HTTP status means; None for one that does not tell."""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "network"
+    return _KINDS.get(int(status))
+
+
+def guess_kind(text: str) -> ErrorKind:
+    """Return the kind of failure that a program's words tell of."""
+    lowered = text.lower()
+    status = _STATUS.search(lowered)
+    known = status_kind(int(status[1])) if status else None
+    if known is not None:
+        return known
+    for kind, words in _WORDS.items():
+        if any(word in lowered for word in words):
+            return kind
+    return "process"
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a text for a line of a log, without secrets: half of one would not be known as one."""
+    line = " ".join(masked(text).split())
+    return line if len(line) <= _LONGEST_SUMMARY else f"{line[:_LONGEST_SUMMARY]}..."

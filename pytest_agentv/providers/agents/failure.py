@@ -1,0 +1,59 @@
+"""Tells whether a coding agent failed, and why: exit codes alone do not."""
+
+import math
+from typing import Final
+
+from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.providers.agents.events import guess_kind
+from pytest_agentv.providers.agents.output import MOST_KEPT, AgentOutput
+from pytest_agentv.providers.agents.program import AgentAnswer
+from pytest_agentv.runtime.process import ProcessResult
+
+_LONGEST_HEADLINE: Final = 1000
+"""Characters of each thing that a program said."""
+
+
+def raise_for_failure(
+    title: str, result: ProcessResult, output: AgentOutput, answer: AgentAnswer, *, limit: float | None, raw: JsonObject
+) -> None:
+    """Raise `ProviderError` when a call has no answer.
+
+    Source: evaluation-2026-01, "Claude Code error handling" and "Codex CLI provider".
+    """
+    said = _said(output, answer)
+    fault = _fault(result, output, answer, limit)
+    if fault is None:
+        return
+    kind: ErrorKind = "timeout" if result.timed_out else answer.failure_kind or guess_kind(answer.failure or said)
+    where = f"\nlog: {raw['log_file']}" if "log_file" in raw else ""
+    text = f"{title} {fault}{': ' if said else ''}{said}{where}"
+    raise ProviderError(text, kind, {**raw, "stdout": output.stdout})
+
+
+def _fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer, limit: float | None) -> str | None:
+    if result.timed_out:
+        return f"timed out after {math.ceil(limit or 0)}s"
+    if output.overflowed:
+        return f"wrote more than {MOST_KEPT // 2**20} MiB of events"
+    if result.exit_code < 0:
+        return f"was ended by signal {-result.exit_code}"
+    if result.exit_code > 0:
+        return f"exited with code {result.exit_code}"
+    if answer.failure:
+        return "failed"
+    if not output.events:
+        return "wrote no events"
+    return None if answer.is_complete else "ended without a result"
+
+
+def _said(output: AgentOutput, answer: AgentAnswer) -> str:
+    """Return what the program told of its failure: in its events, on standard error, beside its events."""
+    texts = {"": answer.failure or "", "stderr: ": output.stderr, "stdout: ": output.noise}
+    found = [f"{label}{_shortened(masked(text))}" for label, text in texts.items() if text]
+    return found[0].removeprefix("stderr: ") if len(found) == 1 else "\n".join(found)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_HEADLINE else f"{text[:_LONGEST_HEADLINE]}…"

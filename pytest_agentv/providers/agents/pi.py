@@ -1,0 +1,180 @@
+"""pi: `pi --mode json --print --no-session`, the prompt on standard input.
+
+Source: agentv-formats 5.5; decisions 30.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from pytest_agentv.loading.targets.fields import OptionalText, SecretText
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.kind import spelled
+from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.agents.agent import CodingAgent, Executable, agent_prompt, executable_key
+from pytest_agentv.providers.agents.events import (
+    as_list,
+    as_mapping,
+    as_number,
+    as_text,
+    joined_text,
+    result_output,
+    shorten,
+    with_outputs,
+)
+from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
+from pytest_agentv.providers.base import ProviderRequest
+
+_DEFAULT_LLM_PROVIDER: Final = "google"
+_KEY_VARIABLES: Final = {
+    "google": "GEMINI_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "groq": "GROQ_API_KEY",
+    "xai": "XAI_API_KEY",
+    "openrouter": "OPENROUTER_API_KEY",
+}
+_LATEST_MS: Final = 253_402_300_799_000
+"""The last second that a date can tell, at the end of the year 9999."""
+_METADATA: Final = ("api", "provider", "model", "usage", "stopReason")
+_DONE: Final = "agent_end"
+_FAILED: Final = frozenset({"error", "aborted"})
+"""Reasons to stop that leave no answer. The program ends with exit code 0 all the same."""
+
+
+class Pi(CodingAgent):
+    """The coding agent pi."""
+
+    kind = "pi-coding-agent"
+    title = "pi"
+    skipped_types = frozenset({"message_update", "tool_execution_update"})
+
+    executable: Executable = executable_key("pi")
+
+    model: OptionalText = spelled("model", "pi_model", "piModel", default=None, description="handed on")
+    llm_provider: OptionalText = spelled(
+        *("pi_provider", "piProvider", "llm_provider"), default=None, description="whose models are asked"
+    )
+    api_key: SecretText = spelled(
+        *("api_key", "apiKey"), default=None, description="put into the variable that pi knows for the provider"
+    )
+    tools: OptionalText = spelled("tools", "pi_tools", "piTools", default=None, description="handed on")
+    thinking: OptionalText = spelled("thinking", "pi_thinking", "piThinking", default=None, description="handed on")
+
+    def command(self, request: ProviderRequest) -> AgentCommand:
+        options = {
+            "--provider": self.llm_provider,
+            "--model": self.model,
+            "--tools": self.tools,
+            "--thinking": self.thinking,
+        }
+        variable = _KEY_VARIABLES.get(_llm_provider(self).lower())
+        # In a variable, where there is one: everybody on the machine sees the arguments of a program.
+        key: dict[str, str | Secret | None] = {}
+        key_option: tuple[str | Secret, ...] = ()
+        if self.api_key is not None and variable is not None:
+            key[variable] = self.api_key
+        elif self.api_key is not None:
+            key_option = ("--api-key", self.api_key)
+        given = (word for option, value in options.items() if value is not None for word in (option, value))
+        arguments = (*given, *key_option, "--mode", "json", "--print", "--no-session", *self.args)
+        return AgentCommand(arguments, agent_prompt(self, request), environment=key)
+
+    def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
+        """Read the messages; each of the program's own retries tells all of them anew, and the last one counts."""
+        ends = [event for event in events if event.get("type") == _DONE]
+        replies = [as_mapping(event.get("message")) for event in events if event.get("type") == "message_end"]
+        transcript = [as_mapping(message) for message in as_list(ends[-1].get("messages"))] if ends else replies
+        messages = with_outputs(
+            (_read_message(message) for message in transcript if message.get("role") == "assistant"),
+            _outputs(transcript),
+        )
+        last = next((message for message in reversed(transcript) if message.get("role") == "assistant"), {})
+        is_failed = as_text(last.get("stopReason")) in _FAILED
+        spent = _Spent()
+        for reply in replies:
+            spent.add(as_mapping(reply.get("usage")))
+        return AgentAnswer(
+            messages,
+            token_usage=spent.usage,
+            cost_usd=spent.cost_usd or None,  # it says 0 of a model whose price it does not know
+            is_complete=bool(ends),
+            failure=as_text(last.get("errorMessage")) or "the run was aborted" if is_failed else None,
+        )
+
+    def summarize(self, event: JsonObject) -> str | None:
+        kind = str(event.get("type"))
+        match kind:
+            case "message_end":
+                message = as_mapping(event.get("message"))
+                said = as_text(message.get("errorMessage")) or joined_text(message.get("content")) or ""
+                return f"{kind}: {message.get('role')}: {shorten(said)}"
+            case "tool_execution_start":
+                return f"{kind}: {event.get('toolName')} ({event.get('toolCallId')})"
+            case "tool_execution_end":
+                return f"{kind}: {event.get('toolName')}" + (" failed" if event.get("isError") else "")
+            case "auto_retry_start":
+                return f"{kind}: attempt {event.get('attempt')}: {event.get('errorMessage')}"
+            case "message_start" | "turn_start":
+                return None
+        return kind
+
+
+def _llm_provider(settings: Pi) -> str:
+    """Return whose models are asked: the target's provider, or the one before the name of its model."""
+    before = (settings.model or "").rpartition("/")[0].partition("/")[0]
+    return settings.llm_provider or before or _DEFAULT_LLM_PROVIDER
+
+
+@dataclass(slots=True)
+class _Spent:
+    """Tokens and money of all replies, failed ones included."""
+
+    total_in: float = 0
+    total_out: float = 0
+    cached: float = 0
+    cost_usd: float = 0
+
+    def add(self, usage: JsonObject) -> None:
+        self.total_in += as_number(usage.get("input")) + as_number(usage.get("cacheWrite"))
+        self.total_out += as_number(usage.get("output"))
+        self.cached += as_number(usage.get("cacheRead"))
+        self.cost_usd += as_number(as_mapping(usage.get("cost")).get("total"))
+
+    @property
+    def usage(self) -> TokenUsage | None:
+        if not self.total_in and not self.total_out:
+            return None
+        return TokenUsage(self.total_in, self.total_out, self.cached or None)
+
+
+def _read_message(message: JsonObject) -> Message:
+    blocks = [as_mapping(block) for block in as_list(message.get("content"))]
+    text = joined_text(message.get("content"))
+    return Message(
+        "assistant",
+        ABSENT if text is None else text,
+        tuple(_tool_call(block) for block in blocks if block.get("type") == "toolCall"),
+        timestamp=_timestamp(message.get("timestamp")),
+        metadata={key: message[key] for key in _METADATA if key in message},
+    )
+
+
+def _tool_call(block: JsonObject) -> ToolCall:
+    return ToolCall(str(block.get("name")), block.get("arguments", ABSENT), id=as_text(block.get("id")))
+
+
+def _outputs(transcript: Sequence[JsonObject]) -> dict[str, Json]:
+    results = (message for message in transcript if message.get("role") == "toolResult")
+    return {str(result.get("toolCallId")): result_output(result.get("content")) for result in results}
+
+
+def _timestamp(milliseconds: Json) -> str | None:
+    value = as_number(milliseconds)
+    if not 0 < value < _LATEST_MS:
+        return None
+    return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,33 @@
+"""What the names of models, deployments and resources tell."""
+
+import re
+from typing import Final
+
+_ANTHROPIC_LIMITS: Final = (
+    (re.compile(r"claude-[12]|claude-instant|claude-3-(opus|sonnet|haiku)"), 4096),
+    (re.compile(r"3-5-"), 8192),
+    (re.compile(r"opus-4(-1)?(-0|-\d{8})?$"), 32_000),
+    (re.compile(r"(sonnet|opus|haiku)-4-5|sonnet-4(-0|-\d{8})?$|3-7-sonnet"), 64_000),
+)
+"""The most tokens that models of Anthropic write."""
+
+_NOT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-4o", "gpt-5-chat")
+"""Deployments with other names are taken for reasoning models, which take no temperature."""
+
+
+def known_limit(model: str) -> int | None:
+    """Return the most tokens that a model of Anthropic writes; None where that is not known."""
+    return next((limit for name, limit in _ANTHROPIC_LIMITS if name.search(model)), None)
+
+
+def is_reasoning_deployment(name: str) -> bool:
+    """Tell whether a deployment is taken for a reasoning model."""
+    return not name.startswith(_NOT_REASONING)
+
+
+def resource_url(text: str) -> str:
+    """Return the URL of a resource that is given by URL, host name or name."""
+    text = text.strip().rstrip("/")
+    if not re.match(r"(?i)https?://", text):
+        return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
+    return re.sub(r"/openai(/v1)?$", "", text)

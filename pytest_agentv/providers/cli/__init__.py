@@ -1,0 +1,1 @@
+"""Command lines as targets: templates, placeholders, output, health checks."""

@@ -1,0 +1,146 @@
+"""Health checks of command line targets: is what they need there?"""
+
+import http.client
+import ipaddress
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field
+
+from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.loading.problems import describe_value
+from pytest_agentv.loading.targets.fields import OptionalText, RealSeconds, Url, path_in
+from pytest_agentv.models.kind import spelled
+from pytest_agentv.models.text import format_number
+from pytest_agentv.providers.cli.output import describe_exit, report_output
+from pytest_agentv.providers.cli.placeholders import CommandTemplate
+from pytest_agentv.providers.cli.template import CallValues, render_command
+from pytest_agentv.providers.kind import Settings
+from pytest_agentv.runtime.process import ProcessStartError, run_process
+from pytest_agentv.runtime.threads import run_in_thread
+
+DEFAULT_TIMEOUT_SECONDS: Final = 60.0
+"""Where neither the check nor its target has a limit: a check that hangs would hold the whole run."""
+
+
+class HttpHealthcheck(Settings):
+    """GET a URL; 2xx is healthy."""
+
+    type: Literal["http"] = Field(default="http", description="`http`")
+    url: Url = Field(description="the URL to GET")
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
+    )
+
+
+class CommandHealthcheck(Settings):
+    """Run a command; exit code 0 is healthy."""
+
+    type: Literal["command"] = Field(default="command", description="`command`")
+    command_template: CommandTemplate = spelled(
+        *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
+    )
+    cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
+        default=None, validate_default=True, description="where it runs, relative to the eval file's folder"
+    )
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
+    )
+
+
+def _healthcheck(value: object) -> object:
+    if isinstance(value, Settings):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a mapping with the key type, got {describe_value(value)}")  # noqa: TRY004
+    if value.get("type") not in ("http", "command"):
+        raise ValueError(f"type must be 'http' or 'command', got {describe_value(value.get('type'))}")
+    return {key: item for key, item in value.items() if item is not None}
+
+
+Healthcheck: TypeAlias = Annotated[
+    Annotated[HttpHealthcheck | CommandHealthcheck, Field(discriminator="type")], BeforeValidator(_healthcheck)
+]
+
+
+async def run_healthcheck(
+    healthcheck: HttpHealthcheck | CommandHealthcheck,
+    *,
+    target_name: str,
+    environment: Mapping[str, str],
+    timeout_seconds: float | None,
+) -> None:
+    """Probe a target; `timeout_seconds` is the target's own limit.
+
+    Raises `ProviderError` when it is not healthy. Source: "Optional health check".
+    """
+    limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+    try:
+        if isinstance(healthcheck, HttpHealthcheck):
+            await run_in_thread(lambda: probe_url(healthcheck.url, limit), "agentv-healthcheck")
+        else:
+            await _probe_command(healthcheck, environment, limit)
+    except _UnhealthyError as fault:
+        raise ProviderError(f"CLI healthcheck failed for '{target_name}': {fault}", fault.kind) from fault
+
+
+class _UnhealthyError(Exception):
+    def __init__(self, reason: str, kind: ErrorKind) -> None:
+        super().__init__(reason)
+        self.kind: ErrorKind = kind
+
+
+def probe_url(url: str, timeout_seconds: float) -> None:
+    """GET a URL and expect 2xx."""
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if _is_loopback(url) else []))
+    try:
+        with opener.open(url, timeout=timeout_seconds):
+            return
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _UnhealthyError(f"GET {url} answered {_status(error.code)}, expected 2xx", "network") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(reason, TimeoutError):
+            text = f"GET {url} did not answer within {format_number(timeout_seconds)}s"
+            raise _UnhealthyError(text, "timeout") from error
+        raise _UnhealthyError(f"GET {url} failed: {reason}", "network") from error
+
+
+async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
+    values = CallValues("healthcheck", Path(tempfile.gettempdir(), "agentv-healthcheck.json")).for_shell()
+    command = render_command(healthcheck.command_template, {**values, "PROMPT_FILE": "/dev/null"})
+    try:
+        result = await run_process(
+            ["/bin/sh", "-c", command], cwd=healthcheck.cwd or str(Path.cwd()), env=environment, timeout_seconds=limit
+        )
+    except ProcessStartError as error:
+        raise _UnhealthyError(str(error), "process") from error
+    if result.timed_out:
+        raise _UnhealthyError(f"the command `{command}` timed out after {format_number(limit)}s", "timeout")
+    if result.exit_code != 0:
+        said = report_output(result)
+        text = f"the command `{command}` ended with {describe_exit(result.exit_code)}"
+        raise _UnhealthyError(f"{text}: {said}" if said else text, "process")
+
+
+def _is_loopback(url: str) -> bool:
+    """Proxies cannot reach this machine's own servers; some environments send everything through one."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _status(code: int) -> str:
+    try:
+        return f"{code} {HTTPStatus(code).phrase}"
+    except ValueError:
+        return str(code)

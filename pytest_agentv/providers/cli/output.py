@@ -1,0 +1,161 @@
+"""What a command wrote, read as an answer (agentv-formats 5.8)."""
+
+import json
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.text import format_number
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.cli.template import LONGEST_ARGUMENT
+from pytest_agentv.providers.wire import WireError, answer_message, javascript_string, parse_response
+from pytest_agentv.runtime.process import OUTPUT_LIMIT, ProcessResult
+from pytest_agentv.runtime.reading import read_regular_file
+
+_CANNOT_EXECUTE: Final = 126
+"""The shell's exit code when the system refuses to start a program."""
+
+_LONGEST_LINE: Final = 300
+"""Characters of the last line where it comes first."""
+
+_LONGEST_REPORT: Final = 2000
+"""Characters of a command's output in an error message; the end is kept, where programs say what went wrong."""
+
+
+def parse_output(content: str) -> ProviderResponse:
+    """Read the answer to one request; what is not the JSON shape is the answer's text as it stands."""
+    try:
+        response = parse_response(_parse_json(content), javascript_string)
+    except (ValueError, RecursionError):
+        return _plain_text(content)
+    return response if response.output_messages is not None else _plain_text(content)
+
+
+def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
+    """Read the JSONL answers to many requests; the order is that of `eval_ids`, other ids are passed over.
+
+    An id that is missing gives a response with an `error`. Raises `ProviderError` when a line cannot be used.
+    """
+    answers: dict[str, ProviderResponse] = {}
+    for number, line in enumerate(content.split("\n"), start=1):
+        if line.strip():
+            eval_id, response = _parse_record(line, number)
+            if eval_id in answers:
+                raise _batch_error(number, f"the id {eval_id!r} was there before")
+            answers[eval_id] = response
+    return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
+
+
+def raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
+    """Raise when the command did not end well. Source: "Timeout and retries"."""
+    said = report_output(result)
+    if result.timed_out:
+        text = f"CLI provider timed out after {format_number(limit or 0)}s"
+        raise ProviderError(f"{text}: {said}" if said else text, "timeout")
+    if result.overflowed:
+        size = OUTPUT_LIMIT // 2**20
+        raise ProviderError(f"CLI wrote more than {size} MiB and was stopped (exit code unknown)", "process")
+    if result.exit_code != 0:
+        hint = _long_argument_hint(values) if result.exit_code == _CANNOT_EXECUTE else ""
+        raise ProviderError(_describe_failure(result.exit_code, said) + hint, "process")
+
+
+def _describe_failure(exit_code: int, said: str) -> str:
+    if not said and exit_code >= 0:
+        return f"CLI exited with code {exit_code}"
+    cause, newline, rest = (said or "CLI failed").partition("\n")
+    return f"{cause} ({describe_exit(exit_code)}){newline}{rest}"
+
+
+def _long_argument_hint(values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        size = len(value.encode("utf-8", "surrogateescape"))
+        if size > LONGEST_ARGUMENT and name not in {"FILES", "ATTACHMENTS"}:
+            return (
+                f"; {{{name}}} has {size} bytes and the system takes 128 KiB in one argument: "
+                'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
+            )
+    return ""
+
+
+def read_output_file(path: Path, result: ProcessResult) -> str:
+    """Return what a command that ended well wrote into its output file. Raises `ProviderError`."""
+    try:
+        content = read_regular_file(path)
+    except FileNotFoundError:
+        reason = "the command ended with exit code 0 but did not write it"
+        said = report_output(result)
+        text = f"Failed to read output file '{path}': {reason}"
+        raise ProviderError(f"{text}; it said: {said}" if said else text, "process") from None
+    except OSError as error:
+        raise ProviderError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
+    return content.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def report_output(result: ProcessResult) -> str:
+    """Return what a command that failed said: the end of standard error, or else of standard output.
+
+    The last line comes first, and once more in its place: it tells the cause, and some reports show one line only.
+    """
+    said = masked(result.stderr.strip() or result.stdout.strip())
+    left_out = len(said) - _LONGEST_REPORT
+    lines = [line.strip() for line in said.split("\n") if re.search(r"\w", line)]
+    shown = f"[… {left_out} characters left out] {said[-_LONGEST_REPORT:]}" if left_out > 0 else said
+    if len(lines) <= 1:
+        return shown
+    return f"{lines[-1][:_LONGEST_LINE]}\n{shown}"
+
+
+def describe_exit(code: int) -> str:
+    """Return `exit code 1`, or which signal killed the command."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"exit code unknown: killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"exit code unknown: killed by signal {-code}"
+
+
+def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
+    try:
+        data = _parse_json(line)
+    except ValueError as error:
+        raise _batch_error(number, f"not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise _batch_error(number, "expected a JSON object")
+    eval_id = data.get("id")
+    if not isinstance(eval_id, str) or not eval_id:
+        raise _batch_error(number, "expected a string 'id', the eval id it answers")
+    try:
+        return eval_id, parse_response(data)
+    except WireError as error:
+        raise _batch_error(number, str(error)) from None
+
+
+def _parse_json(text: str) -> Json:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _plain_text(content: str) -> ProviderResponse:
+    return ProviderResponse(output_messages=(answer_message(content),), is_text_only=True)
+
+
+def _missing(eval_id: str) -> ProviderResponse:
+    error = f"Batch output missing id '{eval_id}'"
+    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
+
+
+def _batch_error(number: int, reason: str) -> ProviderError:
+    return ProviderError(f"CLI batch output, line {number}: {reason}", "process")

@@ -1,0 +1,1 @@
+"""Models: their common keys, requests with retries, replies, and the way through litellm."""

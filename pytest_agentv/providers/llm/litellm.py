@@ -1,0 +1,80 @@
+"""Asks a model through litellm."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+from weakref import WeakSet
+
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.prompts.prompt import ChatMessage
+from pytest_agentv.providers.apis.base import AskedModel
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.llm.failure import read_failure
+from pytest_agentv.providers.llm.limit import limited_replies
+from pytest_agentv.providers.llm.litellm_import import begin_import, imported_litellm, load_litellm
+from pytest_agentv.providers.llm.reply import build_response, read_cost, read_litellm
+from pytest_agentv.providers.llm.request import build_arguments, system_role
+from pytest_agentv.runtime.retry import RequestError, RequestFailure
+
+_NO_LIMIT_SECONDS: Final = 86_400.0
+"""litellm's own limit; ours ends first. It must not vary: litellm keeps a client, with its connections, for each."""
+
+_ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": _NO_LIMIT_SECONDS}
+
+_OPEN: Final["WeakSet[LitellmClient]"] = WeakSet()
+"""Clients that are not closed."""
+
+
+class LitellmClient:
+    """One target's way through litellm, whose retries, price-map download and telemetry are off.
+
+    litellm keeps one client per URL and key, so that connections are reused.
+    """
+
+    def __init__(self, settings: AskedModel, environment: Mapping[str, str], model: str, target: str) -> None:
+        self._model = model
+        self._target = target
+        self._arguments = build_arguments(settings.kind, settings.api_settings, environment)
+        self._system_role = system_role(settings.kind, settings.model)
+        self._max_output_tokens = settings.max_output_tokens
+        self._masker = Masker([settings.api_key.reveal()] if settings.api_key else [])
+        _OPEN.add(self)
+
+    def warm_up(self) -> None:
+        """Start importing litellm, unless that has been done."""
+        begin_import()
+
+    async def ready(self) -> None:
+        """Wait for the import of litellm. Raises `ProviderError` when it cannot be imported."""
+        await load_litellm()
+
+    async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
+        """Make one request. Raises `RequestError`, and `ProviderError` when litellm cannot be imported."""
+        litellm = await load_litellm()
+        turns = [
+            {"role": self._system_role if message.role == "system" else message.role, "content": message.content}
+            for message in messages
+        ]
+        started = time.perf_counter()
+        try:
+            with limited_replies():
+                reply = await litellm.acompletion(**self._arguments, messages=turns, **_ONE_REQUEST)
+        except Exception as error:  # noqa: BLE001 - litellm raises what it likes; the cause is found in its chain
+            failure = read_failure(error, self._model, self._target)
+            raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
+        duration_ms = round((time.perf_counter() - started) * 1000)
+        known = read_litellm(reply)
+        if known is None:
+            raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
+        response = build_response(known, self._model, self._max_output_tokens)
+        return response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply))
+
+    async def close(self) -> None:
+        """Close litellm's clients when the last target with a model is closed: litellm keeps them for the process."""
+        _OPEN.discard(self)
+        litellm = imported_litellm()
+        if not _OPEN and litellm is not None:
+            with suppress(AttributeError):  # of versions before 1.74
+                await litellm.close_litellm_async_clients()
+                litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which come again

@@ -1,0 +1,1 @@
+"""Python functions as targets: imports by folder, calls, answers."""

@@ -1,0 +1,72 @@
+"""Find the function that `callable: package.module:function` or `path/to/file.py:function` names."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.providers.python.folder_modules import FolderModules, modules_of
+from pytest_agentv.runtime.user_errors import user_traceback
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedCallable:
+    """A function, its module, and the modules of the folder that it belongs to."""
+
+    function: Callable[..., Any]
+    module: ModuleType
+    modules: FolderModules
+    label: str
+
+    def check(self) -> None:
+        """Raise `ProviderError` when the function's imports may end in another folder's modules."""
+        reason = self.modules.ambiguity(self.module)
+        if reason:
+            raise _config_error(self.label, reason)
+
+
+def import_callable(name: str, cwd: Path, label: str) -> ImportedCallable:
+    """Import a function. Blocks.
+
+    Args:
+        name: `package.module:function`, or `file.py:function` with a path that is relative to `cwd`.
+        cwd: The folder whose modules can be named, beside those that are installed. For a file it is the file's folder.
+        label: How messages begin: target and callable.
+
+    Raises `ProviderError` of the kind `config`.
+    """
+    source, colon, attribute = name.rpartition(":")
+    if not (source and colon and attribute):
+        raise _config_error(label, "expected 'package.module:function' or 'path/to/file.py:function'")
+    path = _existing_file(cwd / source, label) if source.endswith(".py") else None
+    modules = modules_of(path.parent if path else cwd.resolve())
+    try:
+        module = modules.load_file(path) if path else modules.import_module(source)
+    except BaseException as error:  # a module may raise anything, `SystemExit` and `KeyboardInterrupt` as well
+        shown = path.name if path else source
+        raise _config_error(label, f"cannot import {shown}: {user_traceback(error)}") from error
+    function: object = getattr(module, attribute, None)
+    if function is None:
+        raise _config_error(label, f"{source} has no function {attribute!r}", did_you_mean(attribute, _names(module)))
+    if not callable(function):
+        raise _config_error(label, f"{attribute!r} of {source} is a {type(function).__name__}, expected a function")
+    return ImportedCallable(function, module, modules, label)
+
+
+def _existing_file(path: Path, label: str) -> Path:
+    path = path.resolve()
+    if not path.is_file():
+        siblings = [sibling.name for sibling in path.parent.glob("*.py")]
+        raise _config_error(label, f"there is no file {path}", did_you_mean(path.name, siblings))
+    return path
+
+
+def _names(module: ModuleType) -> list[str]:
+    return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+
+
+def _config_error(label: str, reason: str, hint: str | None = None) -> ProviderError:
+    return ProviderError(f"{label}: {reason}" + (f" ({hint})" if hint else ""), "config")

@@ -1,0 +1,29 @@
+"""The project that type checkers accept does what its types say."""
+
+from pathlib import Path
+
+import typed_project
+
+CASES = {"parrot": "", "echo": ", execution: {target: echo}"}
+SOURCES = Path(typed_project.__file__).parent
+
+
+def test_a_project_with_types_runs(project_in_all_modes):
+    project = project_in_all_modes
+    project.write("conftest.py", (SOURCES / "own_conftest.py").read_text())
+    tests = (SOURCES / "own_tests.py").read_text().replace("typed_project.own_conftest", "conftest")
+    project.write("test_own.py", tests)
+    project.write(
+        "targets.yaml",
+        "targets:\n  - {name: default, provider: parrot}\n  - {name: echo, provider: echo, word: Hello}\n",
+    )
+    project.write(
+        "qa.eval.yaml",
+        "evalcases:\n"
+        + "".join(f"  - {{id: {name}, criteria: greets, input: Ada{more}}}\n" for name, more in CASES.items()),
+    )
+    run = project.run()
+    assert run.outcomes == {"passed": 5}, run.text
+    assert run.exit_code == 0
+    assert (run.by_id["parrot"]["status"], run.by_id["parrot"]["finish_reason"]) == ("pass", "parrot")
+    assert run.by_id["echo"]["candidate_answer"] == "Hello from echo: Ada"
