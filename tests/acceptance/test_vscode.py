@@ -123,7 +123,7 @@ def test_one_case_at_a_time_and_one_warning_whatever_was_asked_for(project, code
         path.write_text(path.read_text().replace("subagent_root: agents", "subagent_root: ../agents"))
     run = project.run(*flags)
     assert run.outcomes == {"passed": 4, "warnings": 1}
-    warning = f"targets.yaml:2: target 'default' runs with 1 worker instead of {source}: VS Code is asked one case at"
+    warning = f"targets.yaml:2: target 'default' runs with 1 worker instead of {source}: VS Code runs one case at"
     assert run.text.count(warning) == run.text.count("with 1 worker instead of") == 1
     spans = [span for each in in_flight(code).values() for span in each]
     assert len(spans) == 4

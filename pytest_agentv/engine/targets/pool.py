@@ -280,6 +280,7 @@ class TargetPool:
         try:
             await self._checks.check(target, provider)
         except ProviderError as error:
-            if error.kind != "config":  # a wrong definition breaks only the target's own cases
+            # A wrong definition, or a check that breaks, says nothing about whether the target is well.
+            if error.kind not in ("config", "crash"):
                 self.stop_reason = str(error)
             raise
