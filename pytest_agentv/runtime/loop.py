@@ -4,6 +4,8 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from pytest_agentv.runtime.user_loop import run_until_stopped
@@ -12,6 +14,8 @@ T = TypeVar("T")
 
 _WAKE_SECONDS: Final = 0.2
 """Interval of waits, because on some platforms Ctrl-C does not interrupt a wait without a limit."""
+_YIELD_SECONDS: Final = 0.01
+"""A loop that never rests must not hold up the thread that reports."""
 STOP_SECONDS: Final = 10.0
 """How long cancelled tasks may take to end the processes they started."""
 
@@ -69,6 +73,19 @@ class LoopThread:
         """Call a function on the loop soon. Does nothing after `stop`."""
         if self._loop is not None and not self._is_stopped:
             self._loop.call_soon_threadsafe(function)
+
+    def yield_to_loop(self) -> None:
+        """Wait until the loop has run what is ready now, for a moment at most. Any other thread may call it.
+
+        The interpreter gives a woken thread its turn after 5 ms. Of fifty cases that end together, each would wait for
+        that before the next one starts (benchmarks/in_flight.py: 7 % of a run).
+        """
+        if self._loop is None or self._is_stopped:
+            return
+        has_run: SimpleQueue[None] = SimpleQueue()  # a lock inside an event could stay taken after Ctrl-C
+        self._loop.call_soon_threadsafe(has_run.put, None)
+        with suppress(Empty):
+            has_run.get(timeout=_YIELD_SECONDS)
 
     def cancel_all(self) -> None:
         """Cancel all tasks and wait until they have ended."""
