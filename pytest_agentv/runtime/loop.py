@@ -83,8 +83,8 @@ class LoopThread:
         if self._loop is None or self._is_stopped:
             return
         has_run: SimpleQueue[None] = SimpleQueue()  # a lock inside an event could stay taken after Ctrl-C
-        self._loop.call_soon_threadsafe(has_run.put, None)
-        with suppress(Empty):
+        with suppress(Empty, RuntimeError):  # the loop may close while a thread of a test still evaluates
+            self._loop.call_soon_threadsafe(has_run.put, None)
             has_run.get(timeout=_YIELD_SECONDS)
 
     def cancel_all(self) -> None:

@@ -66,7 +66,11 @@ COMBINATIONS = [
         for chat in CONVERSATIONS[1:]
     ),
     *(("anthropic", model, limits, None) for model in MODELS["anthropic"][:2] for limits in THINKING),
-    *(("azure", "gpt-4o", {"api_version": version}, None) for version in ("v1", "preview", "latest", "2025-03-01")),
+    *(
+        ("azure", deployment, {"api_version": version, "max_output_tokens": 50}, None)
+        for deployment in ("gpt-4o", "o3", "gpt-5-chat")
+        for version in ("v1", "preview", "latest", "2025-03-01")
+    ),
 ]
 
 
@@ -103,7 +107,7 @@ NUMBERS = itertools.count()
 
 
 def test_there_are_two_hundred_combinations() -> None:
-    assert len(COMBINATIONS) >= 185
+    assert len(COMBINATIONS) >= 200
 
 
 @pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
@@ -126,25 +130,20 @@ def apply_known_differences(kind: str, model: str, expected: dict[str, Any]) -> 
         expected["headers"]["api-key"] = expected["headers"].pop("authorization").removeprefix("Bearer ")
 
 
-@pytest.mark.parametrize(
-    ("model", "difference"),
-    [
-        # litellm puts the system prompt of models that it does not know before the question.
-        ("gemini-1.5-pro", {"system_instruction"}),
-        ("my-tuned-model", {"system_instruction"}),
-        # litellm sets a temperature of 1 that nobody asked for.
-        ("gemini-3-pro-preview", {"generationConfig"}),
-    ],
-)
-def test_gemini_gets_its_system_prompt_and_no_temperature_nobody_set(
-    llm: FakeLlm, model: str, difference: set[str]
-) -> None:
+@pytest.mark.parametrize("model", ["gemini-1.5-pro", "my-tuned-model"])
+def test_gemini_gets_its_system_prompt_as_such(llm: FakeLlm, model: str) -> None:
+    """litellm puts the system prompt of models that it does not know before the question."""
     body = sent(llm, f"direct-{next(NUMBERS)}", "gemini", {"model": model}, None).body
 
     assert body["system_instruction"]["parts"][0]["text"].startswith("You are a careful assistant")
     assert body["contents"] == [{"role": "user", "parts": [{"text": "What is 2 + 2?"}]}]
+
+
+def test_gemini_gets_no_temperature_that_nobody_set(llm: FakeLlm) -> None:
+    """litellm sets a temperature of 1 for some models."""
+    body = sent(llm, f"direct-{next(NUMBERS)}", "gemini", {"model": "gemini-3-pro-preview"}, None).body
+
     assert "generationConfig" not in body
-    assert difference
 
 
 def test_newer_models_of_anthropic_are_asked_for_a_limit_that_all_of_them_have(llm: FakeLlm) -> None:
