@@ -20,6 +20,7 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.runtime.closing import close_all
 from pytest_agentv.runtime.outcomes import attempt_async
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_loop import USER_LOOP
@@ -114,8 +115,9 @@ class FolderTargets:
         return taken
 
     async def close(self) -> None:
-        """Close all providers, even if closing one of them fails."""
+        """Close all providers and all that was opened on the loop, even if closing one of them fails."""
         await asyncio.gather(*(attempt_async(provider.close) for provider in self._providers.values()))
+        await close_all()
         self._process.close()
         await run_in_thread(USER_LOOP.close, "agentv-close")
 
