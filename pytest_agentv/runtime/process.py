@@ -4,10 +4,10 @@ import asyncio
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.runtime.child import Child, OutputListener, ProcessStartError, start_child
 from pytest_agentv.runtime.process_tree import ProcessTree
 from pytest_agentv.runtime.reaper import start_watcher, watched_group
@@ -26,7 +26,7 @@ _KILL_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessResult(Record):
     """How a program ended, and its output: decoded as UTF-8 with replacement characters, with CRLF as LF."""
 

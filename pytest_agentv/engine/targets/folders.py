@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pytest_agentv.loading.targets.files import find_targets_file, load_targets_
 from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
 from pytest_agentv.providers.registry import create_provider
@@ -26,7 +26,7 @@ from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_loop import USER_LOOP
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Places:
     """The folders where searches end, and a folder that processes share."""
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from pytest_agentv.loading.targets.environment import Environment
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.mock import Mock, dry_run_provider
@@ -31,7 +31,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 DEFAULT_TARGET: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadyTarget:
     """A target that can be called, and its judge."""
 
