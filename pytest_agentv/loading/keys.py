@@ -16,11 +16,16 @@ LEGACY_EVALUATOR_KEYS: Final = ("evaluator", "grader")
 EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
 _SHARED_KEYS: Final = (
     *("execution", "target", "threshold", "description", "tags", "metadata", "marks", "skip", "xfail", "fixtures"),
+    *("vars", "input_files"),
     *EVALUATOR_LIST_KEYS,
     *LEGACY_EVALUATOR_KEYS,
 )
 HEADER_KEYS: Final = frozenset(
-    ("$schema", "name", "version", "author", "license", "dataset", *CASE_LIST_KEYS, *_SHARED_KEYS)
+    (
+        *("$schema", "name", "version", "author", "license", "dataset", "include", "defaults", "case"),
+        *CASE_LIST_KEYS,
+        *_SHARED_KEYS,
+    )
 )
 """At file level, or in the sidecar of a JSONL file."""
 CASE_KEYS: Final = frozenset(

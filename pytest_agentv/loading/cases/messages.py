@@ -70,6 +70,24 @@ def _has_tool_calls(message: JsonObject) -> bool:
     return isinstance(message.get("tool_calls"), list) and bool(message["tool_calls"])
 
 
+def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place) -> tuple[WrittenMessage, ...]:
+    """Return messages with files attached to the first one of the user. Notes faults at the place of the files."""
+    files = value if isinstance(value, list) else [value]
+    if not all(isinstance(file, str) and file.strip() for file in files):
+        place.expected("the path of a file, or a list of paths", value)
+        return messages
+    first = next((index for index, message in enumerate(messages) if message.role == "user"), None)
+    if first is None:
+        place.error("there is no message of the user to attach the files to")
+        return messages
+    message = messages[first]
+    content = message.content if isinstance(message.content, list) else [message.content]
+    parts = [{"type": "text", "value": part} if isinstance(part, str) else part for part in content]
+    parts += ({"type": "file", "value": file} for file in files)
+    attached = WrittenMessage(message.role, {**message.value, "content": parts}, message.place)
+    return (*messages[:first], attached, *messages[first + 1 :])
+
+
 def load_input_message(message: WrittenMessage, references: References) -> InputMessage:
     return InputMessage(message.role, tuple(_parts(message, references)))
 

@@ -16,7 +16,8 @@ from pytest_agentv.engine.targets.pool import Places, choose_target
 from pytest_agentv.errors import CaseError, ErrorKind, HookError
 from pytest_agentv.loading.cases.cases import LoadContext, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase

@@ -1,0 +1,200 @@
+"""The entries of a case list, and those that rows of tables become: what collection has to know of a case."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pytest_agentv.loading.files.layers import Layer, inherit
+from pytest_agentv.loading.files.source import Origins
+from pytest_agentv.loading.places import Place, number_at, warn_of_unknown_keys
+from pytest_agentv.loading.problems import Problem, describe_value
+from pytest_agentv.loading.tables.generated import CallFunction
+from pytest_agentv.loading.tables.reading import names_a_table, read_tables
+from pytest_agentv.loading.tables.rows import Row
+from pytest_agentv.loading.tables.sampling import sample
+from pytest_agentv.loading.variables.filling import TemplateFault, as_text, fill, has_template, render
+from pytest_agentv.models.base import Json, JsonObject
+
+COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
+"""Keys of a case that collection reads."""
+
+_TABLE_KEYS: Final = ("from", "sample", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseEntry:
+    """One unchecked entry of a case list."""
+
+    index: int
+    eval_id: str | None
+    """None: the entry has no valid id, so loading it will fail."""
+    line: int
+    """Its line in the eval file; for a row, that of the template or of the table's name."""
+    value: Json
+    """As written, with the `defaults` of its file."""
+    row: Row | None = None
+    """The row of a table that it was made from."""
+    fault: Problem | None = None
+    """Why it cannot be loaded."""
+    origins: Origins = field(default_factory=dict)
+    """Where its values are written that come from `defaults`."""
+
+    @property
+    def base_name(self) -> str | None:
+        """Return the name of the item, before it is made unique; None: it has none."""
+        if self.eval_id is not None or self.row is None:
+            return self.eval_id
+        return f"row-{self.row.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """What `evalcases` says of tables."""
+
+    names: tuple[tuple[str, Place], ...]
+    sample: int | None = None
+    seed: int = 0
+
+
+def table_spec(value: Json, place: Place) -> TableSpec | None:
+    """Return what a case list says of tables; None if it is a list of cases. Notes faults."""
+    if isinstance(value, dict) and "from" in value:
+        warn_of_unknown_keys(value, _TABLE_KEYS, place)
+        size = _whole_number(value, "sample", place)
+        return TableSpec(tuple(_names(value["from"], place.at("from"))), size, _whole_number(value, "seed", place) or 0)
+    if isinstance(value, str):
+        return TableSpec(((value, place),)) if names_a_table(value) else None
+    if isinstance(value, list) and all(isinstance(name, str) for name in value) and any(map(names_a_table, value)):
+        return TableSpec(tuple(_names(value, place)))
+    return None
+
+
+def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) -> tuple[CaseEntry, ...]:
+    """Return the entries of a list of cases that is written in the eval file."""
+    source, keys = place.source, place.keys
+    made = (
+        (index, source.line_of((*keys, index)), *with_defaults(value, defaults)) for index, value in enumerate(cases)
+    )
+    return tuple(
+        CaseEntry(index, _eval_id(value), line, value, origins=origins) for index, line, value, origins in made
+    )
+
+
+def row_entries(
+    spec: TableSpec,
+    place: Place,
+    template: Layer | None,
+    defaults: Layer | None,
+    variables: JsonObject,
+    call: CallFunction,
+) -> tuple[CaseEntry, ...]:
+    """Return the entries of the rows of tables: those of the sample, if there is one.
+
+    Args:
+        spec: The tables.
+        place: Of the case list.
+        template: The case that each row becomes; None: the rows are cases as they are.
+        defaults: Of the file.
+        variables: Of the file.
+        call: Calls a function that makes rows.
+    """
+    rows = read_tables(spec.names, place.path, call)
+    if template is None:
+        line = place.source.line_of(place.keys)
+        made = [_row_as_case(row, index, line, defaults) for index, row in enumerate(rows)]
+    else:
+        made = list(_templated(template, rows, defaults, variables))
+    entries = tuple(_unlike(made))
+    if spec.sample is None:
+        return entries
+    chosen = sample([entry.base_name or "" for entry in entries], spec.sample, spec.seed)
+    return tuple(entry for index, entry in enumerate(entries) if index in chosen)
+
+
+def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
+    """Return a case with the defaults of its file, and where these are written."""
+    return (value, {}) if defaults is None or not isinstance(value, dict) else inherit(value, defaults)
+
+
+def _templated(
+    template: Layer, rows: Iterable[Row], defaults: Layer | None, variables: JsonObject
+) -> Iterator[CaseEntry]:
+    """Yield the entry of each row. Only the id is filled now, and what collection reads besides."""
+    value, origins = with_defaults(template.value, defaults)
+    line = template.source.line_of(template.keys)
+    own = value.get("vars")
+    shared = {**variables, **(own if isinstance(own, dict) else {})}
+    collected = {key: value[key] for key in COLLECTED_KEYS if _holds_template(value.get(key))}
+    for index, row in enumerate(rows):
+        known = {**shared, **row.values} if shared else row.values
+        eval_id = None if row.fault else _filled_id(value.get("id"), known)
+        problems: list[Problem] = []
+        place = Place(template.source, template.keys, problems)
+        filled = value | fill(collected, known, place) if collected and not row.fault else value
+        fault = _row_fault(row) or next((problem.replace(row=row.where) for problem in problems), None)
+        yield CaseEntry(index, eval_id, line, filled, row, fault, origins)
+
+
+def _row_as_case(row: Row, index: int, line: int, defaults: Layer | None) -> CaseEntry:
+    value, origins = with_defaults(row.values, defaults)
+    return CaseEntry(index, None if row.fault else _eval_id(value), line, value, row, _row_fault(row), origins)
+
+
+def _row_fault(row: Row) -> Problem | None:
+    if row.fault is None:
+        return None
+    told = None if row.table.has_lines else row.where
+    return Problem(row.table.path, row.line, "", row.fault, row=told)
+
+
+def _unlike(entries: Iterable[CaseEntry]) -> Iterator[CaseEntry]:
+    """Give each entry whose id an earlier row has a fault."""
+    first: dict[str, Row] = {}
+    for entry in entries:
+        row, eval_id = entry.row, entry.eval_id
+        if row is None or eval_id is None or first.setdefault(eval_id, row) is row:
+            yield entry
+        else:
+            message = f"the id {eval_id!r} is that of {first[eval_id].where} already: expected one of its own"
+            told = None if row.table.has_lines else row.where
+            fault = entry.fault or Problem(row.table.path, row.line, "id", message, row=told)
+            yield CaseEntry(entry.index, eval_id, entry.line, entry.value, row, fault, entry.origins)
+
+
+def _filled_id(template: Json, variables: JsonObject) -> str | None:
+    """Return the id of a row; None if it has no valid one. Loading the case tells why."""
+    if not isinstance(template, str):
+        return None
+    try:
+        filled = as_text(render(template, variables)) if has_template(template) else template
+    except TemplateFault:
+        return None
+    return filled if filled.strip() else None
+
+
+def _eval_id(value: Json) -> str | None:
+    eval_id = value.get("id") if isinstance(value, dict) else None
+    return eval_id if isinstance(eval_id, str) and eval_id.strip() else None
+
+
+def _holds_template(value: Json) -> bool:
+    values: Collection[Any] = value if isinstance(value, list) else (value,)
+    return any(isinstance(each, str) and has_template(each) for each in values)
+
+
+def _names(value: Json, place: Place) -> Iterator[tuple[str, Place]]:
+    listed = [(each, place.at(index)) for index, each in enumerate(value)] if isinstance(value, list) else []
+    for name, where in listed or [(value, place)]:
+        if isinstance(name, str) and name.strip():
+            yield name, where
+        else:
+            got = describe_value(name)
+            where.error(f"expected the name of a file, a glob, or file.py:function, got {got}")
+
+
+def _whole_number(mapping: Mapping[str, Json], key: str, place: Place) -> int | None:
+    number = number_at(mapping, key, place, "a whole number, 0 or more")
+    if number is not None and not number.is_integer():
+        place.at(key).expected("a whole number, 0 or more", mapping[key])
+        return None
+    return None if number is None else int(number)
