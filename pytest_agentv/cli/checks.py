@@ -27,6 +27,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.providers.table import KINDS
 
 FileKind: TypeAlias = Literal["eval", "targets", "config"]
@@ -99,7 +100,7 @@ class Checker:
 
     def _check_suite(self, path: Path) -> None:
         try:
-            suite = read_suite(path)
+            suite = read_suite(path, call_row_maker)
         except FileError as error:
             self._note(_problems_of(error, path))
             return

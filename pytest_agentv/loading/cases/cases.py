@@ -195,13 +195,13 @@ class _CaseLoader:
     def _judged(self) -> tuple[str, str, tuple[AnyEvaluator, ...] | None]:
         """Return id, expected outcome and evaluators. A case whose evaluators ask for no outcome need not say it."""
         eval_id = self._required_text(("id",))
-        is_written = any(key in self.value for key in OUTCOME_KEYS)
-        outcome = self._required_text(OUTCOME_KEYS) if is_written else NO_OUTCOME
+        problems, before = self.place.problems, len(self.place.problems)
+        outcome, after = self._required_text(OUTCOME_KEYS), len(problems)
         evaluators = self._evaluators()
-        if not is_written and (
-            not evaluators or any(map(wants_outcome, evaluators)) or misspelling(OUTCOME_KEYS[0], self.value, CASE_KEYS)
-        ):
-            outcome = self._required_text(OUTCOME_KEYS)
+        is_meant = any(key in self.value or misspelling(key, self.value, CASE_KEYS) for key in OUTCOME_KEYS)
+        if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
+            del problems[before:after]
+            outcome = NO_OUTCOME
         return eval_id, outcome, evaluators
 
     def _required_text(self, keys: tuple[str, ...]) -> str:

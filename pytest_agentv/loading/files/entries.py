@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_agentv.loading.files.layers import Layer, inherit
 from pytest_agentv.loading.files.source import Origins
@@ -47,6 +47,15 @@ class CaseEntry:
         return f"row-{self.row.number}"
 
 
+class Shared(NamedTuple):
+    """What a file says for all its cases, as part of each."""
+
+    variables: JsonObject
+    defaults: Layer | None
+    template: Layer | None
+    """What each row of a table becomes; None: the rows are cases as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableSpec:
     """What `evalcases` says of tables."""
@@ -80,30 +89,17 @@ def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) ->
     )
 
 
-def row_entries(
-    spec: TableSpec,
-    place: Place,
-    template: Layer | None,
-    defaults: Layer | None,
-    variables: JsonObject,
-    call: CallFunction,
-) -> tuple[CaseEntry, ...]:
+def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunction) -> tuple[CaseEntry, ...]:
     """Return the entries of the rows of tables: those of the sample, if there is one.
 
-    Args:
-        spec: The tables.
-        place: Of the case list.
-        template: The case that each row becomes; None: the rows are cases as they are.
-        defaults: Of the file.
-        variables: Of the file.
-        call: Calls a function that makes rows.
+    `place` is that of the case list. `call` calls functions that make rows.
     """
     rows = read_tables(spec.names, place.path, call)
-    if template is None:
+    if shared.template is None:
         line = place.source.line_of(place.keys)
-        made = [_row_as_case(row, index, line, defaults) for index, row in enumerate(rows)]
+        made = [_row_as_case(row, index, line, shared.defaults) for index, row in enumerate(rows)]
     else:
-        made = list(_templated(template, rows, defaults, variables))
+        made = list(_templated(shared.template, rows, shared))
     entries = tuple(_unlike(made))
     if spec.sample is None:
         return entries
@@ -116,17 +112,15 @@ def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
     return (value, {}) if defaults is None or not isinstance(value, dict) else inherit(value, defaults)
 
 
-def _templated(
-    template: Layer, rows: Iterable[Row], defaults: Layer | None, variables: JsonObject
-) -> Iterator[CaseEntry]:
+def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator[CaseEntry]:
     """Yield the entry of each row. Only the id is filled now, and what collection reads besides."""
-    value, origins = with_defaults(template.value, defaults)
+    value, origins = with_defaults(template.value, shared.defaults)
     line = template.source.line_of(template.keys)
     own = value.get("vars")
-    shared = {**variables, **(own if isinstance(own, dict) else {})}
+    variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
     collected = {key: value[key] for key in COLLECTED_KEYS if _holds_template(value.get(key))}
     for index, row in enumerate(rows):
-        known = {**shared, **row.values} if shared else row.values
+        known = {**variables, **row.values} if variables else row.values
         eval_id = None if row.fault else _filled_id(value.get("id"), known)
         problems: list[Problem] = []
         place = Place(template.source, template.keys, problems)

@@ -3,10 +3,10 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from pytest_agentv.errors import SourceError, locate
-from pytest_agentv.loading.files.entries import CaseEntry, TableSpec, list_entries, row_entries, table_spec
+from pytest_agentv.loading.files.entries import CaseEntry, Shared, TableSpec, list_entries, row_entries, table_spec
 from pytest_agentv.loading.files.hints import hints
 from pytest_agentv.loading.files.includes import with_includes
 from pytest_agentv.loading.files.layers import Layer
@@ -140,7 +140,7 @@ def _cases_key(source: Source) -> str:
 
 
 def _near_list_key(header: JsonObject) -> str:
-    unknown = (key for key in header if key not in HEADER_KEYS)
+    unknown = (key for key in header if key not in HEADER_KEYS or key == "case")
     hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
     return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
 
@@ -176,7 +176,7 @@ def _create_suite(
     warn_of_unknown_keys(header, HEADER_KEYS, place)
     warn_of_unknown_keys(execution, EXECUTION_KEYS, execution_place)
     warn_of_evaluator_word(header, place)
-    shared = _Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place))
+    shared = Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place))
     cases_place = Place(source, _list_keys(cases_key), problems)
     cases = source.value if cases_key is None else source.value[cases_key]
     tables = table_spec(cases, cases_place)
@@ -200,14 +200,6 @@ def _create_suite(
     )
 
 
-class _Shared(NamedTuple):
-    """What a file says for all its cases, as part of each."""
-
-    variables: JsonObject
-    defaults: Layer | None
-    template: Layer | None
-
-
 def _defaults(header: JsonObject, place: Place) -> Layer | None:
     defaults = mapping_at(header, "defaults", place)
     if "id" in defaults:
@@ -225,10 +217,10 @@ def _template(header: JsonObject, place: Place) -> Layer | None:
 
 
 def _create_entries(
-    cases: Json, place: Place, shared: _Shared, tables: TableSpec | None, call: CallFunction
+    cases: Json, place: Place, shared: Shared, tables: TableSpec | None, call: CallFunction
 ) -> tuple[CaseEntry, ...]:
     if tables is not None:
-        entries = row_entries(tables, place, shared.template, shared.defaults, shared.variables, call)
+        entries = row_entries(tables, place, shared, call)
     elif isinstance(cases, list):
         entries = list_entries(place, cases, shared.defaults)
         _warn_of_duplicates(entries, place)

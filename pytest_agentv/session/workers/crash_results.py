@@ -13,6 +13,7 @@ from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suites import SuiteSource, read_suite
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.recording.identity import RunIdentity
 
@@ -69,11 +70,11 @@ class CrashResults:
         try:
             if not is_eval_file(path, root=root, is_named=self._is_named(path), globs=globs):
                 return None
-            suite = read_suite(path)
+            suite = read_suite(path, call_row_maker)
         except (AgentvError, OSError):
             return _File(None, {})
         return _File(
-            suite, dict(zip(unique_names(entry.eval_id for entry in suite.entries), suite.entries, strict=True))
+            suite, dict(zip(unique_names(entry.base_name for entry in suite.entries), suite.entries, strict=True))
         )
 
     def _is_named(self, path: Path) -> bool:
