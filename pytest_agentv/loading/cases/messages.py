@@ -6,6 +6,8 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from pytest_agentv.loading.cases.references import ReferencedFile, References
+from pytest_agentv.loading.files.source import LayeredSource, Source
+from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.places import Place, misspelling, text_at
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
@@ -83,8 +85,14 @@ def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place
     message = messages[first]
     content = message.content if isinstance(message.content, list) else [message.content]
     parts = [{"type": "text", "value": part} if isinstance(part, str) else part for part in content]
-    parts += ({"type": "file", "value": file} for file in files)
-    attached = WrittenMessage(message.role, {**message.value, "content": parts}, message.place)
+    origins: dict[KeyPath, tuple[Source, KeyPath]] = {}
+    for index, file in enumerate(files):
+        keys = (*place.keys, index) if isinstance(value, list) else place.keys
+        origins["content", len(parts), "value"] = place.source, keys
+        parts.append({"type": "file", "value": file})
+    source = LayeredSource(message.place.source, message.place.keys, origins, message.place.source.row)
+    where = Place(source, message.place.keys, message.place.problems)
+    attached = WrittenMessage(message.role, {**message.value, "content": parts}, where)
     return (*messages[:first], attached, *messages[first + 1 :])
 
 

@@ -47,6 +47,14 @@ class Row:
         name = self.table.function or locate(self.table.path, self.line)
         return name if self.table.has_lines else f"{name}, row {self.number}"
 
+    def shown_from(self, root: Path) -> str:
+        """Return where it is written, as `where`, but relative to a folder that holds it."""
+        path = self.table.path
+        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        if self.table.function is not None:
+            return self.where
+        return f"{name}:{self.number}" if self.table.has_lines else f"{name}, row {self.number}"
+
     @property
     def source(self) -> tuple[Source, KeyPath]:
         """The source of the row's values, and their path in it."""

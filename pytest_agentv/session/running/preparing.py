@@ -127,6 +127,7 @@ class CasePreparer:
             line=entry.line,
             node_id=node_id,
             run_id=self._run_id,
+            row=None if entry.row is None else entry.row.shown_from(self._root),
         )
 
     def _hash_case(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> str:
