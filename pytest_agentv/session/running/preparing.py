@@ -14,7 +14,7 @@ from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Ov
 from pytest_agentv.engine.results import CaseIdentity, error_result
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import choose_target
-from pytest_agentv.errors import CaseError, ErrorKind, HookError
+from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
 from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.files.entries import CaseEntry
@@ -103,6 +103,13 @@ class CasePreparer:
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
+
+    def load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase | None:
+        """Return a case as its file has it; None if it cannot be loaded."""
+        try:
+            return load_case(suite, entry, self._context(suite.path.parent)).case
+        except AgentvError:
+            return None
 
     def broken(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> PreparedCase:
         """Return a case that cannot be run for a reason that is not its own; a resumed run tries it again."""
