@@ -26,6 +26,8 @@ class RubricFile:
         self.suite: SuiteSource = read_suite(path)
         if self.suite.cases_key is None:
             raise FileError(self.suite.path, "rubrics are written into .yaml and .yml files only")
+        if any(entry.row is not None for entry in self.suite.entries):
+            raise FileError(self.suite.path, "the cases come from a table: write `rubrics:` by hand, for all rows")
         self._cases_key = self.suite.cases_key
 
     def write(self, entry: CaseEntry, rubrics: Sequence[WrittenRubric]) -> bool:
