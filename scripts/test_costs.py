@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 SHOWN_FILES = 40
-SHOWN_TESTS = 60
+SHOWN_TESTS = 30
 PROPERTY = "cpu_seconds"
 OUTPUT = "AGENTV_TEST_COSTS"
 

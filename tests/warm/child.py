@@ -28,18 +28,25 @@ def work(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     if warm.connection.has_server():
         warm.process.start_workers_warm()
     main = sys.modules["__main__"] = ModuleType("__main__")
-    exec(request["code"], vars(main))
-    if request["command"][1] == "-u":
-        _end_worker()
-    raise SystemExit
+    code = 0
+    try:
+        exec(request["code"], vars(main))
+    except SystemExit as end:
+        if not isinstance(end.code, int):
+            raise
+        code = end.code
+    if request["is_short"]:
+        _end(code)
+    raise SystemExit(code)
 
 
-def _end_worker() -> NoReturn:
-    """End without tearing down every loaded module, which takes a third of a short run; nobody reads what it says."""
+def _end(code: int) -> NoReturn:
+    """End without tearing down every loaded module, which takes a third of a short run."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+    sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> None:

@@ -57,11 +57,13 @@ def job_of(args: Any, cwd: str) -> dict[str, Any] | None:
         match words[1:]:
             case ["-m", "pytest", *rest] | ["-mpytest", *rest]:
                 main = str(Path(pytest.__file__).with_name("__main__.py"))
-                return {"code": _MODULE, "argv": [main, *rest], "place": cwd}
-            case ["-u", "-c", code, *rest] | ["-c", code, *rest]:
-                return {"code": code, "argv": ["-c", *rest], "place": ""}
+                return {"code": _MODULE, "argv": [main, *rest], "place": cwd, "is_short": True}
+            case ["-u", "-c", code, *rest]:  # a worker of xdist
+                return {"code": code, "argv": ["-c", *rest], "place": "", "is_short": True}
+            case ["-c", code, *rest]:
+                return {"code": code, "argv": ["-c", *rest], "place": "", "is_short": False}
     elif words and Path(words[0]).parent == _PLACE and Path(words[0]).name in _SCRIPTS:
-        return {"code": _SCRIPT, "argv": words, "place": str(_PLACE)}
+        return {"code": _SCRIPT, "argv": words, "place": str(_PLACE), "is_short": True}
     return None
 
 
