@@ -2,11 +2,13 @@
 
 import atexit
 import ctypes
+import io
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -60,17 +62,19 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     _replace_environment(request["environment"])
     _replace_path(request)
     _show_in_proc(request["command"], request["environment"])
-    _open_streams(request["environment"].get("PYTHONIOENCODING", ""))
+    _open_streams(request["environment"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warm.preload.forget_folder()
 
 
-def _open_streams(named: str) -> None:
-    name, _, errors = named.partition(":")
+def _open_streams(environment: Mapping[str, str]) -> None:
+    name, _, errors = environment.get("PYTHONIOENCODING", "").partition(":")
     encoding, errors = name or None, errors or "strict"
+    is_unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
+    output = open(1, "wb", 0 if is_unbuffered else -1, closefd=False)  # noqa: SIM115
     standard = (
         open(0, encoding=encoding, errors=errors, closefd=False),  # noqa: SIM115
-        open(1, "w", encoding=encoding, errors=errors, closefd=False),  # noqa: SIM115
+        io.TextIOWrapper(output, encoding, errors, write_through=is_unbuffered),
         open(2, "w", 1, encoding=encoding, errors="backslashreplace", closefd=False),  # noqa: SIM115
     )
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = standard  # type: ignore[misc]

@@ -16,7 +16,7 @@ from warm.connection import the_server
 
 _AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
 """Prefixes of variables that an interpreter, or its libraries, read only when they start."""
-_APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING")
+_APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED")
 """Those of them that a forked process can apply."""
 _ORDINARY: Final = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "process_group": -1}
 """The values of arguments that a forked process cannot honour otherwise."""
