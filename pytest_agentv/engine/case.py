@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agentv.engine.asking_hooks import decide, show_response
@@ -30,6 +29,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.masking.secrets import masked, masking
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.prompts.build import build_prompt
@@ -42,7 +42,7 @@ from pytest_agentv.runtime.user_errors import user_traceback
 logger = logging.getLogger("pytest_agentv.engine")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseJob(Record):
     """One case to run, as plain data."""
 
@@ -86,7 +86,7 @@ async def run_case(
     return await decide(hooks, job.case, result)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Prepared:
     """Everything that is prepared before the call of the target."""
 
@@ -210,7 +210,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         services=prepared.services,
     )
     evaluations = [await run_evaluator(evaluator, context) for evaluator in prepared.evaluators]
-    prepared.pool.warnings.extend(_warnings(job, evaluations))
+    prepared.pool.warn(_warnings(job, evaluations))
     return judged_result(
         job.identity,
         prepared.asked,
@@ -257,7 +257,7 @@ def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answer
     except FileError as error:
         reason = str(error).partition(": ")[2]
         problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
-        pool.warnings.append(problem)
+        pool.warn([problem])
 
 
 def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:

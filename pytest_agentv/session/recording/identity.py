@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +10,7 @@ import pytest
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options import DEFAULT_RESULTS_FOLDER, RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.writers import default_results_path
 from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
 from pytest_agentv.session.recording.resume_lock import lock_resumed
@@ -20,7 +20,7 @@ _WORKER_INPUT: Final = "agentv"
 _KEY: Final = pytest.StashKey["RunIdentity"]()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunIdentity(Record):
     """A run and the file its results go to."""
 

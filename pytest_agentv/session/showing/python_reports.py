@@ -1,11 +1,11 @@
 """What tests with evaluations of their own add to their reports."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
@@ -17,7 +17,7 @@ from pytest_agentv.session.showing.texts import verbose_text
 _SECTION: Final = "Captured agentv call"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Told:
     """A result, and all that is to be said of it."""
 
