@@ -1,7 +1,7 @@
 """The entries of a case list, and those that rows of tables become: what collection has to know of a case."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.loading.files.layers import Layer, inherit
@@ -14,6 +14,7 @@ from pytest_agentv.loading.tables.rows import Row
 from pytest_agentv.loading.tables.sampling import sample
 from pytest_agentv.loading.variables.filling import TemplateFault, as_text, fill, has_template, render
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.records import record
 
 COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
 """Keys of a case that collection reads."""
@@ -21,7 +22,7 @@ COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
 _TABLE_KEYS: Final = ("from", "sample", "seed")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseEntry:
     """One unchecked entry of a case list."""
 
@@ -56,7 +57,7 @@ class Shared(NamedTuple):
     """What each row of a table becomes; None: the rows are cases as they are."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TableSpec:
     """What `evalcases` says of tables."""
 

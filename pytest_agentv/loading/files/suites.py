@@ -1,7 +1,7 @@
 """Reads eval files for collection: the ids and lines of their cases. The cases are loaded later."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from pytest_agentv.loading.places import Place, first_key, mapping_at, text_at, 
 from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean, with_problems
 from pytest_agentv.loading.tables.generated import CallFunction, no_functions
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.records import record
 
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
@@ -30,7 +31,7 @@ _OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars"})
 """Keys of a file that are not part of the header, but of each of its entries."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SuiteSource:
     """An eval file whose cases are not loaded yet."""
 

@@ -1,15 +1,15 @@
 """A row of a table, and where it is written."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """A file, or a function, that gives rows."""
 
@@ -25,7 +25,7 @@ class Table:
     """The path of the list of rows in `source`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Row:
     """One row: a mapping of its columns, or the fault that kept it from being read."""
 

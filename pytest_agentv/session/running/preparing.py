@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,7 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 
 
@@ -35,7 +35,7 @@ def _to_plain(value: object) -> Json:
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PreparedCase(Record):
     """A job, or the result of a case that cannot be loaded; and what is odd about its file."""
 
