@@ -7,6 +7,7 @@ from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.models.base import JsonObject
 
 CASE_LIST_KEYS: Final = ("evalcases", "eval_cases", "cases", "tests")
+INCLUDE: Final = "include"
 OUTCOME_KEYS: Final = ("expected_outcome", "outcome", "criteria")
 INPUT_KEYS: Final = ("input_messages", "input")
 EXPECTED_KEYS: Final = ("expected_messages", "expected_output")
@@ -22,7 +23,7 @@ _SHARED_KEYS: Final = (
 )
 HEADER_KEYS: Final = frozenset(
     (
-        *("$schema", "name", "version", "author", "license", "dataset", "include", "defaults", "case"),
+        *("$schema", "name", "version", "author", "license", "dataset", INCLUDE, "defaults", "case"),
         *CASE_LIST_KEYS,
         *_SHARED_KEYS,
     )

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_agentv.errors import CaseError, locate
-from pytest_agentv.loading.cases.filling import UNFILLED, fill_case, is_prompt_file, read_prompt_file
 from pytest_agentv.loading.cases.messages import (
     WrittenMessage,
     attach_files,
@@ -38,7 +37,6 @@ from pytest_agentv.loading.places import (
     warn_of_unknown_keys,
 )
 from pytest_agentv.loading.problems import Problem, UnreadKey, join_problems, with_problems
-from pytest_agentv.loading.variables.filling import fill
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.kind_table import KindTable
@@ -119,12 +117,11 @@ def _filled(
     """Return an entry with its variables and the text of its prompt file, and the variables; None: it has none."""
     mapping_at(entry.value, "vars", place)
     value, variables = entry.value, suite.variables_of(entry)
-    if variables is not None:
-        value = fill_case(value, variables, place, is_row=entry.row is not None)
-    if key := is_prompt_file(value):
-        where = place.at(key)
-        value = {**value, key: read_prompt_file(value[key], where, references.at(where), variables)}
-    return value, variables
+    if variables is None and not isinstance(value.get(first_key(value, INPUT_KEYS) or ""), dict):
+        return value, None
+    from pytest_agentv.loading.cases.filling import fill_case  # noqa: PLC0415 - few cases have variables
+
+    return fill_case(value, variables, place, references, is_row=entry.row is not None), variables
 
 
 @record
@@ -241,7 +238,7 @@ class _CaseLoader:
         if value is None:
             place = self.suite.header_place(self.place.problems, self.place.source.row).at("input_files")
             value = self.suite.header.get("input_files")
-            value = value if self.variables is None else fill(value, self.variables, place)
+            value = self._fill(value, place)
         return messages if value is None else attach_files(messages, value, place)
 
     def _target(self) -> str | None:
@@ -276,7 +273,7 @@ class _CaseLoader:
     def _file_evaluators(self) -> tuple[AnyEvaluator, ...]:
         lists = {key: each for key, each in self.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}
         place = self.suite.header_place([], self.place.source.row)
-        filled = lists if self.variables is None else fill(lists, self.variables, place, UNFILLED)
+        filled = self._fill(lists, place)
         key = self.suite.path, tuple(self.variables or ())
         known = self.context.file_evaluators if filled is lists else {}  # with variables they are those of one case
         if key not in known:
@@ -284,6 +281,14 @@ class _CaseLoader:
             known[key] = specs or (), tuple(place.problems)
         self.place.problems.extend(known[key][1])
         return known[key][0]
+
+    def _fill(self, value: Json, place: Place) -> Json:
+        """Return a value of the file with the variables of the case filled in; the same object if it has none."""
+        if self.variables is None:
+            return value
+        from pytest_agentv.loading.cases.filling import fill_value  # noqa: PLC0415 - few cases have variables
+
+        return fill_value(value, self.variables, place)
 
     def _load_nearest(self, *mappings: tuple[JsonObject, Place]) -> tuple[AnyEvaluator, ...] | None:
         """Load the first list of evaluators; None if there is none. An empty list means the default judge."""

@@ -6,7 +6,7 @@ from pytest_agentv.errors import locate
 from pytest_agentv.loading.cases.references import References
 from pytest_agentv.loading.files.entries import COLLECTED_KEYS
 from pytest_agentv.loading.keys import EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
-from pytest_agentv.loading.places import Place, first_key, misspelling
+from pytest_agentv.loading.places import Place, first_key
 from pytest_agentv.loading.variables.filling import TemplateFault, Unfilled, as_text, fill, has_template, render
 from pytest_agentv.models.base import Json, JsonObject
 
@@ -24,47 +24,50 @@ _CONTENT_KEYS: Final = frozenset(("content", "value", "name"))
 _FILE: Final = "file"
 
 
-def fill_case(value: JsonObject, variables: JsonObject, place: Place, *, is_row: bool) -> JsonObject:
-    """Return a case with its variables filled in. Notes faults at the places of the templates.
+def fill_case(
+    value: JsonObject, variables: JsonObject | None, place: Place, references: References, *, is_row: bool
+) -> JsonObject:
+    """Return a case with its variables filled in, and with the text of its prompt file. Notes faults at their places.
 
     The id of a case in a list stays as it is, because it names the item.
     """
-    kept = _NOT_OF_CASES if is_row else _NOT_OF_CASES | {"id"}
-    filled = {
-        key: item if key in kept else fill(item, variables, place.at(key), UNFILLED) for key, item in value.items()
-    }
-    return {
-        key: _texts(filled[key], item) if key in _TEXTS and filled[key] is not item else filled[key]
-        for key, item in value.items()
-    }
+    if variables is not None:
+        kept = _NOT_OF_CASES if is_row else _NOT_OF_CASES | {"id"}
+        value = {
+            key: item if key in kept else _filled(key, item, variables, place.at(key)) for key, item in value.items()
+        }
+    key = first_key(value, INPUT_KEYS)
+    if key is None or not isinstance(value[key], dict) or _FILE not in value[key]:
+        return value
+    where = place.at(key)
+    return {**value, key: _prompt(value[key], where, references.at(where), variables)}
 
 
-def read_prompt_file(value: JsonObject, place: Place, references: References, variables: JsonObject | None) -> str:
+def fill_value(value: Json, variables: JsonObject, place: Place) -> Json:
+    """Return a value of a case or file with its templates filled in; the same object if it holds none."""
+    return fill(value, variables, place, UNFILLED)
+
+
+def _filled(key: str, template: Json, variables: JsonObject, place: Place) -> Json:
+    filled = fill_value(template, variables, place)
+    return _texts(filled, template) if key in _TEXTS and filled is not template else filled
+
+
+def _prompt(value: JsonObject, place: Place, references: References, variables: JsonObject | None) -> str:
     """Return the text of `input: {file: …}`, filled; empty after a fault. Notes faults."""
-    name = value.get(_FILE)
-    unknown = [key for key in value if key != _FILE]
-    if not isinstance(name, str) or not name.strip() or unknown:
-        hint = misspelling(_FILE, value, (_FILE,)) if name is None else None
-        place.expected("a text, a list of messages, or {file: path of a prompt}", value, hint)
+    name = value[_FILE]
+    if not isinstance(name, str) or not name.strip() or len(value) > 1:
+        place.expected("a text, a list of messages, or {file: path of a prompt}", value)
         return ""
     file = references.read(name, place.at(_FILE), is_text=True)
-    if file is None:
-        return ""
-    text = file.text.rstrip("\n")
-    if variables is None or not has_template(text):
+    text = "" if file is None else file.text.rstrip("\n")
+    if file is None or variables is None or not has_template(text):
         return text
     try:
         return as_text(render(text, variables))
     except TemplateFault as fault:
         place.at(_FILE).error(f"{locate(file.path, fault.line)}: {fault}", fault.hint)
         return ""
-
-
-def is_prompt_file(case: JsonObject) -> str | None:
-    """Return the key under which a case names a prompt file; None if it has its prompt itself."""
-    key = first_key(case, INPUT_KEYS)
-    value = None if key is None else case[key]
-    return key if isinstance(value, dict) and _FILE in value else None
 
 
 def _texts(filled: Json, template: Json) -> Json:

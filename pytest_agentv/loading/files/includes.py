@@ -8,11 +8,9 @@ from typing import Final
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.files.layers import Layer, inherit
 from pytest_agentv.loading.files.source import LayeredSource, Origins, Source, read_yaml
-from pytest_agentv.loading.keys import CASE_LIST_KEYS
+from pytest_agentv.loading.keys import CASE_LIST_KEYS, INCLUDE
 from pytest_agentv.loading.problems import describe_value, did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
-
-INCLUDE: Final = "include"
 
 _OF_ONE_FILE: Final = frozenset(
     ("$schema", "name", "version", "description", "author", "license", "metadata", "targets", INCLUDE)

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import SourceError, locate
-from pytest_agentv.loading.files.entries import CaseEntry, Shared, TableSpec, list_entries, row_entries, table_spec
-from pytest_agentv.loading.files.hints import hints
-from pytest_agentv.loading.files.includes import with_includes
+from pytest_agentv.loading.files.entries import CaseEntry, Shared, TableSpec, list_entries, table_spec
 from pytest_agentv.loading.files.layers import Layer
 from pytest_agentv.loading.files.source import LayeredSource, Source, read_jsonl, read_yaml
 from pytest_agentv.loading.files.yaml_values import KeyPath
@@ -21,7 +19,7 @@ from pytest_agentv.loading.keys import (
 )
 from pytest_agentv.loading.places import Place, first_key, mapping_at, text_at, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean, with_problems
-from pytest_agentv.loading.tables.generated import CallFunction, no_functions
+from pytest_agentv.loading.tables.names import CallFunction, no_functions
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
 
@@ -126,7 +124,15 @@ def _read_yaml_suite(path: Path, call: CallFunction) -> SuiteSource:
         raise SourceError(path, message, source.line_of())
     cases_key = _cases_key(source)
     own = {key: value for key, value in source.value.items() if key != cases_key}
-    return _create_suite(source, cases_key, *with_includes(source, own), call)
+    return _create_suite(source, cases_key, *_included(source, own), call)
+
+
+def _included(source: Source, header: JsonObject) -> tuple[JsonObject, Source]:
+    if header.get("include") is None:
+        return header, source
+    from pytest_agentv.loading.files.includes import with_includes  # noqa: PLC0415 - few files include others
+
+    return with_includes(source, header)
 
 
 def _cases_key(source: Source) -> str:
@@ -149,7 +155,7 @@ def _near_list_key(header: JsonObject) -> str:
 def _read_jsonl_suite(path: Path) -> SuiteSource:
     source = read_jsonl(path)
     sidecar = _read_sidecar(path)
-    header, header_source = with_includes(sidecar, sidecar.value) if sidecar else ({}, source)
+    header, header_source = _included(sidecar, sidecar.value) if sidecar else ({}, source)
     return _create_suite(source, None, header, header_source, no_functions)
 
 
@@ -184,7 +190,10 @@ def _create_suite(
     _raise_errors(problems)
     entries = _create_entries(cases, cases_place, shared, tables, call)
     _raise_errors(problems)
-    problems += () if shared.variables else hints(entries, Place(source, _list_keys(cases_key), problems))
+    if "{{" in source.text and not shared.variables:
+        from pytest_agentv.loading.files.hints import hints  # noqa: PLC0415 - few files have braces
+
+        problems += hints(entries, cases_place)
     return SuiteSource(
         path=source.path,
         dataset=dataset,
@@ -221,6 +230,8 @@ def _create_entries(
     cases: Json, place: Place, shared: Shared, tables: TableSpec | None, call: CallFunction
 ) -> tuple[CaseEntry, ...]:
     if tables is not None:
+        from pytest_agentv.loading.files.row_entries import row_entries  # noqa: PLC0415 - for files that have tables
+
         entries = row_entries(tables, place, shared, call)
     elif isinstance(cases, list):
         entries = list_entries(place, cases, shared.defaults)

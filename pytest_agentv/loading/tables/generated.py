@@ -1,33 +1,13 @@
 """The rows that a function of the project makes."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any
 
-from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.tables.names import CallFunction
 from pytest_agentv.loading.tables.rows import Row, Table
 from pytest_agentv.models.base import Json
-
-CallFunction: TypeAlias = Callable[[str, Path], Iterable[object]]
-"""Calls a function without arguments, by its name and the folder of the eval file, and returns what it gives.
-
-Raises `AgentvError`.
-"""
-
-
-def no_functions(name: str, folder: Path) -> Iterable[object]:  # noqa: ARG001 - where no code of the project is run
-    """Refuse to call a function. Raises `AgentvError`."""
-    raise AgentvError(f"{name}: functions are not called here")
-
-
-_FUNCTION: Final = re.compile(r"[^:*?\[\]{}]+\.py:\w+|[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-
-def is_function(name: str) -> bool:
-    """Whether a text is `file.py:function` or `package.module:function`."""
-    return _FUNCTION.fullmatch(name) is not None
 
 
 def generated_rows(name: str, folder: Path, call: CallFunction) -> list[Row]:

@@ -8,7 +8,8 @@ from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.loading.tables.delimited import read_delimited
-from pytest_agentv.loading.tables.generated import CallFunction, generated_rows, is_function
+from pytest_agentv.loading.tables.generated import generated_rows
+from pytest_agentv.loading.tables.names import CallFunction, is_function
 from pytest_agentv.loading.tables.parquet import read_parquet_rows
 from pytest_agentv.loading.tables.rows import Row
 from pytest_agentv.loading.tables.structured import read_json_rows, read_jsonl_rows, read_yaml_rows
@@ -23,11 +24,6 @@ _READERS: Final[Mapping[str, Callable[[Path], list[Row]]]] = {
     ".yml": read_yaml_rows,
 }
 _MAGIC: Final = frozenset("*?[{")
-
-
-def names_a_table(name: str) -> bool:
-    """Whether a text can only be the name of a table, by its suffix, or of a function."""
-    return is_function(name) or Path(name).suffix.lower() in _READERS
 
 
 def read_tables(names: Sequence[tuple[str, Place]], eval_file: Path, call: CallFunction) -> list[Row]:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import TargetsError, locate
-from pytest_agentv.loading.files.includes import INCLUDE, included_files
 from pytest_agentv.loading.files.source import Source, read_yaml
 from pytest_agentv.loading.files.yaml_values import KeyPath
-from pytest_agentv.loading.keys import HEADER_KEYS
+from pytest_agentv.loading.keys import HEADER_KEYS, INCLUDE
 from pytest_agentv.loading.places import Place, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems, with_problems
 from pytest_agentv.loading.targets.definitions import (
@@ -118,6 +117,8 @@ class _Loader:
         value, seen = self._source.value, set[str]()
         if not isinstance(value, dict) or value.get(INCLUDE) is None:
             return
+        from pytest_agentv.loading.files.includes import included_files  # noqa: PLC0415 - few files include others
+
         for source in reversed([*included_files(self._source, value, self._chain)]):
             loader = _Loader(source, self._kinds, (*self._chain, self._source.path))
             for definition in (*loader._definitions(), *loader._included()):
