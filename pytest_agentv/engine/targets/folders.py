@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from pytest_agentv.engine.targets.cache import CachedProvider
 from pytest_agentv.engine.targets.variables import InProcessProvider, ProcessVariables
 from pytest_agentv.errors import TargetError
 from pytest_agentv.loading.problems import Problem, join_problems
@@ -134,6 +133,8 @@ class FolderTargets:
         if getattr(provider, "reads_environ", False):
             provider = self.in_process(eval_dir, provider)
         if self._options.cache and not target.provider_batching:
+            from pytest_agentv.engine.targets.cache import CachedProvider  # noqa: PLC0415 - for runs with a cache
+
             return CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self._masker)
         if warm_up is not None:  # with a cache, perhaps no model is needed
             warm_up()
