@@ -12,9 +12,6 @@ import warm
 
 ROOT = Path(__file__).parents[2]
 
-PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-"""With this environment's `python3` first: that of a version manager is a script that takes longer than a judge."""
-
 pytestmark = pytest.mark.skipif(not (ROOT / "examples").is_dir(), reason="only the checkout has the examples")
 
 
@@ -27,7 +24,7 @@ def run(tmp_path_factory):
         finished = warm.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--agentv-out={out}", *args],
             cwd=ROOT,
-            env={**os.environ, "PATH": PATH, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""},
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""},
             capture_output=True,
             text=True,
             timeout=120,
