@@ -167,7 +167,7 @@ def _whole_cases() -> JsonObject:
 
 
 def _unless(keys: Iterable[str], case: JsonObject) -> JsonObject:
-    lists = dict.fromkeys(CASE_LIST_KEYS, {"items": _any_of(case, _TEXT)})
+    lists = {key: {"items": _any_of(case, _TEXT)} for key in CASE_LIST_KEYS}
     return {"if": {"not": _one_key(keys)}, "then": {"properties": lists}}
 
 
