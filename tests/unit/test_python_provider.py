@@ -136,8 +136,14 @@ def test_the_duration_falls_back_to_the_wall_clock() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("None", "None: expected a str, a mapping with 'text' or 'output_messages', or a ProviderResponse"),
-        ("7", "a value of type int: expected a str, a mapping with 'text' or 'output_messages', or a ProviderResponse"),
+        (
+            "None",
+            "None: expected a str, a mapping with 'text' or 'output_messages', a result of an agent framework, or a ProviderResponse",
+        ),
+        (
+            "7",
+            "a value of type int: expected a str, a mapping with 'text' or 'output_messages', a result of an agent framework, or a ProviderResponse",
+        ),
         ("{'answer': 1, 'b': 2}", "a mapping with 'answer', 'b': expected 'text' or 'output_messages'"),
         ("{}", "a mapping with no keys: expected 'text' or 'output_messages'"),
         ("{'text': 'x', 'cost_usd': '1'}", None),

@@ -29,7 +29,7 @@ from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
 from pytest_agentv.providers.mock import Mock, dry_run_provider
-from pytest_agentv.providers.python.function import adapt_provider
+from pytest_agentv.providers.python.foreign import adapt_provider
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.outcomes import attempt_async

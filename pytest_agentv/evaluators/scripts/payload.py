@@ -32,6 +32,7 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         "config": config,
         "execution_metrics": context.metrics.to_plain() if context.metrics else None,
         "trace": None if context.trace is None else [event.to_plain() for event in context.trace],
+        "retrieved_context": context.retrieved_context,
     }
     return {key: snake_case_keys(value) for key, value in payload.items()}
 
