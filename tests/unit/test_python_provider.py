@@ -15,6 +15,7 @@ from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.providers.python.python import Python, PythonProvider
 
+EXPECTED = "a str, a mapping with 'text' or 'output_messages', a result of an agent framework, or a ProviderResponse"
 REQUEST = ProviderRequest(Prompt("the question"), "case")
 
 
@@ -138,11 +139,11 @@ def test_the_duration_falls_back_to_the_wall_clock() -> None:
     [
         (
             "None",
-            "None: expected a str, a mapping with 'text' or 'output_messages', a result of an agent framework, or a ProviderResponse",
+            f"None: expected {EXPECTED}",
         ),
         (
             "7",
-            "a value of type int: expected a str, a mapping with 'text' or 'output_messages', a result of an agent framework, or a ProviderResponse",
+            f"a value of type int: expected {EXPECTED}",
         ),
         ("{'answer': 1, 'b': 2}", "a mapping with 'answer', 'b': expected 'text' or 'output_messages'"),
         ("{}", "a mapping with no keys: expected 'text' or 'output_messages'"),
@@ -325,7 +326,9 @@ def test_a_function_that_is_not_there_is_an_error_with_the_nearest_name() -> Non
 
 
 def test_what_is_no_function_is_an_error() -> None:
-    assert fault("run = 7") == ": 'run' of agent.py is a int, expected a function"
+    assert fault("run = 7") == (
+        ": 'run' of agent.py is a int, expected a function, or an agent of a framework that is known"
+    )
 
 
 def test_a_module_that_is_not_there_is_an_error() -> None:

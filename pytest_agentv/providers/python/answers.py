@@ -52,7 +52,8 @@ def _read(value: Any, label: str) -> ProviderResponse:
         response = None if answer is None else build_response(answer)
     except Exception as error:
         reason = str(error) or type(error).__name__
-        what = f"a value of type {type(value).__name__} that cannot be read"
+        returned = value.value if isinstance(value, AgentOutput) else value
+        what = f"a value of type {type(returned).__name__} that cannot be read"
         raise ProviderError(f"{label} returned {what}: {reason}", "crash") from error
     if isinstance(value, str):
         return _read_text(value, label)

@@ -1,7 +1,7 @@
 """Anthropic's messages: replies, and lists of messages whose tools stand in blocks."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
@@ -9,6 +9,9 @@ from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, count, part_count
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
+
+_HELPER_EVENTS: Final = frozenset({"ping", "text", "input_json", "citation", "thinking", "signature"})
+"""What the package's own streams yield between the events of the API."""
 
 
 def is_reply(value: object) -> bool:
@@ -93,12 +96,13 @@ def _spent(reply: object) -> Spent | None:
 
 def is_event(value: object) -> bool:
     """Whether a value is an event of a streamed reply."""
-    return get(value, "type") in ("message_start", "content_block_delta", "message_delta", "message_stop")
+    kind = str(get(value, "type"))
+    return kind.startswith(("message_", "content_block_")) or kind in _HELPER_EVENTS
 
 
 def join(events: Sequence[Any]) -> dict[str, Any]:
     """Return the reply that was streamed."""
-    reply: dict[str, Any] = {"role": "assistant"}
+    reply: dict[str, Any] = {"type": "message", "role": "assistant"}
     usage: dict[str, Any] = {}
     blocks: dict[Any, dict[str, Any]] = {}
     for event in events:

@@ -26,7 +26,8 @@ def join(chunks: Chunks) -> Any:
 
 
 def _whole_text(chunks: Sequence[Any]) -> NativeAnswer:
-    return langchain.read_messages(list(_messages(chunks)))
+    messages = list(_messages(chunks))
+    return langchain.read_messages(messages).replace(is_single_reply=len(messages) == 1)
 
 
 def _messages(chunks: Sequence[Any]) -> Iterator[Any]:

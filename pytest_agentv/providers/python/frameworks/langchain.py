@@ -7,6 +7,7 @@ from typing import Any, Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.providers.python.frameworks import chat
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, part_count, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
@@ -14,6 +15,9 @@ from pytest_agentv.providers.python.question import Question
 
 _ANSWERS: Final = ("structured_response", "answer", "output", "result", "response", "generation")
 """Keys under which chains and graphs without messages have their answer."""
+
+_QUESTIONS: Final = ("question", "input", "query", "prompt", "user_input", "task")
+"""Keys under which chains and graphs take the question, where they take more."""
 
 _CONTEXTS: Final = ("context", "source_documents", "documents", "docs")
 
@@ -59,10 +63,7 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
             context.clear()
         elif kind == "ai":
             replies.append(message)
-            content = text_content(get(message, "content"))
-            transcript.say(
-                ABSENT if content == "" and _calls(message) else content, _calls(message), name=_name(message)
-            )
+            transcript.say(text_content(get(message, "content")), _calls(message), name=_name(message))
         elif kind == "tool":
             transcript.result(_output(message), text(get(message, "tool_call_id")), _name(message))
             context += _texts_of(get(message, "artifact"))
@@ -87,45 +88,61 @@ def read_output(value: object) -> NativeAnswer | None:
     return NativeAnswer(transcript.messages, is_single_reply=True)
 
 
+def read_state(value: Any) -> NativeAnswer | None:
+    """Read what a graph returned: its whole state, which is no answer as it is."""
+    if not isinstance(value, Mapping):
+        return read_output(value)
+    if items(get(value, "messages")) or "__interrupt__" in value or _said(value) is not ABSENT:
+        return _read_state(value)
+    keys = ", ".join(map(repr, value)) or "no keys"
+    raise ValueError(f"the state of the graph has {keys}: expected 'messages' or one of {', '.join(_ANSWERS)}")
+
+
 async def run(runnable: Any, question: Question, **arguments: Any) -> AgentOutput:
     """Invoke a graph, a chain or a model. Each call is a thread of its own for what graphs remember."""
     config = dict(arguments.pop("config", None) or {})
     config["configurable"] = {"thread_id": uuid.uuid4().hex, **(config.get("configurable") or {})}
-    return AgentOutput(await runnable.ainvoke(_input(runnable, question), config=config, **arguments), read_output)
+    read_it = read_state if hasattr(runnable, "get_state") else read_output
+    return AgentOutput(await runnable.ainvoke(_input(runnable, question), config=config, **arguments), read_it)
 
 
 def _input(runnable: Any, question: Question) -> Any:
-    """Return the input in the form that the Runnable's own schema asks for."""
+    """Return the input in the form that the Runnable asks for: messages, a mapping with one key, or a text."""
     turns = [dict(turn) for turn in question.turns]
-    schema = _input_schema(runnable)
-    properties = schema.get("properties") or {}
-    if "messages" in properties:
+    keys = _input_keys(runnable)
+    if keys is None:
+        return turns if len(turns) > 1 else question.text
+    if "messages" in keys:
         return {"messages": turns}
-    if schema.get("type") == "object" and properties:
-        required = schema.get("required") or list(properties)
-        if len(required) != 1:
-            raise ProviderError(
-                f"{type(runnable).__name__} takes {', '.join(map(repr, required))}: expected 'messages' or one key. "
-                f"Name a function that invokes it instead",
-                "config",
-            )
-        is_list = properties.get(required[0], {}).get("type") == "array"
-        return {required[0]: turns if is_list else question.text}
-    return turns if len(turns) > 1 else question.text
+    asked = [key for key in keys if len(keys) == 1 or key in _QUESTIONS]
+    if len(asked) != 1:
+        takes = ", ".join(map(repr, keys))
+        what = f"expected 'messages', one key, or one of {', '.join(_QUESTIONS)} among them"
+        raise ProviderError(
+            f"{type(runnable).__name__} takes {takes}: {what}. Name a function that invokes it", "config"
+        )
+    return {asked[0]: question.text}
 
 
-def _input_schema(runnable: Any) -> Mapping[str, Any]:
-    """Return the JSON schema of the input; an empty one where there is none, as of functions without types."""
+def _input_keys(runnable: Any) -> Sequence[str] | None:
+    """Return the keys of the input; None where it is no mapping, or nobody knows."""
+    state = get(getattr(runnable, "builder", None), "input_schema", "input", "schema")
+    keys = list(getattr(state, "__annotations__", ()))  # of a graph; its schema needs more than some types have
+    if keys:
+        return keys
     try:
         schema: Any = runnable.get_input_jsonschema()
     except Exception:  # noqa: BLE001 - other people's code: types that have no schema, older versions
-        return {}
+        return None
     target = str(schema.get("$ref", "")).rpartition("/")[2]
-    return schema.get("$defs", {}).get(target, schema) if isinstance(schema, Mapping) else {}
+    schema = schema.get("$defs", {}).get(target, schema)
+    properties = schema.get("properties") if schema.get("type") == "object" else None
+    return schema.get("required") or list(properties) if properties else None
 
 
 def _read_state(state: Any) -> NativeAnswer:
-    answer = read_messages(items(get(state, "messages")))
+    messages = items(get(state, "messages"))
+    answer = read_messages(messages) if any(map(is_message, messages)) else chat.read_messages(messages)
     said = _said(state) if not answer.messages else get(state, "structured_response")
     if said is not None and said is not ABSENT:
         transcript = Transcript()
@@ -134,8 +151,7 @@ def _read_state(state: Any) -> NativeAnswer:
     context = tuple(_documents(state)) or answer.retrieved_context
     waits = get(state, "__interrupt__")
     error = f"the graph was interrupted and waits for a person: {_interrupts(waits)}" if waits else None
-    is_single = not items(get(state, "messages"))
-    return answer.replace(retrieved_context=context, error=error, is_single_reply=is_single)
+    return answer.replace(retrieved_context=context, error=error, is_single_reply=not messages)
 
 
 def _interrupts(waits: object) -> str:

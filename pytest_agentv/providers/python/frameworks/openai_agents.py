@@ -1,12 +1,12 @@
 """openai-agents: results of runs, streamed ones too, and agents."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-from pytest_agentv.models.base import ABSENT
 from pytest_agentv.providers.python.frameworks import responses
-from pytest_agentv.providers.python.frameworks.answer import NativeAnswer
-from pytest_agentv.providers.python.frameworks.plain import get, items, plain, text
+from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent
+from pytest_agentv.providers.python.frameworks.plain import get, items, text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 from pytest_agentv.providers.python.question import Question
 
@@ -25,7 +25,7 @@ def read(value: object) -> NativeAnswer | None:
         elif get(item, "type") not in ("mcp_approval_request_item", "tool_approval_item"):
             responses.read_item(transcript, raw, name)
             context += responses.retrieved(raw)
-    _end(transcript, get(value, "final_output"))
+    transcript.end(get(value, "final_output"))
     waits = [text(get(item, "name")) or "a tool" for item in items(get(value, "interruptions"))]
     return NativeAnswer(
         transcript.messages,
@@ -39,7 +39,8 @@ async def run(agent: Any, question: Question, **arguments: Any) -> Any:
     """Run an agent."""
     turns = question.turns
     asked = turns[0]["content"] if len(turns) == 1 else [dict(turn) for turn in turns]
-    return await sys.modules["agents"].Runner.run(agent, asked, **arguments)
+    result = await sys.modules["agents"].Runner.run(agent, asked, **arguments)
+    return result if "run_config" in arguments else AgentOutput(result, _with_model)
 
 
 async def finish(result: Any) -> Any:
@@ -51,24 +52,26 @@ async def finish(result: Any) -> Any:
     return result
 
 
-def _end(transcript: Transcript, output: object) -> None:
-    """Let the answer be the final output, which is structured where the agent has a type for it."""
-    said = ABSENT if output is None else plain(output)
-    messages = transcript.messages
-    if said is not ABSENT and (not messages or messages[-1].content != said):
-        transcript.say(said)
-
-
-def _spent(value: object) -> Any:
-    """Yield the tokens of each reply. The cost is known where all agents of the run name the same model."""
-    models = {_model(get(item, "agent")) for item in get(value, "new_items")}
-    model = models.pop() if len(models) == 1 else None
+def _spent(value: object) -> Iterator[Spent]:
+    """Yield the tokens of each reply; which model gave it is not told."""
     for reply in get(value, "raw_responses"):
-        spent = responses.read_usage(get(reply, "usage"), model)
+        spent = responses.read_usage(get(reply, "usage"), None)
         if spent is not None:
             yield spent
 
 
+def _with_model(value: object) -> NativeAnswer | None:
+    """Read a run whose settings override no model: where all its agents name the same, the replies are of that."""
+    answer = read(value)
+    models = {_model(get(item, "agent")) for item in items(get(value, "new_items"))}
+    if answer is None or len(models) != 1:
+        return answer
+    return answer.replace(spent=tuple(spent.replace(model=model) for model in models for spent in answer.spent))
+
+
 def _model(agent: object) -> str | None:
     model = get(agent, "model")
+    default = getattr(sys.modules.get("agents.models.default_models"), "get_default_model", None)
+    if model is None and default is not None:
+        return text(default())
     return text(model) or text(get(model, "model"))

@@ -1,5 +1,6 @@
 """pydantic-ai: results of runs, streamed ones too, lists of messages, and agents."""
 
+import inspect
 import sys
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Final
@@ -7,7 +8,7 @@ from typing import Any, Final
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, count, tokens
+from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, count, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, time_text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 from pytest_agentv.providers.python.question import USER, Question, Turn
@@ -34,10 +35,9 @@ def read(value: object) -> NativeAnswer | None:
     transcript = Transcript()
     for message in messages:
         _add(transcript, message)
-    output_tool = text(getattr(value, "_output_tool_name", None))
-    _end(transcript, getattr(value, "output", None), output_tool)
-    usage = getattr(value, "usage", None)
-    return _answer(transcript, messages).replace(**_run_usage(usage() if callable(usage) else usage))
+    transcript.drop(text(getattr(value, "_output_tool_name", None)))
+    transcript.end(getattr(value, "output", None))
+    return _answer(transcript, messages).replace(**_run_usage(getattr(value, "usage", None)))
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
@@ -61,7 +61,7 @@ async def finish(result: Any) -> Any:
     """Read a streamed run to its end."""
     said = list(result.new_messages()) if result.is_complete else None
     output = result.get_output()
-    return _Streamed(result, await output if isinstance(output, Awaitable) else output, said)
+    return AgentOutput(_Streamed(result, await output if isinstance(output, Awaitable) else output, said), read)
 
 
 class _Streamed:
@@ -119,26 +119,16 @@ def _calls(parts: Sequence[Any], timestamp: str | None) -> Iterator[ToolCall]:
             )
 
 
-def _end(transcript: Transcript, output: object, output_tool: str | None) -> None:
-    """Let the answer be the run's output: a tool by which the model hands it over is no step of the agent."""
-    transcript.drop(output_tool)
-    if output is None:
-        return
-    said = plain(output)
-    messages = transcript.messages
-    if not messages or messages[-1].content != said:
-        transcript.say(said)
-
-
 def _answer(transcript: Transcript, messages: Sequence[Any]) -> NativeAnswer:
     responses = [message for message in messages if get(message, "kind") == "response"]
     found = [_spent(response) for response in responses]
     last = responses[-1] if responses else None
-    details = get(last, "provider_details", "vendor_details")
+    details = get(last, "provider_details")
     return NativeAnswer(
         transcript.messages,
         spent=tuple(spent for spent in found if spent is not None),
         finish_reason=text(get(last, "finish_reason")) or text(get(details, "finish_reason")),
+        error="the run was cut off before its end" if get(last, "state") == "interrupted" else None,
     )
 
 
@@ -164,6 +154,8 @@ def _tokens(usage: object) -> TokenUsage | None:
 
 
 def _run_usage(usage: object) -> dict[str, Any]:
+    if inspect.ismethod(usage):  # of versions before 2
+        usage = usage()
     if count(get(usage, "unmeasured_requests")):
         return {"spent": ()}
     cost = get(usage, "cost")

@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, tokens, total
+from pytest_agentv.providers.python.frameworks import chat
+from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, tokens, total
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, time_text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 from pytest_agentv.providers.python.question import Question
@@ -29,35 +30,39 @@ def read(value: object) -> NativeAnswer | None:
     transcript = Transcript()
     for step in steps[start:]:
         _add(transcript, step)
-    transcript.drop(_FINAL)
-    output = get(value, "output")
-    if output is not None:
-        transcript.say(plain(output))
+    transcript.end(get(value, "output"))
+    spent = tuple(_spent(steps[start:]))
+    usage = _usage(steps[start:]) or _tokens(get(value, "token_usage"))
+    exact = total([each.usage for each in spent])
+    is_whole = exact is not None and usage is not None and exact.total == usage.total
     return NativeAnswer(
         transcript.messages,
-        usage=_usage(steps[start:]) or _tokens(get(value, "token_usage")),
+        spent=spent if is_whole else (),
+        usage=None if is_whole else usage,
         finish_reason=text(get(value, "state")),
     )
 
 
-def run(agent: Any, question: Question, **arguments: Any) -> Any:
+def run(agent: Any, question: Question, **arguments: Any) -> AgentOutput:
     """Run an agent. An agent keeps the steps of its run, so its runs follow one another. Blocks."""
     with _LOCKS.setdefault(agent, Lock()):
         if "return_full_result" in inspect.signature(agent.run).parameters:
-            return agent.run(question.text, return_full_result=True, **arguments)
-        output = agent.run(question.text, **arguments)
-        steps = [step.dict() if hasattr(step, "dict") else step for step in agent.memory.steps]
-        return AgentOutput({"output": output, "steps": steps, "token_usage": _monitored(agent)}, read)
+            result = agent.run(question.text, return_full_result=True, **arguments)
+            told = {"output": get(result, "output"), "state": get(result, "state")}
+        else:
+            told = {"output": agent.run(question.text, **arguments), "token_usage": _monitored(agent)}
+        return AgentOutput({**told, "steps": list(agent.memory.steps)}, read)
 
 
 def _add(transcript: Transcript, step: object) -> None:
     calls = list(_calls(step))
-    error = get(step, "error")
-    said = text(get(step, "model_output"))
-    transcript.say(said if said and calls else ABSENT, calls, timestamp=_began(step))
-    observed = get(step, "observations")
-    if len(calls) == 1 and (observed is not None or error is not None):  # those of several calls are one text
-        transcript.result(plain(observed if error is None else get(error, "message")), calls[0].id)
+    steps = [call for call in calls if call.tool != _FINAL]
+    if steps:
+        transcript.say(text(get(step, "model_output")) or ABSENT, steps, timestamp=_began(step))
+    error = get(get(step, "error"), "message")
+    observed = get(step, "observations") if error is None else error
+    if len(calls) == 1 and observed is not None:  # those of several calls are one text
+        transcript.result(plain(observed), calls[0].id)
 
 
 def _calls(step: object) -> Iterator[ToolCall]:
@@ -71,6 +76,14 @@ def _calls(step: object) -> Iterator[ToolCall]:
 
 def _began(step: object) -> str | None:
     return time_text(get(get(step, "timing"), "start_time") or get(step, "start_time"))
+
+
+def _spent(steps: Sequence[Any]) -> Iterator[Spent]:
+    """Yield the tokens of the replies of OpenAI's kind, which steps keep as they came."""
+    for step in steps:
+        raw = get(get(step, "model_output_message"), "raw")
+        if chat.is_reply(raw):
+            yield from chat.read_reply(raw).spent
 
 
 def _usage(steps: Sequence[Any]) -> TokenUsage | None:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.providers.python.frameworks.plain import parsed, plain
 
 
 class Transcript:
@@ -28,6 +29,8 @@ class Transcript:
         self, content: Json, calls: Sequence[ToolCall] = (), *, name: str | None = None, timestamp: str | None = None
     ) -> None:
         """Add a message of the assistant; one without content and calls is left out."""
+        if content == "" and calls:  # some APIs have an empty text beside their calls
+            content = ABSENT
         if content is ABSENT and not calls:
             return
         position = len(self._messages)
@@ -56,6 +59,15 @@ class Transcript:
         ]
         self._messages = [message for message in kept if message.tool_calls or message.content is not ABSENT]
         self._open.clear()
+
+    def end(self, output: object) -> None:
+        """Let the output of a run be its answer, unless the last message says the same, perhaps as JSON."""
+        if output is None:
+            return
+        said = plain(output)
+        last = self._messages[-1].content if self._messages else ABSENT
+        if said not in (last, parsed(last)):
+            self.say(said)
 
     def _place(self, call_id: str | None, tool: str | None) -> tuple[int, int] | None:
         for place in self._open:
