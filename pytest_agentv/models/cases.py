@@ -1,11 +1,11 @@
 """Eval cases, as the engine runs them."""
 
 from collections.abc import Awaitable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import InputMessage
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score
 
 
@@ -57,7 +57,7 @@ class AnyEvaluator(Protocol):
         """Judge an answer; raises `EvaluatorError`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvalCase(Record):
     """One case: everything that running it needs, with all its files read."""
 
@@ -99,3 +99,5 @@ class EvalCase(Record):
     """The score from which the case passes, 0 to 1; None: that of the run."""
     threshold_source: str | None = None
     """Where the threshold was written: `case` or `file`."""
+    vars: JsonObject | None = None
+    """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""

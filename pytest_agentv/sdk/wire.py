@@ -188,6 +188,7 @@ _INPUT: Final = record_of(
         "config": optional(mapping),
         "execution_metrics": optional(_EXECUTION_METRICS),
         "trace": optional(list_of(_TRACE_EVENT)),
+        "vars": optional(mapping),
         "retrieved_context": optional(list_of(text)),
     },
 )

@@ -27,7 +27,7 @@ class FakeModel(Model):
         self.tool = tool
         self.asked = []
 
-    async def get_response(self, system_instructions, input, *args, **kwargs):
+    async def get_response(self, system_instructions, input, *args, **kwargs):  # noqa: A002 - the name of the SDK
         self.asked.append(input)
         turns = [{"role": "user", "content": input}] if isinstance(input, str) else input
         number = int("".join(filter(str.isdigit, str([turn for turn in turns if turn.get("role") == "user"][-1]))))

@@ -77,8 +77,8 @@ def test_the_messages_of_a_loop_are_read(ask, calling):
             messages.append(message)
             if not message.tool_calls:
                 return messages
-            for call in message.tool_calls:
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps({"status": "sent"})})
+            content = json.dumps({"status": "sent"})
+            messages += [{"role": "tool", "tool_call_id": call.id, "content": content} for call in message.tool_calls]
 
     def with_tokens(prompt):
         return {"messages": loop(prompt), "token_usage": {"input": 60, "output": 10}, "cost_usd": 0.01}

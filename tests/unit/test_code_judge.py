@@ -86,7 +86,6 @@ def test_the_payload_has_agentvs_keys_in_agentvs_order_then_ours():
         ("config", None),
         ("execution_metrics", None),
         ("trace", None),
-        ("retrieved_context", None),
     ]
 
 

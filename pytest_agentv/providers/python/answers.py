@@ -53,8 +53,8 @@ def _read(value: Any, label: str) -> ProviderResponse:
     except Exception as error:
         reason = str(error) or type(error).__name__
         returned = value.value if isinstance(value, AgentOutput) else value
-        what = f"a value of type {type(returned).__name__} that cannot be read"
-        raise ProviderError(f"{label} returned {what}: {reason}", "crash") from error
+        what = "a generator" if isinstance(value, Chunks) else f"a value of type {type(returned).__name__}"
+        raise ProviderError(f"{label} returned {what} that cannot be read: {reason}", "crash") from error
     if isinstance(value, str):
         return _read_text(value, label)
     if isinstance(value, Mapping):

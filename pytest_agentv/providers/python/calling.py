@@ -32,7 +32,7 @@ async def call_user(
     Reads generators and streamed runs to their end. Raises `ProviderError` for whatever the function raises, and where
     it takes longer than the limit.
     """
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    if _is_async(function) or _is_async(type(function).__call__):
         return await call_async(lambda: _finished(function(*arguments, **keywords)), label, limit)
     started = time.monotonic()
     try:
@@ -45,10 +45,12 @@ async def call_user(
     if not is_unfinished(value):
         return value
     rest = None if limit is None else max(0, limit - (time.monotonic() - started))
-    return await call_async(lambda: _finished(value), label, rest)
+    return await call_async(lambda: _finished(value), label, rest, whole_limit=limit)
 
 
-async def call_async(start: Callable[[], Awaitable[T]], label: str, limit: float | None) -> T:
+async def call_async(
+    start: Callable[[], Awaitable[T]], label: str, limit: float | None, *, whole_limit: float | None = None
+) -> T:
     """Await a user's coroutine on the loop of users. An answer that comes after the limit is none.
 
     Raises `ProviderError` for whatever the coroutine raises, a cancellation of itself included.
@@ -57,8 +59,14 @@ async def call_async(start: Callable[[], Awaitable[T]], label: str, limit: float
         outcome = await USER_LOOP.call(start, limit)
     except CallTimeoutError as error:
         note = "; the event loop of async functions is blocked: call nothing that blocks in them, or use `def`"
-        raise _timeout_error(label, limit, note if error.is_blocked else "") from None
+        raise _timeout_error(
+            label, limit if whole_limit is None else whole_limit, note if error.is_blocked else ""
+        ) from None
     return _value_of(outcome, label)
+
+
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def is_unfinished(value: object) -> bool:

@@ -1,9 +1,9 @@
 """What an agent of another package is asked, in the forms that packages take."""
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.prompts.build import guidelines_section
 from pytest_agentv.providers.base import ProviderRequest
 
@@ -13,7 +13,7 @@ Turn: TypeAlias = dict[str, str]
 USER: Final = "user"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question(Record):
     """The prompt of a case, as a text and as a conversation."""
 

@@ -1,14 +1,14 @@
 """Reads generators to their end: functions may yield their answer in chunks."""
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TooLargeError
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chunks(Record):
     """All that a generator yielded, in order."""
 

@@ -1,18 +1,18 @@
 """What is read from another package's result, and what its tokens cost."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.messages import Message
+from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.prices import price
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.providers.python.frameworks.plain import get
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spent(Record):
     """The tokens of one reply of a model."""
 
@@ -25,7 +25,7 @@ class Spent(Record):
     """US dollars, where the reply tells them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NativeAnswer(Record):
     """What another package's result tells."""
 
@@ -47,7 +47,7 @@ class NativeAnswer(Record):
     """It is one reply of a model: tools may have been called before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentOutput:
     """What an agent that the plugin ran returned."""
 

@@ -14,6 +14,8 @@ from pytest_agentv.providers.python.streams import Chunks
 
 def join(chunks: Chunks) -> Any:
     """Return what the chunks make together: a text, an answer, or another value that is to be read."""
+    if not chunks.parts:
+        raise ValueError("it yields nothing")
     others = [part for part in chunks.parts if not isinstance(part, str)]
     if not others:
         return "".join(chunks.parts)

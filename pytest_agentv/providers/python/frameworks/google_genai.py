@@ -17,7 +17,7 @@ _HISTORY: Final = "automatic_function_calling_history"
 def is_reply(value: object) -> bool:
     """Whether a value is a reply; one whose prompt was blocked has no candidates."""
     has_candidates = bool(items(get(value, "candidates")))
-    return has_candidates or get(get(value, *_FEEDBACK), "block_reason", "blockReason") is not None
+    return has_candidates or text(get(get(value, *_FEEDBACK), "block_reason", "blockReason")) is not None
 
 
 def is_content(value: object) -> bool:

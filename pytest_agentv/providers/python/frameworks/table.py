@@ -1,12 +1,12 @@
 """Tells which package an agent or a streamed run is of. A package's file is imported when it is needed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 
 _ROOM: Final = "pytest_agentv.providers.python.frameworks"
 
@@ -31,7 +31,7 @@ _OF_STREAMS: Final = {"pydantic_ai": "get_output", "openai_agents": "stream_even
 """What a streamed run has, by file."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentRunner(Record):
     """How an agent of another package is run."""
 
