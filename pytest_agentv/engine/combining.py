@@ -56,6 +56,17 @@ def combine_answers(
     return combined.replace(error=message, misses=(f"Error: {message}",))
 
 
+def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPlan) -> EvalResult:
+    """Return a result with what fresh answers of its case showed: they change its metrics, and not its verdict."""
+    figures = result.repeat or repeat_figures([result], plan.replace(answers=1), None)
+    both = [result, *fresh]
+    return result.replace(
+        repeat=figures.replace(confirm=repeat_figures(fresh, plan, None)),
+        attempts=sum(each.attempts for each in both),
+        execution_metrics=added_metrics(each for each in both if not each.cached),
+    )
+
+
 def repeat_figures(
     results: Sequence[EvalResult], plan: RepeatPlan, stopped: Verdict | None, reruns: int = 0
 ) -> RepeatFigures:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.combining import combine_answers, is_set_up_error, rejudged
+from pytest_agentv.engine.combining import combine_answers, confirmed_by, is_set_up_error, rejudged
 from pytest_agentv.engine.repeats import RepeatPlan
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.scoring import effective_threshold
@@ -84,6 +84,11 @@ class RepeatedCase:
             reruns=request.reruns,
             with_answers=request.job.options.include_answers,
         )
+
+    async def confirmed(self, result: EvalResult) -> EvalResult:
+        """Return a result of the case with what these answers showed."""
+        fresh, _ = await self.results()
+        return confirmed_by(result, fresh, self._request.plan)
 
     async def _ask(self, number: int) -> EvalResult:
         request = self._request

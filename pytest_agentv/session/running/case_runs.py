@@ -93,6 +93,14 @@ class CaseRuns:
         self._progress.count_answer(result)
         return result
 
+    async def confirm(self, answers: Callable[[], Awaitable[EvalResult]], log: CaseLog, ending: Ending) -> EvalResult:
+        """Get fresh answers of a case that has a result, and write what it says with them."""
+        current_log.set(log)
+        with ending.watched():
+            result = await answers()
+            await self._recorder.record(result)
+            return result
+
     async def carry_over(
         self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: Sequence[BatchMember]
     ) -> EvalResult:
