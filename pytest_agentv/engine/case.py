@@ -158,7 +158,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     services = Services(target.judge, target.environment, target.callable_targets)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
-    if job.options.dump_prompts is not None:
+    if job.options.dump_prompts is not None and not job.answer:  # all answers have the same prompt
         dump_prompt(
             job.options.dump_prompts,
             job.case.eval_id,
@@ -257,6 +257,7 @@ def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answer
                 folder,
                 job.case.eval_id,
                 attempt=attempt,
+                answer=job.answer,
                 target=job.identity.target,
                 trace=last.trace if last else None,
                 trace_summary=last.summary if last else None,

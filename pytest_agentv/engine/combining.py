@@ -170,8 +170,10 @@ def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
     """Return why there is no verdict, as `3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)`."""
     passes = f"{figures.passes} {'answer passes' if figures.passes == 1 else 'answers pass'}"
     needed = f"{figures.needed} of {figures.planned} {'is' if figures.needed == 1 else 'are'} needed"
+    skipped = figures.planned - figures.asked
+    left = f", {skipped} more would not decide it" if skipped else ""
     reasons = dict.fromkeys(result.error.strip().partition("\n")[0] for result in results if result.error)
-    return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({'; '.join(reasons)})"
+    return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({'; '.join(reasons)}){left}"
 
 
 def _own_part(result: EvalResult) -> JsonObject:

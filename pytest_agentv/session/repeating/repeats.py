@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_agentv.engine.batching import BatchMember
@@ -10,6 +11,7 @@ from pytest_agentv.engine.combining import combine_answers, confirmed_by, is_set
 from pytest_agentv.engine.repeats import RepeatPlan
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.scoring import effective_threshold
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.recording.answers import AnswerJournal
@@ -112,6 +114,7 @@ class Repeats:
         journal: AnswerJournal | None,
         finished: FinishedCases,
         tell: Callable[[EvalResult], None],
+        warn: Callable[[Problem], None],
     ) -> None:
         """Prepare.
 
@@ -120,11 +123,14 @@ class Repeats:
             journal: Keeps single answers; None: nobody does, because the run's files are on another machine.
             finished: What earlier runs left.
             tell: Learns of each answer that is carried over.
+            warn: Shows a warning with the next item.
         """
         self._scheduler = scheduler
         self._journal = journal
         self._finished = finished
         self._tell = tell
+        self._warn = warn
+        self._told_of_reruns = False
 
     def open(
         self, job: CaseJob, ask: AskOnce, members: Sequence[BatchMember], *, reruns: int, group: str, limit: int
@@ -139,6 +145,8 @@ class Repeats:
             group: Its group of the scheduler.
             limit: How many of that group may be in flight.
         """
+        if reruns:
+            self._warn_of_reruns(job)
         request = Request(job, RepeatPlan.of(job, job.repeat), members=members, reruns=reruns)
         return self._open(request, ask, group, limit)
 
@@ -146,6 +154,13 @@ class Repeats:
         """Return a case to be asked for more answers than its verdict stands on: all of them are asked."""
         plan = RepeatPlan.of(job, answers).replace(stops_early=False)
         return self._open(Request(job, plan, first=job.repeat), ask, group, limit)
+
+    def _warn_of_reruns(self, job: CaseJob) -> None:
+        if not self._told_of_reruns:
+            self._told_of_reruns = True
+            message = f"all {job.repeat} answers are asked anew, as often as a plugin reruns the case until it passes"
+            hint = "`min_pass_rate` says how many may fail"
+            self._warn(Problem(Path(job.case.path), job.case.line, job.case.eval_id, message, hint, level="warning"))
 
     def _open(self, request: Request, ask: AskOnce, group: str, limit: int) -> RepeatedCase:
         """Called by pytest's thread: it may read files."""

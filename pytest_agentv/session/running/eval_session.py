@@ -133,6 +133,10 @@ class EvalSession:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""
         return self._loop.run(ask_target(self._pool, self.options, eval_dir, target, prompt))
 
+    def _warn(self, problem: Problem) -> None:
+        """Show a warning with those of the next item that has a result."""
+        self.user_hooks.warnings.append(problem)
+
     def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
         """Make what repeated cases need; single answers are kept where this process can write to the run's files."""
         from pytest_agentv.session.recording.answers import AnswerJournal  # noqa: PLC0415 - for repeated cases only
@@ -140,7 +144,7 @@ class EvalSession:
 
         if self.travelling is None:
             self._answers = AnswerJournal(self.identity.results_path, self.masker)
-        return Repeats(scheduler, self._answers, self._finished, self.progress.count_answer)
+        return Repeats(scheduler, self._answers, self._finished, self.progress.count_answer, self._warn)
 
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""
