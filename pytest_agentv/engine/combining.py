@@ -172,8 +172,9 @@ def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
     needed = f"{figures.needed} of {figures.planned} {'is' if figures.needed == 1 else 'are'} needed"
     skipped = figures.planned - figures.asked
     left = f", {skipped} more would not decide it" if skipped else ""
-    reasons = dict.fromkeys(result.error.strip().partition("\n")[0] for result in results if result.error)
-    return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({'; '.join(reasons)}){left}"
+    first, *others = dict.fromkeys(result.error.strip().partition("\n")[0] for result in results if result.error)
+    why = f"{first}, and {len(others)} more" if others else first
+    return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({why}){left}"
 
 
 def _own_part(result: EvalResult) -> JsonObject:

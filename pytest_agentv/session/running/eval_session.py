@@ -9,6 +9,7 @@ import pytest
 from pytest_agentv.engine.asking import ask_target
 from pytest_agentv.engine.targets.fingerprints import Fingerprints
 from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.problems import Problem
@@ -59,6 +60,7 @@ class EvalSession:
         self.masker.add_environment(os.environ)  # fixtures know these before any target does
         cwd, run_id, share = config.invocation_params.dir, self.identity.run_id, process_share(config)
         places = Places(find_repo_root(cwd), cwd, shared_folder(run_id) if share.count > 1 else None)
+        self._places = places
         providers = HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers)
         evaluators = EVALUATORS.with_own(HookedKinds("pytest_agentv_evaluators", config.hook.pytest_agentv_evaluators))
         self._loop = LoopThread()
@@ -134,8 +136,9 @@ class EvalSession:
         return self._loop.run(ask_target(self._pool, self.options, eval_dir, target, prompt))
 
     def _warn(self, problem: Problem) -> None:
-        """Show a warning with those of the next item that has a result."""
-        self.user_hooks.warnings.append(problem)
+        """Show a warning with those of the next item that has a result, in one process of the run."""
+        if is_first_to_tell(self._places.shared_folder, "reruns"):
+            self.user_hooks.warnings.append(problem)
 
     def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
         """Make what repeated cases need; single answers are kept where this process can write to the run's files."""
