@@ -22,6 +22,8 @@ async def answer(prompt: str, request: Any) -> Any:
     if sign == "w":
         await asyncio.sleep(3600)
     if sign == "k" and _is_first():
+        while _kept() < 2:
+            await asyncio.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
     text = "bye" if sign == "f" else f"hello {request.answer}"
     return {"text": text, "cost_usd": 0.25, "token_usage": {"input": 10, "output": 5}}
@@ -30,6 +32,11 @@ async def answer(prompt: str, request: Any) -> Any:
 def _note(line: str) -> None:
     with Path(NOTES).open("a") as file:
         file.write(line)
+
+
+def _kept() -> int:
+    """Return how many answers are in the journal."""
+    return sum(path.read_bytes().count(b"\n") for path in Path().glob(".*.answers.jsonl"))
 
 
 def _is_first() -> bool:

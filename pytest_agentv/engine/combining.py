@@ -22,7 +22,14 @@ _OF_THE_CASE: Final = frozenset(
 
 
 def combine_answers(
-    results: Sequence[EvalResult], plan: RepeatPlan, *, together: bool, reruns: int = 0, with_answers: bool = False
+    results: Sequence[EvalResult],
+    plan: RepeatPlan,
+    *,
+    together: bool,
+    reruns: int = 0,
+    carried: int = 0,
+    lost: Sequence[EvalResult] = (),
+    with_answers: bool = False,
 ) -> EvalResult:
     """Return the result of a case from those of its answers, of which there is at least one.
 
@@ -31,6 +38,8 @@ def combine_answers(
         plan: What was wanted.
         together: Whether all were asked at once, so that none waited for the verdict on others.
         reruns: How often the case was asked before.
+        carried: How many of the answers an earlier run had asked.
+        lost: Answers that earlier runs could not have or judge: what they took counts as well.
         with_answers: Whether the result holds all answers.
     """
     broken = next((result for result in results if is_set_up_error(result)), None)
@@ -38,7 +47,8 @@ def combine_answers(
         return broken  # no answer can be had: it says why, and nothing was asked
     judged = [result for result in results if result.status != "error"]
     decided = plan.verdict(results) if judged else None
-    figures = repeat_figures(results, plan, None if together else plan.stopped(results), reruns)
+    figures = repeat_figures(results, plan, None if together else plan.stopped(results))
+    figures = figures.replace(reruns=reruns or None, carried=carried or None)
     base = _shown(results, decided)
     status = decided or "error"
     combined = base.replace(
@@ -48,7 +58,7 @@ def combine_answers(
         repeat=figures,
         answers=tuple(_own_part(result) for result in results) if with_answers else None,
         timestamp=max(result.timestamp for result in results),
-        **_sums(results),
+        **_sums([*results, *lost]),
     )
     if status != "error":
         return combined
@@ -67,9 +77,7 @@ def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPl
     )
 
 
-def repeat_figures(
-    results: Sequence[EvalResult], plan: RepeatPlan, stopped: Verdict | None, reruns: int = 0
-) -> RepeatFigures:
+def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Verdict | None) -> RepeatFigures:
     """Return what the answers of a case showed."""
     judged = [result for result in results if result.status != "error"]
     passes = sum(result.status == "pass" for result in judged)
@@ -83,7 +91,6 @@ def repeat_figures(
         same_text=len({result.candidate_answer for result in judged}) == 1 if len(judged) > 1 else None,
         tools=tools if any(tools) else None,
         cached=sum(bool(result.cached) for result in results) or None,
-        reruns=reruns or None,
         **_rates(passes, len(judged), plan, stopped),
     )
 

@@ -63,6 +63,8 @@ class RepeatFigures(Record):
     """The names of the tools that each judged answer called, in the order of `scores`; None: none was called."""
     cached: int | None = None
     """How many of the answers came from the cache; None: none."""
+    carried: int | None = None
+    """How many of the answers an earlier run had asked, which this one went on with; None: none."""
     reruns: int | None = None
     """How often all answers were asked anew before, as by `--reruns`; None: never."""
     confirm: "RepeatFigures | None" = None

@@ -1,6 +1,6 @@
 """Cases that are asked more than once: from a job to the one result that its answers make."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.recording.answers import AnswerJournal
+from pytest_agentv.session.recording.answers import AnswerJournal, Kept
 from pytest_agentv.session.recording.journal import FinishedCases
 from pytest_agentv.session.repeating.answers import Answers, Lane
 
@@ -50,7 +50,7 @@ class RepeatedCase:
         lane: Lane,
         ask: AskOnce,
         journal: AnswerJournal | None,
-        carried: Mapping[int, EvalResult],
+        carried: Kept,
         *,
         keeps_carried: bool,
     ) -> None:
@@ -59,7 +59,7 @@ class RepeatedCase:
         self._journal = journal
         self._carried = carried
         self._keeps_carried = keeps_carried
-        self._answers = Answers(lane, request.plan, self._ask, request.numbers, carried)
+        self._answers = Answers(lane, request.plan, self._ask, request.numbers, carried.answers)
 
     def hurry(self) -> None:
         """Have its answers started before all others. Any thread may call it."""
@@ -67,7 +67,7 @@ class RepeatedCase:
 
     async def results(self) -> tuple[tuple[EvalResult, ...], bool]:
         """Return the results of the answers, and whether all were asked at once."""
-        for number, answer in self._carried.items():
+        for number, answer in self._carried.answers.items():
             if self._keeps_carried:
                 await self._keep(number, answer)
             if number < len(self._request.members):
@@ -84,6 +84,8 @@ class RepeatedCase:
             request.plan,
             together=together,
             reruns=request.reruns,
+            carried=len(self._carried.answers),
+            lost=self._carried.errors,
             with_answers=request.job.options.include_answers,
         )
 
@@ -164,22 +166,21 @@ class Repeats:
 
     def _open(self, request: Request, ask: AskOnce, group: str, limit: int) -> RepeatedCase:
         """Called by pytest's thread: it may read files."""
-        carried = {} if request.reruns else self._carried(request)
-        for answer in carried.values():
+        carried = Kept() if request.reruns else self._carried(request)
+        for answer in carried.answers.values():
             self._tell(answer)
         journal = self._journal
         keeps = journal is not None and journal.is_elsewhere(self._finished)
         lane = Lane(self._scheduler, group, limit, is_batched=bool(request.members))
         return RepeatedCase(request, lane, ask, journal, carried, keeps_carried=keeps)
 
-    def _carried(self, request: Request) -> Mapping[int, EvalResult]:
+    def _carried(self, request: Request) -> Kept:
         """Return the answers that need not be asked, under the threshold and the names of now."""
         if self._journal is None:
-            return {}
+            return Kept()
         job, identity = request.job, request.job.identity
         threshold = effective_threshold(job.options, job.case)
         names = {"node_id": identity.node_id, "line": identity.line, "run_id": identity.run_id}
-        return {
-            number: rejudged(answer, threshold).replace(**names)
-            for number, answer in self._journal.take(job, self._finished, request.numbers).items()
-        }
+        kept = self._journal.take(job, self._finished, request.numbers)
+        answers = {number: rejudged(answer, threshold).replace(**names) for number, answer in kept.answers.items()}
+        return Kept(answers, kept.errors)

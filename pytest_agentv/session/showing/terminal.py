@@ -15,9 +15,9 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.markdown import RunVerdict, Trouble
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
-from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.reporting.writers import ResultSink, answers_path
 from pytest_agentv.session.compat import TerminalReporter
-from pytest_agentv.session.recording.identity import RunIdentity, answers_path, send_to_worker
+from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
 from pytest_agentv.session.showing.step_summary import ItemOutcomes, append_step_summary
