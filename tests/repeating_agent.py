@@ -22,7 +22,7 @@ async def answer(prompt: str, request: Any) -> Any:
     if sign == "w":
         await asyncio.sleep(3600)
     if sign == "k" and _is_first():
-        while _kept() < 2:
+        while _kept() < 2:  # noqa: ASYNC110 - another thread writes it
             await asyncio.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
     text = "bye" if sign == "f" else f"hello {request.answer}"
