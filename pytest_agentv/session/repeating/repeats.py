@@ -1,7 +1,6 @@
 """Cases that are asked more than once: from a job to the one result that its answers make."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +12,7 @@ from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.recording.answers import AnswerJournal, Kept
 from pytest_agentv.session.recording.journal import FinishedCases
@@ -22,7 +22,7 @@ AskOnce: TypeAlias = Callable[[CaseJob, BatchMember | None], Coroutine[Any, Any,
 """Asks for one answer of a job, and returns its result. Raises only for a cancellation."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Request(Record):
     """What is wanted of a case."""
 

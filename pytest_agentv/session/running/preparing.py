@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +25,7 @@ from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.option_values import MAX_REPEAT
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 
 
@@ -44,7 +44,7 @@ _RULES: Final = frozenset(
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PreparedCase(Record):
     """A job, or the result of a case that cannot be loaded; and what is odd about its file."""
 
