@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -21,6 +21,9 @@ from pytest_agentv.models.options import (
 from pytest_agentv.session.compat import ini_value
 
 PREFIX = "agentv"
+
+_BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
+"""Options that beat cases and files as flags, and are beaten by them as ini keys."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -78,13 +81,13 @@ def run_options(config: pytest.Config) -> RunOptions:
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
-    from_flag = config.getoption("agentv_threshold")
+    for name in _BETWEEN:
+        from_flag = config.getoption(f"{PREFIX}_{name}")
+        values |= {name: from_flag, f"ini_{name}": values[name] if from_flag is None else None}
     return RunOptions(
         **{
             **values,
             "eval_id": tuple(values["eval_id"] or ()),
-            "threshold": from_flag,
-            "ini_threshold": values["threshold"] if from_flag is None else None,
             "exploration_tools": _names(config, "agentv_exploration_tools"),
         }
     )

@@ -14,6 +14,8 @@ from pytest_agentv.loading.keys import (
     CASE_LIST_KEYS,
     EXECUTION_KEYS,
     HEADER_KEYS,
+    min_pass_rate_at,
+    repeat_at,
     threshold_at,
     warn_of_evaluator_word,
 )
@@ -52,6 +54,10 @@ class SuiteSource:
     threshold: float | None
     problems: tuple[Problem, ...]
     """Warnings about the file as a whole."""
+    repeat: int | None = None
+    """How many answers its cases are judged by, where they do not say so themselves."""
+    min_pass_rate: float | None = None
+    """The share of these answers that have to pass."""
     variables: JsonObject = field(default_factory=dict)
     """The `vars` of the file."""
     has_template: bool = False
@@ -179,6 +185,7 @@ def _create_suite(
     execution, execution_place = mapping_at(header, "execution", place), place.at("execution")
     targets = (text_at(execution, "target", execution_place), text_at(header, "target", place))
     thresholds = (threshold_at(header, place), threshold_at(execution, execution_place))
+    repeat, min_pass_rate = repeat_at(header, place), min_pass_rate_at(header, place)
     dataset = text_at(header, "dataset", place) or source.path.stem
     warn_of_unknown_keys(header, HEADER_KEYS, place)
     warn_of_unknown_keys(execution, EXECUTION_KEYS, execution_place)
@@ -205,6 +212,8 @@ def _create_suite(
         target=next(filter(None, targets), None),
         threshold=next((threshold for threshold in thresholds if threshold is not None), None),
         problems=tuple(problems),
+        repeat=repeat,
+        min_pass_rate=min_pass_rate,
         variables=shared.variables,
         has_template=tables is not None and shared.template is not None,
     )

@@ -13,7 +13,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.reporting.writers import ResultSink, answers_path
 from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import may_be_eval
@@ -148,6 +148,7 @@ class RunReporter:
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
         self._find_loss()
+        self._drop_answers()
         if self._write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._write_errors:
@@ -223,6 +224,14 @@ class RunReporter:
 
     def _lost(self) -> list[str]:
         return self._crashes.lost(_node_ids(self._results)) if self._crashes else []
+
+    def _drop_answers(self) -> None:
+        """Delete the journal of single answers when no run will go on from it."""
+        if not self._write_errors and answers_path(self._identity.results_path).is_file():
+            from pytest_agentv.session.recording.answers import drop_answers  # noqa: PLC0415 - for repeated cases only
+
+            results = read_run(self._identity).results
+            drop_answers(self._identity.results_path, {(each.node_id, each.eval_id): each for each in results})
 
     def _record_crashes(self) -> None:
         """Write an error for each case on which a worker died: the worker could not."""
