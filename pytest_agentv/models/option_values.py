@@ -3,6 +3,7 @@
 from typing import Final, Literal
 
 MAX_WORKERS: Final = 50
+MAX_ANSWERS: Final = 100
 
 OutputFormat = Literal["jsonl", "yaml"]
 """The format of the results file."""
@@ -11,6 +12,15 @@ OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
 UnknownKeys = Literal["error", "warn"]
 """Level of unknown keys."""
 UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
+
+
+Gate = Literal["cases", "run", "strict", "off"]
+"""What makes a run fail: its cases, or the verdict on the run as a whole."""
+GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
+
+BaselineUpdate = Literal["write", "add", "force"]
+"""How a baseline is updated: written anew, with the new answers added, or written even in CI."""
+BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "add", "force")
 
 
 def parse_output_format(text: str) -> OutputFormat:
@@ -25,6 +35,37 @@ def parse_unknown_keys(text: str) -> UnknownKeys:
         if text.strip().lower() == known:
             return known
     raise ValueError(f"invalid level {text!r} for unknown keys: expected one of {', '.join(UNKNOWN_KEYS)}")
+
+
+def parse_gate(text: str) -> Gate:
+    for known in GATES:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown gate {text!r}: expected one of {', '.join(GATES)}")
+
+
+def parse_baseline_update(text: str) -> BaselineUpdate:
+    for known in BASELINE_UPDATES:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown way to update the baseline {text!r}: expected one of {', '.join(BASELINE_UPDATES)}")
+
+
+def parse_rate(text: str) -> float:
+    value = _number(text, "a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise ValueError(f"the rate {text} is out of range: expected a number from 0 to 1")
+    return value
+
+
+def parse_confirm(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of answers: expected 0 or more") from None
+    if not 0 <= count <= MAX_ANSWERS:
+        raise ValueError(f"{count} answers are out of range: expected 0 to {MAX_ANSWERS}")
+    return count
 
 
 def parse_threshold(text: str) -> float:

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_agentv.models.option_values import parse_bool
 from pytest_agentv.models.options import (
+    DEFAULT_BASELINE,
     DEFAULT_EVAL_GLOBS,
     DEFAULT_EXPLORATION_TOOLS,
     RUN_OPTIONS,
@@ -21,6 +22,7 @@ from pytest_agentv.models.options import (
 from pytest_agentv.session.compat import ini_value
 
 PREFIX = "agentv"
+_GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -39,6 +41,8 @@ def add_options(parser: pytest.Parser) -> None:
         "args",
         list(DEFAULT_EXPLORATION_TOOLS),
     )
+
+    parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
 
 
 def attach_optional_values(args: list[str]) -> None:
@@ -78,6 +82,9 @@ def run_options(config: pytest.Config) -> RunOptions:
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
+    if values["baseline"] is not None:
+        folder = config.rootpath if values["baseline"] == DEFAULT_BASELINE else cwd
+        values["baseline"] = folder / values["baseline"]
     from_flag = config.getoption("agentv_threshold")
     return RunOptions(
         **{
@@ -85,6 +92,7 @@ def run_options(config: pytest.Config) -> RunOptions:
             "eval_id": tuple(values["eval_id"] or ()),
             "threshold": from_flag,
             "ini_threshold": values["threshold"] if from_flag is None else None,
+            "gates": _gates(config),
             "exploration_tools": _names(config, "agentv_exploration_tools"),
         }
     )
@@ -155,6 +163,20 @@ def _names(config: pytest.Config, name: str) -> tuple[str, ...]:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise pytest.UsageError(f"{_ini_name(config)}: {name}: expected a list of texts, got {_shown(written)}")
     return tuple(words)
+
+
+def _gates(config: pytest.Config) -> tuple[str, ...]:
+    """Return the lines of `agentv_gates`, which were checked."""
+    written = ini_value(config, "agentv_gates")
+    lines = tuple(written) if isinstance(written, list) else (str(written),)
+    if lines:
+        from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates  # noqa: PLC0415 - for who has gates
+
+        try:
+            parse_tag_gates(map(str, lines))
+        except ValueError as error:
+            raise pytest.UsageError(f"{_ini_name(config)}: agentv_gates: {error}") from None
+    return tuple(map(str, lines))
 
 
 def _shown(written: object) -> str:
