@@ -40,6 +40,7 @@ class JudgedCase(Record):
     """None: unknown, so that scores are compared instead of passes."""
     is_error: bool = False
     asked: int = 1
+    """Answers that were to be asked; an early stop leaves some out."""
     stopped: Verdict | None = None
     """The verdict that ended the questions early."""
     eval_id: str = ""
@@ -57,10 +58,10 @@ class JudgedCase(Record):
     confirmation: Confirmation | None = None
     flags: tuple[str, ...] = ()
     """Why the answers are no base for later runs: `cached`, `dry_run`, `reruns`."""
-    answer_texts: int | None = None
-    """Number of different texts among the answers; None: not known."""
-    hint: str | None = None
-    """By which tool failing and passing answers differ."""
+    has_same_texts: bool | None = None
+    """Whether all answers were the same text; None: not known."""
+    tools: tuple[tuple[str, ...], ...] | None = None
+    """The tools that each judged answer called; None: not known."""
 
     @property
     def judged(self) -> int:
@@ -134,15 +135,15 @@ def case_of(value: JsonObject) -> JudgedCase:
         passes=_passes(value, repeat, scores, threshold),
         threshold=threshold,
         is_error=is_error,
-        asked=repeat.get("asked", 1),
+        asked=repeat.get("planned", repeat.get("asked", 1)),
         stopped=_STOPS.get(repeat.get("stopped") or ""),
         eval_id=value["eval_id"],
         tags=tuple(tag for tag in value.get("tags") or () if isinstance(tag, str)),
         required=bool(value.get("required")),
         confirmation=_confirmation(repeat.get("confirm")),
-        flags=tuple(flag for flag in ("cached", "dry_run", "reruns") if value.get(flag)),
-        answer_texts=repeat.get("answer_texts"),
-        hint=repeat.get("hint"),
+        flags=tuple(flag for flag in ("cached", "dry_run", "reruns") if value.get(flag) or repeat.get(flag)),
+        has_same_texts=repeat.get("same_text"),
+        tools=tuple(map(tuple, tools)) if (tools := repeat.get("tools")) is not None else None,
         **texts,
     )
 
@@ -170,7 +171,7 @@ def is_number(value: object) -> bool:
 def _plain(result: EvalResult) -> dict[str, Json]:
     """Return the keys of a result that `case_of` reads: its traces and texts are large."""
     keys = (*_NAMES, *_HASHES, "conversation_id", "eval_id", "score", "status", "error", "threshold", "tags")
-    plain = {key: getattr(result, key, None) for key in (*keys, "required", "cached", "dry_run", "reruns")}
+    plain = {key: getattr(result, key, None) for key in (*keys, "required", "cached", "dry_run")}
     repeat = getattr(result, "repeat", None)
     return plain | ({"repeat": repeat.to_plain()} if repeat is not None else {})
 

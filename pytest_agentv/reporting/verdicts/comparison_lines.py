@@ -16,6 +16,7 @@ from pytest_agentv.reporting.verdicts.columns import (
 )
 from pytest_agentv.reporting.verdicts.comparison import RunComparison
 from pytest_agentv.reporting.verdicts.pairing import CaseComparison, Pair
+from pytest_agentv.statistics.pairs import Difference
 
 
 def comparison_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
@@ -61,12 +62,12 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
         return
     interval = difference.estimate.interval
     mean = f"Difference     {points(difference.estimate.mean)}"
-    verdict = _change_text(comparison)
     if interval is None:
         yield from plain(f"{mean:24}one case, or one group of cases: no interval; cannot tell")
         return
-    yield from plain(f"{mean:24}95 %: {points(interval.low)} to {points(interval.high)}  {verdict}", indent=24)
-    yield SummaryLine(f"{'':{INDENT}}{interval_bar(interval, difference.estimate.mean)}")
+    yield SummaryLine(f"{mean:24}95 %: {points(interval.low)} to {points(interval.high)}  {comparison.change}")
+    bar = interval_bar(interval, difference.estimate.mean)
+    yield SummaryLine(f"{'':{INDENT}}{bar}  {_differing(comparison, difference)}")
     if comparison.least_drop is not None and comparison.cases_needed is not None:
         margin = f"{comparison.margin * 100:g} points: {counted(comparison.cases_needed, 'case')}"
         text = f"a drop of {comparison.least_drop * 100:.0f} points would be seen in 4 of 5 runs; for {margin}, "
@@ -79,13 +80,9 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
         yield from wrapped("", text, "warning")
 
 
-def _change_text(comparison: RunComparison) -> str:
-    difference = comparison.difference
-    assert difference is not None
-    word = "regressed" if comparison.change == "regressed" else comparison.change
+def _differing(comparison: RunComparison, difference: Difference) -> str:
     differ = f"{counted(difference.differing, 'case')} {'differs' if difference.differing == 1 else 'differ'}"
-    counts = f" ({comparison.worse} worse, {comparison.better} better)" if difference.differing else ""
-    return f"{word}; {differ}{counts}"
+    return f"{differ} ({comparison.worse} worse, {comparison.better} better)" if difference.differing else differ
 
 
 def _broken_text(case: CaseComparison, pair: Pair) -> str:

@@ -8,6 +8,7 @@ from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.columns import bounds, counted, percent, plain, short_list, short_name, wrapped
 from pytest_agentv.reporting.verdicts.comparison_lines import comparison_lines
+from pytest_agentv.reporting.verdicts.hints import tool_hint
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, RunStatistics
 from pytest_agentv.statistics.repeats import is_flaky
 
@@ -68,11 +69,11 @@ def _repeat_lines(rate: PassRate, cases: Sequence[JudgedCase], *, verbose: bool)
         flaky.sort(key=lambda case: (round(abs(case.value - 0.5), 9), case.name))
         shown = [f"{short_name(case)} {case.passes}/{case.judged}" for case in flaky]
         yield from wrapped("Flaky:", short_list(shown, verbose=verbose, used=7), indent=7)
-    if all(case.answer_texts == 1 and case.judged > 1 for case in judged):
+    if all(case.has_same_texts for case in judged):
         yield SummaryLine("The answers were always the same text: repeats tell nothing here", "warning")
     for case in judged:
-        if case.hint is not None:
-            yield from wrapped("Hint", f"{short_name(case)}: {visible(case.hint)}")
+        if (hint := tool_hint(case)) is not None:
+            yield from wrapped("Hint", f"{short_name(case)}: {visible(hint)}")
 
 
 def _chances(rate: PassRate, k: int) -> str:
