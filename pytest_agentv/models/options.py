@@ -133,6 +133,12 @@ class RunOptions(Record):
     exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
     """Names of the tools that only look around, for `exploration_ratio`."""
 
+    @property
+    def judges_run(self) -> bool:
+        """Whether there is a verdict on the run as a whole that may fail it, or a baseline to write."""
+        has_baseline = self.baseline is not None or self.update_baseline is not None
+        return has_baseline or self.gate in ("run", "strict") or self.min_rate is not None or bool(self.gates)
+
 
 RUN_OPTIONS: Final = (
     RunOption(

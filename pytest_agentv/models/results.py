@@ -115,3 +115,7 @@ class EvalResult(Record):
     """True in a dry run, else None."""
     cached: bool | None = None
     """True if the answer comes from the cache, else None."""
+    tags: tuple[str, ...] | None = None
+    """The tags of the case and of its file; None: there are none."""
+    judge: str | None = None
+    """The name of the target that judges, and the start of its hash; None: no model took part."""

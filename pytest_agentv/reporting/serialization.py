@@ -15,7 +15,7 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _IDENTITY: Final = frozenset(
     {
         *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "case_hash"),
-        *("timestamp", "status", "threshold_source", "error_detail"),
+        *("timestamp", "status", "threshold_source", "error_detail", "tags", "judge"),
     }
 )
 """Keys of a record whose values are names or fixed words. Masked values would match nothing later."""

@@ -1,17 +1,20 @@
 """Which verdicts make a run red."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.option_values import Gate
-from pytest_agentv.reporting.summary import SummaryLine
+from pytest_agentv.reporting.escaping import wrap
+from pytest_agentv.reporting.summary import LineStyle, SummaryLine
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, RunVerdict
 from pytest_agentv.reporting.verdicts.tag_gates import RateCheck
 
 REGRESSION: Final = "regression"
 """The name of the gate on a baseline, behind the baseline's."""
+_WIDTH: Final = 80
+_INDENT: Final = 6
 
 _RED: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors", "broken", "regressed"})
 _RED_IF_STRICT: Final = _RED | {"inconclusive"}
@@ -54,15 +57,19 @@ def rate_gate(check: RateCheck, gate: Gate) -> GateOutcome:
     return GateOutcome(check.name, is_red, check.text, is_told=not check.is_reached)
 
 
-def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> list[SummaryLine]:
-    """Return a line for each gate; that on the baseline has no name of its own."""
-    return [_line(outcome, "" if outcome.name == regression else f" {outcome.name}") for outcome in outcomes]
+def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> Iterator[SummaryLine]:
+    """Yield what each gate says; that on the baseline has no name of its own."""
+    for outcome in outcomes:
+        name = "GATE" if outcome.name == regression else f"GATE {outcome.name}"
+        word, style = _word(outcome)
+        for number, line in enumerate(wrap(f"{name}: {word}, {outcome.headline}", _WIDTH - _INDENT)):
+            yield SummaryLine(f"{'' if number == 0 else ' ' * _INDENT}{line}", style)
 
 
-def _line(outcome: GateOutcome, name: str) -> SummaryLine:
+def _word(outcome: GateOutcome) -> tuple[str, LineStyle]:
     if outcome.is_red:
-        return SummaryLine(f"GATE{name}: FAILED, {outcome.headline}", "fail")
+        return "FAILED", "fail"
     if outcome.is_told:
-        return SummaryLine(f"GATE{name}: not enforced, {outcome.headline}", "warning")
-    style = "pass" if not outcome.reason.startswith("cannot tell") else "warning"
-    return SummaryLine(f"GATE{name}: passed, {outcome.headline}", style)  # type: ignore[arg-type]
+        return "not enforced", "warning"
+    # What cannot be told must not look like a success.
+    return ("not failed", "warning") if outcome.reason.startswith("cannot tell") else ("passed", "pass")

@@ -125,6 +125,7 @@ class CasePreparer:
             line=entry.line,
             node_id=node_id,
             run_id=self._run_id,
+            tags=suite.tags(entry) or None,
         )
 
     def _hash_case(self, suite: SuiteSource, entry: CaseEntry, written: EvalCase, case: EvalCase) -> str:
