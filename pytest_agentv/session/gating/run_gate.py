@@ -118,7 +118,7 @@ class RunGate:
         return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
     def _late_fault(self) -> str | None:
-        """Return what `check` has to say where nobody called it: the run has no eval files, only tests that evaluate."""
+        """Return what `check` has to say where nobody called it: a run of tests that evaluate has no eval files."""
         try:
             if not self._is_checked:
                 self.check(())
