@@ -210,7 +210,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         services=prepared.services,
     )
     evaluations = [await run_evaluator(evaluator, context) for evaluator in prepared.evaluators]
-    prepared.pool.warnings.extend(_warnings(job, evaluations))
+    prepared.pool.warn(_warnings(job, evaluations))
     return judged_result(
         job.identity,
         prepared.asked,
@@ -257,7 +257,7 @@ def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answer
     except FileError as error:
         reason = str(error).partition(": ")[2]
         problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
-        pool.warnings.append(problem)
+        pool.warn([problem])
 
 
 def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:

@@ -12,7 +12,8 @@ import pytest
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import CaseIdentity, error_result
-from pytest_agentv.engine.targets.pool import Places, choose_target
+from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import CaseError, ErrorKind, HookError
 from pytest_agentv.loading.cases.cases import LoadContext, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
