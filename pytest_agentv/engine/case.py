@@ -51,10 +51,17 @@ class CaseJob(Record):
     options: RunOptions
     dump_qualifier: str | None = None
     """Separates the case's dumps from those of another case with the same id."""
+    answer: int = 0
+    """The number of the answer, 0-based, where the case asks for several."""
 
     @property
     def timeout_seconds(self) -> float | None:
         return self.options.timeout or None
+
+    @property
+    def repeat(self) -> int:
+        """How many answers the case is judged by."""
+        return self.options.repeat or self.case.repeat or self.options.ini_repeat or 1
 
 
 async def run_case(
@@ -136,6 +143,7 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) ->
     request = ProviderRequest(
         prepared.asked.prompt,
         eval_id=job.case.eval_id,
+        answer=job.answer,
         guideline_paths=job.case.guideline_paths,
         input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
         timeout_seconds=job.timeout_seconds,
@@ -203,6 +211,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         trace_summary=answered.summary,
         metrics=answered.metrics,
         attempt=max(0, attempts.count - 1),
+        answer=job.answer,
         timeout_seconds=job.timeout_seconds,
         target=prepared.target.name,
         reports_calls=not answered.is_text_only,

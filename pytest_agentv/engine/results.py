@@ -31,6 +31,9 @@ class CaseIdentity(Record):
     grading_hash: str | None = None
     tags: tuple[str, ...] | None = None
     judge: str | None = None
+    required: bool | None = None
+    """True if the case must pass by itself, else None."""
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,8 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "grading_hash": identity.grading_hash,
         "tags": identity.tags,
         "judge": identity.judge,
+        "required": identity.required,
+        "group": identity.group,
     }
 
 

@@ -3,7 +3,12 @@
 from typing import Final, Literal
 
 MAX_WORKERS: Final = 50
-MAX_ANSWERS: Final = 100
+MAX_REPEAT: Final = 100
+"""The most answers of a case that its verdict may stand on."""
+
+Stop = Literal["certain", "never"]
+"""When no further answer of a case is asked: once none could change its verdict, or never before all were."""
+STOPS: Final[tuple[Stop, ...]] = ("certain", "never")
 
 OutputFormat = Literal["jsonl", "yaml"]
 """The format of the results file."""
@@ -51,28 +56,39 @@ def parse_baseline_update(text: str) -> BaselineUpdate:
     raise ValueError(f"unknown way to update the baseline {text!r}: expected one of {', '.join(BASELINE_UPDATES)}")
 
 
-def parse_rate(text: str) -> float:
-    value = _number(text, "a number from 0 to 1")
-    if not 0 <= value <= 1:
-        raise ValueError(f"the rate {text} is out of range: expected a number from 0 to 1")
-    return value
-
-
 def parse_confirm(text: str) -> int:
     try:
         count = int(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a number of answers: expected 0 or more") from None
-    if not 0 <= count <= MAX_ANSWERS:
-        raise ValueError(f"{count} answers are out of range: expected 0 to {MAX_ANSWERS}")
+    if not 0 <= count <= MAX_REPEAT:
+        raise ValueError(f"{count} answers are out of range: expected 0 to {MAX_REPEAT}")
     return count
 
 
+def parse_stop(text: str) -> Stop:
+    for known in STOPS:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown word {text!r}: expected one of {', '.join(STOPS)}")
+
+
 def parse_threshold(text: str) -> float:
-    value = _number(text, "a number from 0 to 1")
-    if not 0 <= value <= 1:
-        raise ValueError(f"threshold {text} is out of range: expected a number from 0 to 1")
-    return value
+    return _share(text, "threshold")
+
+
+def parse_pass_rate(text: str) -> float:
+    return _share(text, "pass rate")
+
+
+def parse_repeat(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of answers: expected 1 to {MAX_REPEAT}") from None
+    if not 1 <= count <= MAX_REPEAT:
+        raise ValueError(f"{count} answers are out of range: expected 1 to {MAX_REPEAT}")
+    return count
 
 
 def parse_workers(text: str) -> int:
@@ -110,6 +126,13 @@ def parse_bool(text: str) -> bool:
         return known[text.strip().lower()]
     except KeyError:
         raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+def _share(text: str, what: str) -> float:
+    value = _number(text, "a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{what} {text} is out of range: expected a number from 0 to 1")
+    return value
 
 
 def _at_least_zero(text: str, what: str) -> float:

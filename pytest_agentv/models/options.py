@@ -10,15 +10,18 @@ from pytest_agentv.models.option_values import (
     BaselineUpdate,
     Gate,
     OutputFormat,
+    Stop,
     UnknownKeys,
     parse_baseline_update,
     parse_confirm,
     parse_gate,
     parse_milliseconds,
     parse_output_format,
-    parse_rate,
+    parse_pass_rate,
+    parse_repeat,
     parse_retries,
     parse_seconds,
+    parse_stop,
     parse_threshold,
     parse_unknown_keys,
     parse_workers,
@@ -98,6 +101,18 @@ class RunOptions(Record):
     """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None
     """`agentv_threshold` in the ini file, 0 to 1; cases and files override it."""
+    repeat: int | None = None
+    """`--agentv-repeat` on the command line: answers per case, 1 to 100; it overrides those of cases and files."""
+    ini_repeat: int | None = None
+    """`agentv_repeat` in the ini file; cases and files override it."""
+    min_pass_rate: float | None = None
+    """`--agentv-min-pass-rate` on the command line, 0 to 1; it overrides those of cases and files."""
+    ini_min_pass_rate: float | None = None
+    """`agentv_min_pass_rate` in the ini file, 0 to 1; cases and files override it."""
+    stop: Stop | None = None
+    """`--agentv-stop`: whether to stop asking a case when its verdict is certain; None: it depends on the run."""
+    include_answers: bool = False
+    """`--agentv-include-answers`: results of repeated cases hold all answers."""
     cache: bool = False
     """`--agentv-cache`: answers of earlier runs are used again."""
     resume: Path | None = None
@@ -222,6 +237,29 @@ RUN_OPTIONS: Final = (
         ini=True,
     ),
     RunOption(
+        "repeat",
+        "Answers per case, 1 to 100; overrides `repeat` of cases, files and the ini file (default: 1).",
+        parse=parse_repeat,
+        metavar="N",
+        ini=True,
+    ),
+    RunOption(
+        "min-pass-rate",
+        "Share of a repeated case's answers that have to pass, 0 to 1; "
+        "overrides `min_pass_rate` of cases, files and the ini file (default: 1).",
+        parse=parse_pass_rate,
+        metavar="RATE",
+        ini=True,
+    ),
+    RunOption(
+        "stop",
+        "When to stop asking a repeated case: certain (once no answer could change its verdict) or never "
+        "(default: certain).",
+        parse=parse_stop,
+        metavar="WHEN",
+        ini=True,
+    ),
+    RunOption(
         "dump-prompts",
         "Write each case's prompt to a JSON file in DIR (default: .agentv/prompts).",
         parse=Path,
@@ -292,14 +330,14 @@ RUN_OPTIONS: Final = (
     RunOption(
         "min-rate",
         "Pass rate that the whole run must reach with --agentv-gate=run or strict, 0 to 1.",
-        parse=parse_rate,
+        parse=parse_pass_rate,
         metavar="RATE",
         ini=True,
     ),
     RunOption(
         "margin",
         "Drop of the pass rate that --agentv-gate=strict must exclude, 0 to 1 (default: 0.05).",
-        parse=parse_rate,
+        parse=parse_pass_rate,
         default=DEFAULT_MARGIN,
         metavar="DROP",
         ini=True,
@@ -313,6 +351,7 @@ RUN_OPTIONS: Final = (
         ini=True,
     ),
     RunOption("include-trace", "Include the full trace in each result.", is_flag=True),
+    RunOption("include-answers", "Include all answers of repeated cases in their results.", is_flag=True),
     RunOption(
         "strict", "Treat warnings about eval and targets files (unknown keys, …) as errors.", is_flag=True, ini=True
     ),

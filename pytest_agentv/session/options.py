@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -23,6 +23,9 @@ from pytest_agentv.session.compat import ini_value
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
+
+_BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
+"""Options that beat cases and files as flags, and are beaten by them as ini keys."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -85,13 +88,13 @@ def run_options(config: pytest.Config) -> RunOptions:
     if values["baseline"] is not None:
         folder = config.rootpath if values["baseline"] == DEFAULT_BASELINE else cwd
         values["baseline"] = folder / values["baseline"]
-    from_flag = config.getoption("agentv_threshold")
+    for name in _BETWEEN:
+        from_flag = config.getoption(f"{PREFIX}_{name}")
+        values |= {name: from_flag, f"ini_{name}": values[name] if from_flag is None else None}
     return RunOptions(
         **{
             **values,
             "eval_id": tuple(values["eval_id"] or ()),
-            "threshold": from_flag,
-            "ini_threshold": values["threshold"] if from_flag is None else None,
             "gates": _gates(config),
             "exploration_tools": _names(config, "agentv_exploration_tools"),
         }

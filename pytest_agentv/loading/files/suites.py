@@ -12,6 +12,8 @@ from pytest_agentv.loading.keys import (
     CASE_LIST_KEYS,
     EXECUTION_KEYS,
     HEADER_KEYS,
+    min_pass_rate_at,
+    repeat_at,
     threshold_at,
     warn_of_evaluator_word,
 )
@@ -54,6 +56,10 @@ class SuiteSource:
     threshold: float | None
     problems: tuple[Problem, ...]
     """Warnings about the file as a whole."""
+    repeat: int | None = None
+    """How many answers its cases are judged by, where they do not say so themselves."""
+    min_pass_rate: float | None = None
+    """The share of these answers that have to pass."""
 
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
         """Return the tags of a case: its file's and its own. Values of wrong types are told when it is loaded."""
@@ -161,6 +167,7 @@ def _create_suite(source: Source, cases_key: str | None, header: JsonObject, hea
     execution, execution_place = mapping_at(header, "execution", place), place.at("execution")
     targets = (text_at(execution, "target", execution_place), text_at(header, "target", place))
     thresholds = (threshold_at(header, place), threshold_at(execution, execution_place))
+    repeat, min_pass_rate = repeat_at(header, place), min_pass_rate_at(header, place)
     dataset = text_at(header, "dataset", place) or source.path.stem
     warn_of_unknown_keys(header, HEADER_KEYS, place)
     warn_of_unknown_keys(execution, EXECUTION_KEYS, execution_place)
@@ -178,6 +185,8 @@ def _create_suite(source: Source, cases_key: str | None, header: JsonObject, hea
         target=next(filter(None, targets), None),
         threshold=next((threshold for threshold in thresholds if threshold is not None), None),
         problems=tuple(problems),
+        repeat=repeat,
+        min_pass_rate=min_pass_rate,
     )
 
 

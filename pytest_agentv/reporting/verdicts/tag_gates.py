@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.option_values import parse_rate
+from pytest_agentv.models.option_values import parse_pass_rate
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 
 Tier: TypeAlias = Literal["critical", "advisory"]
@@ -104,7 +104,7 @@ def _parse(line: str) -> TagGate:
     if tier not in known:
         hint = did_you_mean(tier, _TIERS)
         raise ValueError(f"unknown tier {tier!r}: expected {' or '.join(_TIERS)}{f' ({hint})' if hint else ''}")
-    return TagGate(tag, parse_rate(words["min_rate"]), known[tier])
+    return TagGate(tag, parse_pass_rate(words["min_rate"]), known[tier])
 
 
 def _word(text: str) -> tuple[str, str]:

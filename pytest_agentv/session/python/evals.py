@@ -164,7 +164,7 @@ class Agentv:
         """Return the result, and the reference answer that goes with it."""
         session, cases, key = self._session, self._session.cases, (self._item.nodeid, eval_id)
         begun = cases.begin(key, prepared)
-        session.progress.total += 1
+        session.progress.total += prepared.repeat
         self._open.add(begun)
         try:
             result = cases.wait(begun)

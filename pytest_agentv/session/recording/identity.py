@@ -45,6 +45,11 @@ class RunIdentity(Record):
         return self.results_path.with_name(f".{self.results_path.name}.crashed")
 
 
+def answers_path(results_path: Path) -> Path:
+    """Return the file beside a results file that keeps single answers of repeated cases while a run is going on."""
+    return results_path.with_name(f".{results_path.name}.answers.jsonl")
+
+
 def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     """Return the identity that xdist's controller sent to this worker, or this run's own, which is made once.
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -39,6 +40,12 @@ from pytest_agentv.session.showing.progress import Progress
 from pytest_agentv.session.workers.interrupts import Parent
 from pytest_agentv.session.workers.shares import process_share, shared_folder
 
+if TYPE_CHECKING:  # for repeated cases only
+    from pytest_agentv.engine.scheduler import Scheduler
+    from pytest_agentv.models.results import EvalResult
+    from pytest_agentv.session.recording.answers import AnswerJournal
+    from pytest_agentv.session.repeating.repeats import Repeats
+
 _KEY = pytest.StashKey["EvalSession"]()
 
 
@@ -72,6 +79,10 @@ class EvalSession:
             parent=Parent(config, run_id),
             masker=self.masker,
         )
+        self._finished = FinishedCases(
+            self.identity, with_errors=not self.options.retry_errors, is_worker=hasattr(config, "workerinput")
+        )
+        self._answers: AnswerJournal | None = None
         self.cases = Cases(
             loop=self._loop,
             runs=CaseRuns(
@@ -84,12 +95,11 @@ class EvalSession:
             ),
             paces=Paces(self._loop, self._pool, self.options, share),
             signer=CaseSigner(Fingerprints(self._pool, places, dry_run=self.options.dry_run), self._loop),
-            finished=FinishedCases(
-                self.identity, with_errors=not self.options.retry_errors, is_worker=hasattr(config, "workerinput")
-            ),
+            finished=self._finished,
             recorder=self.recorder,
             stopping=self.stopping,
             progress=self.progress,
+            open_repeats=self._open_repeats,
         )
         self._shown: set[Problem] = set()
         self._log_handler = CaseLogHandler(config, self.masker)
@@ -123,6 +133,15 @@ class EvalSession:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""
         return self._loop.run(ask_target(self._pool, self.options, eval_dir, target, prompt))
 
+    def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
+        """Make what repeated cases need; single answers are kept where this process can write to the run's files."""
+        from pytest_agentv.session.recording.answers import AnswerJournal  # noqa: PLC0415 - for repeated cases only
+        from pytest_agentv.session.repeating.repeats import Repeats  # noqa: PLC0415 - for repeated cases only
+
+        if self.travelling is None:
+            self._answers = AnswerJournal(self.identity.results_path, self.masker)
+        return Repeats(scheduler, self._answers, self._finished, self.progress.count_answer)
+
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""
         if self._loop.is_running:
@@ -131,5 +150,7 @@ class EvalSession:
             self._loop.run(self._pool.close())
             self._loop.stop()
         self.recorder.close()
+        if self._answers is not None:
+            self._answers.close()
         self._log_handler.remove()
         self._streams.remove()

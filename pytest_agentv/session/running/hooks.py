@@ -74,7 +74,10 @@ class SessionHooks:
             identity, options = self._session.identity, self._session.options
             RunReporter.register(session.config, identity, options).check(self._collected)
         self._lookahead.remember(session.items)
-        self._session.progress.total = sum(isinstance(item, EvalItem) for item in session.items)
+        planned = self._session.preparer.planned
+        self._session.progress.total = sum(
+            planned(item.suite, item.entry) for item in session.items if isinstance(item, EvalItem)
+        )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(

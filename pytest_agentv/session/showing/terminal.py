@@ -17,7 +17,7 @@ from pytest_agentv.reporting.markdown import RunVerdict, Trouble
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.compat import TerminalReporter
-from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
+from pytest_agentv.session.recording.identity import RunIdentity, answers_path, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
 from pytest_agentv.session.showing.step_summary import ItemOutcomes, append_step_summary
@@ -138,6 +138,7 @@ class RunReporter:
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
         self._find_loss()
         self._remarks += self._section.finish(self._results, self._identity.results_path)
+        self._drop_answers()
         if self._write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._write_errors:
@@ -203,6 +204,14 @@ class RunReporter:
 
     def _lost(self) -> list[str]:
         return self._crashes.lost(_node_ids(self._results)) if self._crashes else []
+
+    def _drop_answers(self) -> None:
+        """Delete the journal of single answers when no run will go on from it."""
+        if not self._write_errors and answers_path(self._identity.results_path).is_file():
+            from pytest_agentv.session.recording.answers import drop_answers  # noqa: PLC0415 - for repeated cases only
+
+            results = read_run(self._identity).results
+            drop_answers(self._identity.results_path, {(each.node_id, each.eval_id): each for each in results})
 
     def _record_crashes(self) -> None:
         """Write an error for each case on which a worker died: the worker could not."""

@@ -16,7 +16,7 @@ _LONGEST_HEADLINE = 300
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
-_REPEATED_FLAGS = ("target", "targets", "threshold")
+_REPEATED_FLAGS = ("target", "targets", "threshold", "repeat", "min-pass-rate")
 """Flags that shape a case's outcome and so belong to the command that runs it again."""
 
 
@@ -79,6 +79,6 @@ def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
     """Return what to type in the root directory to run a case again, as it was run."""
     if node_id is None:
         return None
-    given = ((name, config.getoption(f"agentv_{name}")) for name in _REPEATED_FLAGS)
+    given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
     flags = [f"--agentv-{name}={value}" for name, value in given if value is not None]
     return shlex.join(["pytest", node_id, *flags])
