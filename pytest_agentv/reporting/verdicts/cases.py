@@ -17,6 +17,11 @@ _STOPS: Final[Mapping[str, Verdict]] = {"certain pass": "pass", "certain fail": 
 _HASHES: Final = ("case_hash", "grading_hash", "target_hash")
 _NAMES: Final = ("target", "eval_file", "node_id", "group", "judge")
 
+_READ: Final = (
+    *(*_NAMES, *_HASHES, "conversation_id", "eval_id", "score", "status", "error", "threshold", "tags", "required"),
+    *("cached", "dry_run"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Confirmation(Record):
@@ -170,10 +175,8 @@ def is_number(value: object) -> bool:
 
 def _plain(result: EvalResult) -> dict[str, Json]:
     """Return the keys of a result that `case_of` reads: its traces and texts are large."""
-    keys = (*_NAMES, *_HASHES, "conversation_id", "eval_id", "score", "status", "error", "threshold", "tags")
-    plain = {key: getattr(result, key, None) for key in (*keys, "required", "cached", "dry_run")}
-    repeat = getattr(result, "repeat", None)
-    return plain | ({"repeat": repeat.to_plain()} if repeat is not None else {})
+    plain = {key: getattr(result, key) for key in _READ}
+    return plain | ({"repeat": result.repeat.to_plain()} if result.repeat is not None else {})
 
 
 def _name(eval_id: str, eval_file: str | None, node_id: str | None) -> str:

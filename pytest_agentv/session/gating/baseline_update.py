@@ -22,7 +22,7 @@ def refuse_before(config: pytest.Config, options: RunOptions) -> None:
     given = {
         "--agentv-dry-run (its scores mean nothing)": options.dry_run,
         "--agentv-cache (a baseline needs fresh answers)": options.cache,
-        "--agentv-stop=certain (a baseline needs all answers)": getattr(options, "stop", None) == "certain",
+        "--agentv-stop=certain (a baseline needs all answers)": options.stop == "certain",
         "-k": config.getoption("keyword", ""),
         "-m": config.getoption("markexpr", ""),
         "-x or --maxfail": config.getoption("maxfail", 0),

@@ -45,7 +45,7 @@ class JudgedCases:
         return report
 
     def _covers(self, result: EvalResult | None) -> bool:
-        if not self._leaves_cases or result is None or getattr(result, "required", None):
+        if not self._leaves_cases or result is None or result.required:
             return False
         if narrowed_by(self._config, self._options) is not None:
             return False  # there will be no verdict

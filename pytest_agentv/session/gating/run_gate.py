@@ -1,7 +1,7 @@
 """The gates of a run, in the process that owns the terminal."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from pytest_agentv.reporting.verdicts.cases import JudgedCase, cases_of_run
 from pytest_agentv.reporting.verdicts.gates import REGRESSION, GateOutcome, baseline_gate, gate_lines, rate_gate
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
+from pytest_agentv.reporting.verdicts.suspects import suspects_of
 from pytest_agentv.reporting.verdicts.tag_gates import check_tags, parse_tag_gates, rate_check, unmatched_tags
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, refuse_before, write_baseline
@@ -53,6 +54,17 @@ class RunGate:
             fault = unmatched_tags(self._gates, tags_of(node_ids, self._config.rootpath))
             if fault is not None:
                 raise pytest.UsageError(f"agentv_gates: {fault}")
+
+    def suspects(self, results: Sequence[EvalResult]) -> Mapping[int, Sequence[EvalResult]]:
+        """Return the cases that look broken, by how many fresh answers they are to get."""
+        options, cases = self._options, cases_of_run(results)
+        if self._baseline is None or not options.confirm or options.update_baseline is not None or self._part(cases):
+            return {}
+        found: dict[int, list[EvalResult]] = {}
+        by_case = dict(zip(((case.name, case.target) for case in cases), results, strict=True))
+        for case, answers in suspects_of(cases, self._baseline, options.confirm):
+            found.setdefault(answers, []).append(by_case[case.name, case.target])
+        return found
 
     def judge(self, session: pytest.Session, results: Sequence[EvalResult], trouble: str | None) -> None:
         """Judge a run that came to its end, and report the gates. `trouble` keeps a run from being judged."""

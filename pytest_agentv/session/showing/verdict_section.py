@@ -1,6 +1,6 @@
 """The section EVALUATION STATISTICS. What it takes is imported where a run has repeats, or is judged as a whole."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -20,6 +20,7 @@ class _Gate(Protocol):
     def check(self, node_ids: Iterable[str]) -> None: ...
     def judge(self, session: pytest.Session, results: Sequence[EvalResult], trouble: str | None) -> None: ...
     def describe(self, results: Sequence[EvalResult], trouble: str | None = None) -> None: ...
+    def suspects(self, results: Sequence[EvalResult]) -> Mapping[int, Sequence[EvalResult]]: ...
     def note_deselected(self, count: int) -> None: ...
     def lines(self, *, verbose: bool) -> Iterator[SummaryLine]: ...
     def red_texts(self) -> Sequence[str]: ...
@@ -63,9 +64,15 @@ class VerdictSection:
             self._gate.judge(session, self._results(), self._trouble())
         return done
 
+    def suspects(self) -> Mapping[int, Sequence[EvalResult]]:
+        """Return the cases that look broken, by how many fresh answers they are to get."""
+        if self._gate is None or self._config.getoption("collectonly") or self._trouble() is not None:
+            return {}
+        return self._gate.suspects(self._results())
+
     def finish(self, results: Sequence[EvalResult], results_path: Path) -> list[str]:
         """Take the figures of a run that nobody judged, and write the verdict; return what is to be said of it."""
-        has_repeats = any(getattr(result, "repeat", None) is not None for result in results)
+        has_repeats = any(result.repeat is not None for result in results)
         if self._gate is None and has_repeats and not self._options.dry_run:
             self._gate = self._open()
             self._gate.describe(results)
