@@ -8,6 +8,7 @@ from pytest_agentv.reporting.verdicts.columns import (
     INDENT,
     counted,
     interval_bar,
+    percent,
     plain,
     points,
     short_list,
@@ -16,6 +17,7 @@ from pytest_agentv.reporting.verdicts.columns import (
 )
 from pytest_agentv.reporting.verdicts.comparison import RunComparison
 from pytest_agentv.reporting.verdicts.pairing import CaseComparison, Pair
+from pytest_agentv.reporting.verdicts.parts import parts_of
 from pytest_agentv.statistics.pairs import Difference
 
 
@@ -28,6 +30,8 @@ def comparison_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[Su
     for case in comparison.broken:
         yield SummaryLine(_broken_text(case, by_name[case.case, case.target]), "fail")
     yield from _chance_lines(comparison, by_name, verbose=verbose)
+    if verbose:
+        yield from _part_lines(comparison)
 
 
 def _against(comparison: RunComparison) -> str:
@@ -102,6 +106,13 @@ def _chance_lines(
         worse.sort(key=lambda pair: (pair.delta, pair.new.name))
         shown = [_flip(pair) for pair in worse]
         yield from wrapped("May be chance", short_list(shown, verbose=verbose, used=INDENT))
+
+
+def _part_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
+    """Yield a row for each file and tag; only what chance hardly explains among so many rows is red."""
+    for part in parts_of(comparison.pairing.pairs):
+        text = f"{part.n:>4}  {percent(part.mean):>7}  {points(part.delta):>6}  q {part.q:.2f}  {visible(part.name)}"
+        yield SummaryLine(text, "fail" if part.stands_out else "plain")
 
 
 def _flip(pair: Pair) -> str:

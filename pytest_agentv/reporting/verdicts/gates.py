@@ -30,6 +30,8 @@ class GateOutcome(Record):
     reason: str
     is_told: bool = False
     """Whether it found something that it does not fail for."""
+    is_plain: bool = False
+    """Whether it is told as it stands: nothing was judged."""
     details: tuple[str, ...] = ()
 
     @property
@@ -60,6 +62,9 @@ def rate_gate(check: RateCheck, gate: Gate) -> GateOutcome:
 def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> Iterator[SummaryLine]:
     """Yield what each gate says; that on the baseline has no name of its own."""
     for outcome in outcomes:
+        if outcome.is_plain:
+            yield from (SummaryLine(line) for line in wrap(outcome.headline, _WIDTH))
+            continue
         name = "GATE" if outcome.name == regression else f"GATE {outcome.name}"
         word, style = _word(outcome)
         for number, line in enumerate(wrap(f"{name}: {word}, {outcome.headline}", _WIDTH - _INDENT)):

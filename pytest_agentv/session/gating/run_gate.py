@@ -198,7 +198,7 @@ class RunGate:
             except AgentvError as error:
                 refused = str(error)
             else:
-                return GateOutcome(name, is_red=False, reason=text)
+                return GateOutcome(name, is_red=False, reason=text, is_plain=True)
         return GateOutcome(name, is_red=True, is_told=True, reason=f"the baseline was not updated: {refused}")
 
 
