@@ -12,7 +12,7 @@ from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_d
 from pytest_agentv.cli.compare_statistics import read
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.models.base import Json
-from pytest_agentv.reporting.verdicts.labels import Agreement, agree, read_labels
+from pytest_agentv.reporting.comparing.labels import Agreement, agree, read_labels
 from pytest_agentv.statistics.agreement import LEAST_LABELS, LEAST_OF_A_CLASS
 from pytest_agentv.statistics.intervals import Interval
 
@@ -61,7 +61,8 @@ def _lines(agreement: Agreement) -> Iterator[str]:
     yield _rate_line("Of bad answers the judge passes", table.false_positive_rate)
     yield f"Kappa: {_figure(agreement.kappa, 'none, judge and labels are constant')}"
     if agreement.linear_kappa is not None or agreement.quadratic_kappa is not None:
-        yield f"Kappa of the scores: {_figure(agreement.linear_kappa)} linear, {_figure(agreement.quadratic_kappa)} quadratic"
+        linear, quadratic = _figure(agreement.linear_kappa), _figure(agreement.quadratic_kappa)
+        yield f"Kappa of the scores: {linear} linear, {quadratic} quadratic"
     if agreement.raters > 1:
         yield f"Krippendorff's alpha of {agreement.raters} people: {_figure(agreement.alpha)}"
     if agreement.corrected is not None:

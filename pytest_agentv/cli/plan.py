@@ -9,9 +9,9 @@ from typing import Final
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.compare_statistics import is_baseline, read
 from pytest_agentv.cli.console import count, say
+from pytest_agentv.reporting.comparing.plan import Plan, plan_of
 from pytest_agentv.reporting.verdicts.baseline import read_baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
-from pytest_agentv.reporting.verdicts.plan import Plan, plan_of
 from pytest_agentv.statistics.planning import chance_of_red_case
 
 _REPEATS: Final = (1, 3, 5, 10)

@@ -22,6 +22,7 @@ from pytest_agentv.statistics.agreement import (
 
 _WORDS: Final = {"pass": 1.0, "true": 1.0, "yes": 1.0, "good": 1.0, "fail": 0.0, "false": 0.0, "no": 0.0, "bad": 0.0}
 _DIGITS: Final = 9
+_HALF: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,9 @@ def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | N
         return None
     labelled = [judged[index] for index in by_case]
     values = [sum(label.value for label in group) / len(group) for group in by_case.values()]
-    verdicts, said = (
-        [_passes(case) for case in labelled],
-        [value >= _bar(case) for value, case in zip(values, labelled, strict=True)],
-    )
     is_scale = any(label.value not in (0, 1) for label in labels)
+    verdicts = [_passes(case) for case in labelled]
+    said = [value >= _bar(case, is_scale=is_scale) for value, case in zip(values, labelled, strict=True)]
     scores = [round(sum(case.scores) / case.judged, _DIGITS) for case in labelled]
     ratings = [round(value, _DIGITS) for value in values]
     others = [case for index, case in enumerate(judged) if index not in by_case]
@@ -134,17 +133,17 @@ def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> 
     low, high = scale
     if isinstance(label, bool):
         return float(label)
-    if isinstance(label, str):
-        if label.strip().lower() in _WORDS:
-            return _WORDS[label.strip().lower()]
-        try:
-            label = float(label)
-        except ValueError:
-            label = label.strip()
-    if not isinstance(label, int | float) or not is_number(label) or not low <= label <= high:
+    word = label.strip().lower() if isinstance(label, str) else ""
+    if word in _WORDS:
+        return _WORDS[word]
+    try:
+        number = float(word) if word else label
+    except ValueError:
+        number = None
+    if not isinstance(number, int | float) or not is_number(number) or not low <= number <= high:
         expected = f"expected pass, fail or a number from {low:g} to {high:g}"
         raise FileError(path, f"label: {expected}, got {describe_value(label)}", line)
-    return (label - low) / (high - low)
+    return (number - low) / (high - low)
 
 
 def _is_of(label: Label, case: JudgedCase) -> bool:
@@ -157,13 +156,13 @@ def _is_of(label: Label, case: JudgedCase) -> bool:
 def _passes(case: JudgedCase) -> bool:
     """Whether a case passes; of several answers, whether most do."""
     if case.threshold is None:
-        return sum(case.scores) / case.judged >= _bar(case)
+        return sum(case.scores) / case.judged >= _HALF
     return 2 * case.passes > case.judged
 
 
-def _bar(case: JudgedCase) -> float:
-    """Return the label from which a case is good: the case's own threshold says so of scores, 0.5 where none is."""
-    return 0.5 if case.threshold is None else min(case.threshold, 1.0)
+def _bar(case: JudgedCase, *, is_scale: bool) -> float:
+    """Return the label from which an answer is good: on a scale, the threshold that the case's scores must reach."""
+    return case.threshold if is_scale and case.threshold is not None else _HALF
 
 
 def _alpha(groups: Sequence[Sequence[Label]] | Any, raters: Sequence[str], *, is_scale: bool) -> float | None:
