@@ -36,6 +36,15 @@ class RunComparison(Record):
     """The difference if all cases that could not be judged failed, and if they passed."""
 
     @property
+    def resolution(self) -> str:
+        """What the comparison would have seen; "cannot tell" never stands without it."""
+        if self.least_drop is None:
+            return "one case, or one group of cases, tells nothing about a run"
+        if self.least_drop >= 1:
+            return "so few cases would hardly show any drop"
+        return f"a drop of {self.least_drop * 100:.0f} points would be seen in 4 of 5 runs"
+
+    @property
     def broken(self) -> tuple[CaseComparison, ...]:
         return tuple(case for case in self.cases if case.broke)
 

@@ -67,15 +67,14 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
     interval = difference.estimate.interval
     mean = f"Difference     {points(difference.estimate.mean)}"
     if interval is None:
-        yield from plain(f"{mean:24}one case, or one group of cases: no interval; cannot tell")
+        yield from plain(f"{mean:24}cannot tell: one case, or one group of cases")
         return
     yield SummaryLine(f"{mean:24}95 %: {points(interval.low)} to {points(interval.high)}  {comparison.change}")
     bar = interval_bar(interval, difference.estimate.mean)
     yield SummaryLine(f"{'':{INDENT}}{bar}  {_differing(comparison, difference)}")
     if comparison.least_drop is not None and comparison.cases_needed is not None:
         margin = f"{comparison.margin * 100:g} points: {counted(comparison.cases_needed, 'case')}"
-        text = f"a drop of {comparison.least_drop * 100:.0f} points would be seen in 4 of 5 runs; for {margin}, "
-        yield from wrapped("", f"{text}see `agentv plan`")
+        yield from wrapped("", f"{comparison.resolution}; for {margin}, see `agentv plan`")
     if comparison.bounds_with_errors is not None:
         low, high = map(points, comparison.bounds_with_errors)
         total, missing = len(comparison.pairing.pairs), len(comparison.pairing.errors)

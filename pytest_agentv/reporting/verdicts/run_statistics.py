@@ -150,13 +150,7 @@ def _change(comparison: RunComparison) -> list[tuple[RunVerdict, str]]:
             return [("improved", f"improved: {points}; update the baseline (--agentv-update-baseline)")]
         case "not worse":
             return [("not worse", f"not worse by {comparison.margin * 100:g} points or more")]
-    return [("inconclusive", f"cannot tell: {_resolution(comparison)}")]
-
-
-def _resolution(comparison: RunComparison) -> str:
-    if comparison.least_drop is None:
-        return "one case, or one group of cases, tells nothing about a run"
-    return f"a drop of {comparison.least_drop * 100:.0f} points would be seen in 4 of 5 runs"
+    return [("inconclusive", f"cannot tell: {comparison.resolution}")]
 
 
 def _comparison_contract(comparison: RunComparison) -> dict[str, object]:
