@@ -53,13 +53,14 @@ def pytest_collect_file(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Ask cases again that look broken. Plugins that are registered later, as the gate, look at the run after that."""
+    """Have the run judged, where somebody wants it, when all items are done."""
     done = yield
     section = session.config.pluginmanager.get_plugin("agentv-verdict")
-    if section is not None:
+    if section is not None and not session.config.getoption("collectonly"):
         from pytest_agentv.session.confirming.suspects import confirm_suspects
 
         confirm_suspects(session, section)
+        section.judge(session)
     return done
 
 

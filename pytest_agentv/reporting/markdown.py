@@ -49,6 +49,7 @@ class RunVerdict(Record):
     """Results that reruns replaced. Only their cost and tokens count."""
     expected_failures: frozenset[str] = frozenset()
     """Node ids of cases whose low score was expected (`xfail`)."""
+    expected_words: str = "failed as expected"
     troubles: tuple[Trouble, ...] = ()
     results_path: Path | None = None
     dry_run: bool = False
@@ -92,7 +93,7 @@ def _head_lines(
     counts = {
         "passed": passed,
         "failed": len(failures),
-        "failed as expected": expected,
+        verdict.expected_words: expected,
         "error" if len(errors) == 1 else "errors": len(errors),
     }
     text = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no results"

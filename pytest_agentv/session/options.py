@@ -72,6 +72,8 @@ def check_options(config: pytest.Config) -> None:
         flag = f"--{PREFIX}-{option.name}"
         if option.once and given[flag] > 1:
             raise pytest.UsageError(f"{flag} is given {given[flag]} times: expected it once")
+        if option.optional_value is not None:
+            _given(config, option)
 
 
 def eval_globs(config: pytest.Config) -> Sequence[str]:
@@ -113,7 +115,8 @@ def _flag_arguments(option: RunOption) -> dict[str, Any]:
     if option.repeatable:
         return arguments | {"action": "append"}
     if option.optional_value is not None:
-        return arguments | {"nargs": "?", "const": option.optional_value}
+        # Not parsed yet: pytest reads the arguments once before `attach_optional_values` has written out what is meant.
+        return arguments | {"nargs": "?", "const": option.optional_value, "type": str}
     return arguments
 
 
@@ -127,9 +130,20 @@ def _argparse_type(parse: Callable[[str], object]) -> Callable[[str], object]:
     return parse_or_explain
 
 
+def _given(config: pytest.Config, option: RunOption) -> Any:
+    """Return the value of a flag; None: it was not given. Raises `pytest.UsageError`."""
+    given = config.getoption(f"{PREFIX}_{option.dest}")
+    if option.optional_value is None or not isinstance(given, str):
+        return given
+    try:
+        return option.parse(given)
+    except ValueError as error:
+        raise pytest.UsageError(f"--{PREFIX}-{option.name}: {error}") from None
+
+
 def _value(config: pytest.Config, option: RunOption) -> Any:
     name = f"{PREFIX}_{option.dest}"
-    given = config.getoption(name)
+    given = _given(config, option)
     if given is not None:
         return given
     written = ini_value(config, name) if option.ini else None

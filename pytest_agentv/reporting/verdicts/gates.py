@@ -65,7 +65,7 @@ def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> Iterator[Sum
         if outcome.is_plain:
             yield from (SummaryLine(line) for line in wrap(outcome.headline, _WIDTH))
             continue
-        name = "GATE" if outcome.name == regression else f"GATE {outcome.name}"
+        name = "GATE" if outcome.name == regression else f"GATE {outcome.name.removeprefix('gate::')}"
         word, style = _word(outcome)
         for number, line in enumerate(wrap(f"{name}: {word}, {outcome.headline}", _WIDTH - _INDENT)):
             yield SummaryLine(f"{'' if number == 0 else ' ' * _INDENT}{line}", style)

@@ -158,7 +158,11 @@ class RunReporter:
             dry_run=self._options.dry_run,
             elapsed_ms=self._elapsed_ms,
             earlier=self._run.earlier,
-            outcomes=Outcomes(frozenset(self._outcomes.expected_failures), frozenset(self._outcomes.unexpected_passes)),
+            outcomes=Outcomes(
+                frozenset(self._outcomes.expected_failures),
+                frozenset(self._outcomes.unexpected_passes),
+                self._expected_words,
+            ),
         )
         for line in itertools.chain(lines, self._section.lines()):
             _print(terminalreporter, line)
@@ -177,11 +181,16 @@ class RunReporter:
     def _results(self) -> tuple[EvalResult, ...]:
         return self._run.results
 
+    @property
+    def _expected_words(self) -> str:
+        return "failed as expected" if self._options.gate in ("cases", "off") else "judged with the run"
+
     def _verdict(self, exitstatus: int) -> RunVerdict:
         return RunVerdict(
             self._results,
             self._run.earlier,
             frozenset(self._outcomes.expected_failures),
+            self._expected_words,
             tuple(self._troubles(exitstatus)),
             self._identity.results_path,
             self._options.dry_run,

@@ -1,6 +1,6 @@
 """The section EVALUATION STATISTICS. What it takes is imported where a run has repeats, or is judged as a whole."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -56,17 +56,15 @@ class VerdictSection:
         if self._gate is not None:
             self._gate.note_deselected(getattr(node, "workeroutput", {}).get("agentv_deselected", 0))
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        done = yield
-        if self._gate is not None and not session.config.getoption("collectonly"):
+    def judge(self, session: pytest.Session) -> None:
+        """Judge a run that came to its end."""
+        if self._gate is not None:
             self._is_judged = True
             self._gate.judge(session, self._results(), self._trouble())
-        return done
 
     def suspects(self) -> Mapping[int, Sequence[EvalResult]]:
         """Return the cases that look broken, by how many fresh answers they are to get."""
-        if self._gate is None or self._config.getoption("collectonly") or self._trouble() is not None:
+        if self._gate is None or self._trouble() is not None:
             return {}
         return self._gate.suspects(self._results())
 
