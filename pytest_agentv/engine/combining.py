@@ -23,7 +23,14 @@ _OF_THE_CASE: Final = frozenset(
 
 
 def combine_answers(
-    results: Sequence[EvalResult], plan: RepeatPlan, *, together: bool, reruns: int = 0, with_answers: bool = False
+    results: Sequence[EvalResult],
+    plan: RepeatPlan,
+    *,
+    together: bool,
+    reruns: int = 0,
+    carried: int = 0,
+    lost: Sequence[EvalResult] = (),
+    with_answers: bool = False,
 ) -> EvalResult:
     """Return the result of a case from those of its answers, of which there is at least one.
 
@@ -32,6 +39,8 @@ def combine_answers(
         plan: What was wanted.
         together: Whether all were asked at once, so that none waited for the verdict on others.
         reruns: How often the case was asked before.
+        carried: How many of the answers an earlier run had asked.
+        lost: Answers that earlier runs could not have or judge: what they took counts as well.
         with_answers: Whether the result holds all answers.
     """
     broken = next((result for result in results if is_set_up_error(result)), None)
@@ -39,7 +48,8 @@ def combine_answers(
         return broken  # no answer can be had: it says why, and nothing was asked
     judged = [result for result in results if result.status != "error"]
     decided = plan.verdict(results) if judged else None
-    figures = repeat_figures(results, plan, None if together else plan.stopped(results), reruns)
+    figures = repeat_figures(results, plan, None if together else plan.stopped(results))
+    figures = figures.replace(reruns=reruns or None, carried=carried or None)
     base = _shown(results, decided)
     status = decided or "error"
     combined = base.replace(
@@ -49,7 +59,7 @@ def combine_answers(
         repeat=figures,
         answers=tuple(_own_part(result) for result in results) if with_answers else None,
         timestamp=max(result.timestamp for result in results),
-        **_sums(results),
+        **_sums([*results, *lost]),
     )
     if status != "error":
         return combined
@@ -68,9 +78,7 @@ def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPl
     )
 
 
-def repeat_figures(
-    results: Sequence[EvalResult], plan: RepeatPlan, stopped: Verdict | None, reruns: int = 0
-) -> RepeatFigures:
+def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Verdict | None) -> RepeatFigures:
     """Return what the answers of a case showed."""
     judged = [result for result in results if result.status != "error"]
     passes = sum(result.status == "pass" for result in judged)
@@ -84,7 +92,6 @@ def repeat_figures(
         same_text=len({result.candidate_answer for result in judged}) == 1 if len(judged) > 1 else None,
         tools=tools if any(tools) else None,
         cached=sum(bool(result.cached) for result in results) or None,
-        reruns=reruns or None,
         **_rates(passes, len(judged), plan, stopped),
     )
 
@@ -171,8 +178,11 @@ def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
     """Return why there is no verdict, as `3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)`."""
     passes = f"{figures.passes} {'answer passes' if figures.passes == 1 else 'answers pass'}"
     needed = f"{figures.needed} of {figures.planned} {'is' if figures.needed == 1 else 'are'} needed"
-    reasons = dict.fromkeys(result.error.strip().partition("\n")[0] for result in results if result.error)
-    return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({'; '.join(reasons)})"
+    skipped = figures.planned - figures.asked
+    left = f", {skipped} more would not decide it" if skipped else ""
+    first, *others = dict.fromkeys(result.error.strip().partition("\n")[0] for result in results if result.error)
+    why = f"{first}, and {len(others)} more" if others else first
+    return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({why}){left}"
 
 
 def _own_part(result: EvalResult) -> JsonObject:

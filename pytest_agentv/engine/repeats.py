@@ -2,16 +2,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.statistics.repeats import Verdict, needed_passes, verdict
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RepeatPlan(Record):
     """How many answers a case is judged by, and how many of them have to pass."""
 

@@ -1,10 +1,11 @@
 """The result of a case: exactly one line of the results file."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 
@@ -15,7 +16,7 @@ Status = Literal["pass", "fail", "error"]
 """`pass` or `fail`: the case was judged. `error`: it could not be judged."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ErrorDetail(Record):
     """Where and why a case or an evaluator broke."""
 
@@ -25,7 +26,7 @@ class ErrorDetail(Record):
     """Why it broke."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RepeatFigures(Record):
     """What several answers of one case showed."""
 
@@ -63,13 +64,15 @@ class RepeatFigures(Record):
     """The names of the tools that each judged answer called, in the order of `scores`; None: none was called."""
     cached: int | None = None
     """How many of the answers came from the cache; None: none."""
+    carried: int | None = None
+    """How many of the answers an earlier run had asked, which this one went on with; None: none."""
     reruns: int | None = None
     """How often all answers were asked anew before, as by `--reruns`; None: never."""
     confirm: "RepeatFigures | None" = None
     """Fresh answers that were asked because the case looked broken; they do not count for its verdict."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvalResult(Record):
     """The result of a case: one line of the results file. The order of the fields is the order of its keys."""
 

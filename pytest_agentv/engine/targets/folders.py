@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from pytest_agentv.engine.targets.cache import CachedProvider
 from pytest_agentv.engine.targets.variables import InProcessProvider, ProcessVariables
 from pytest_agentv.errors import TargetError
 from pytest_agentv.loading.problems import Problem, join_problems
@@ -16,16 +14,18 @@ from pytest_agentv.loading.targets.files import find_targets_file, load_targets_
 from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.runtime.closing import close_all
 from pytest_agentv.runtime.outcomes import attempt_async
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_loop import USER_LOOP
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Places:
     """The folders where searches end, and a folder that processes share."""
 
@@ -114,8 +114,9 @@ class FolderTargets:
         return taken
 
     async def close(self) -> None:
-        """Close all providers, even if closing one of them fails."""
+        """Close all providers and all that was opened on the loop, even if closing one of them fails."""
         await asyncio.gather(*(attempt_async(provider.close) for provider in self._providers.values()))
+        await close_all()
         self._process.close()
         await run_in_thread(USER_LOOP.close, "agentv-close")
 
@@ -132,6 +133,8 @@ class FolderTargets:
         if getattr(provider, "reads_environ", False):
             provider = self.in_process(eval_dir, provider)
         if self._options.cache and not target.provider_batching:
+            from pytest_agentv.engine.targets.cache import CachedProvider  # noqa: PLC0415 - for runs with a cache
+
             return CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self._masker)
         if warm_up is not None:  # with a cache, perhaps no model is needed
             warm_up()

@@ -1,15 +1,15 @@
 """Decides how many cases of a target are in flight."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetDefinition
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.runtime.reaper import remove_at_end
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pace:
     """The limits of a target for its cases."""
 
@@ -46,13 +46,13 @@ def cap_warning(path: Path, definition: TargetDefinition, kind: object, options:
     return Problem(path, definition.line, "", message, level="warning")
 
 
-def is_first_to_tell(folder: Path | None) -> bool:
-    """Whether no other process of the run has shown the warning. The first one leaves a file in the shared folder."""
+def is_first_to_tell(folder: Path | None, what: str = "cap") -> bool:
+    """Whether no other process of the run has shown a warning. The first one leaves a file in the shared folder."""
     if folder is None:
         return True
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / "cap-told").touch(exist_ok=False)
+        (folder / f"{what}-told").touch(exist_ok=False)
     except OSError as error:  # show the warning even if the folder cannot be used
         return not isinstance(error, FileExistsError)
     remove_at_end(folder)

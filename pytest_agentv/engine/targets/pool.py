@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -10,9 +9,8 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.targets.checks import HealthChecks
 from pytest_agentv.engine.targets.folders import FolderTargets, Places
-from pytest_agentv.engine.targets.judging import ProviderJudge, judging_fault, needs_judge
+from pytest_agentv.engine.targets.judging import ProviderJudge, judging_fault, needs_judge, needs_targets
 from pytest_agentv.engine.targets.pacing import Pace, cap_warning, is_first_to_tell, pace_of
-from pytest_agentv.engine.targets.proxying import CallableTargets, needs_targets
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Judge, ProxiedTargets
 from pytest_agentv.loading.problems import Problem
@@ -21,17 +19,16 @@ from pytest_agentv.loading.targets.environment import Environment
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import Adapter
-from pytest_agentv.providers.mock import Mock, dry_run_provider
-from pytest_agentv.providers.python.function import adapt_provider
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 DEFAULT_TARGET: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadyTarget:
     """A target that can be called, and its judge."""
 
@@ -143,7 +140,7 @@ class TargetPool:
 
     def _own_target(self, eval_dir: Path, name: str, own: Overrides) -> tuple[Target, Adapter]:
         function = (lambda _: own.answer) if own.provider is None else own.provider
-        return Target(name, "python"), self._folders.in_process(eval_dir, adapt_provider(function, OWN_PROVIDER))
+        return Target(name, "python"), self._folders.in_process(eval_dir, _adapted(function, OWN_PROVIDER))
 
     def _judge(self, eval_dir: Path, target: Target, own: Overrides) -> Judge:
         if own.judge is not None:
@@ -163,7 +160,9 @@ class TargetPool:
         except AgentvError as error:
             raise TargetError(f"a model is to judge, and none is named: {error}; or override {OWN_JUDGE}") from error
 
-    def _callable(self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides) -> CallableTargets:
+    def _callable(self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides) -> ProxiedTargets:
+        from pytest_agentv.engine.targets.proxying import CallableTargets  # noqa: PLC0415 - for scripts that call targets
+
         opened = {target.name: (target, provider)}
         if own.judge is not None:
             opened[OWN_JUDGE] = self._own_judge(eval_dir, own.judge)
@@ -180,6 +179,9 @@ class TargetPool:
         )
 
     def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:
+        from pytest_agentv.engine.targets.proxying import CallableTargets  # noqa: PLC0415 - dry runs only
+        from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - pydantic
+
         known = name if file is None else file.find(name).name
         delays = (self._options.dry_run_delay, self._options.dry_run_delay_min, self._options.dry_run_delay_max)
         provider = dry_run_provider(*delays)
@@ -190,7 +192,7 @@ class TargetPool:
         return ReadyTarget(mock.name, False, provider, judge, environment.variables, callable_targets)
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
-        return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, adapt_provider(judge, OWN_JUDGE))
+        return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))
 
     async def _check(self, target: Target, provider: Adapter) -> None:
         try:
@@ -200,3 +202,9 @@ class TargetPool:
             if error.kind not in ("config", "crash"):
                 self.stop_reason = str(error)
             raise
+
+
+def _adapted(value: object, label: str) -> Adapter:
+    from pytest_agentv.providers.python.function import adapt_provider  # noqa: PLC0415 - for objects of users only
+
+    return adapt_provider(value, label)

@@ -1,7 +1,6 @@
 """The results file that a run goes on with."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -10,12 +9,13 @@ import pytest
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 
 _SHOWN: Final = 3
 """How many names of files a message holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResumedFile(Record):
     """A results file whose finished cases are carried over, whatever run they are of."""
 
@@ -62,7 +62,8 @@ def find_last_run(path: Path, flag: str) -> ResumedFile:
 
 
 def _read(file: Path, flag: str) -> ResumedFile:
-    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - pydantic, for resumed runs only
+    from pytest_agentv.reporting.answers import iter_answers  # noqa: PLC0415 - pydantic, for resumed runs only
+    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - see above
 
     remarks: list[str] = []
     statuses: dict[tuple[str, str], str] = {}
@@ -80,6 +81,10 @@ def _read(file: Path, flag: str) -> ResumedFile:
             statuses[result.eval_file or "", result.eval_id] = result.status
             node_files[(result.node_id or "").partition("::")[0]] = None
             unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
+    for _, answer in iter_answers(file):  # of cases that were not at their end when the run was
+        run_id = run_id or answer.run_id
+        statuses.setdefault((answer.eval_file or "", answer.eval_id), "open")
+        node_files[(answer.node_id or "").partition("::")[0]] = None
     if run_id is None:
         raise pytest.UsageError(f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv")
     if unsigned:

@@ -1,7 +1,7 @@
 """Cases that are asked more than once: from a job to the one result that its answers make."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_agentv.engine.batching import BatchMember
@@ -10,9 +10,11 @@ from pytest_agentv.engine.combining import combine_answers, confirmed_by, is_set
 from pytest_agentv.engine.repeats import RepeatPlan
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.scoring import effective_threshold
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.recording.answers import AnswerJournal
+from pytest_agentv.session.recording.answers import AnswerJournal, Kept
 from pytest_agentv.session.recording.journal import FinishedCases
 from pytest_agentv.session.repeating.answers import Answers, Lane
 
@@ -20,7 +22,7 @@ AskOnce: TypeAlias = Callable[[CaseJob, BatchMember | None], Coroutine[Any, Any,
 """Asks for one answer of a job, and returns its result. Raises only for a cancellation."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Request(Record):
     """What is wanted of a case."""
 
@@ -48,7 +50,7 @@ class RepeatedCase:
         lane: Lane,
         ask: AskOnce,
         journal: AnswerJournal | None,
-        carried: Mapping[int, EvalResult],
+        carried: Kept,
         *,
         keeps_carried: bool,
     ) -> None:
@@ -57,7 +59,7 @@ class RepeatedCase:
         self._journal = journal
         self._carried = carried
         self._keeps_carried = keeps_carried
-        self._answers = Answers(lane, request.plan, self._ask, request.numbers, carried)
+        self._answers = Answers(lane, request.plan, self._ask, request.numbers, carried.answers)
 
     def hurry(self) -> None:
         """Have its answers started before all others. Any thread may call it."""
@@ -65,7 +67,7 @@ class RepeatedCase:
 
     async def results(self) -> tuple[tuple[EvalResult, ...], bool]:
         """Return the results of the answers, and whether all were asked at once."""
-        for number, answer in self._carried.items():
+        for number, answer in self._carried.answers.items():
             if self._keeps_carried:
                 await self._keep(number, answer)
             if number < len(self._request.members):
@@ -82,6 +84,8 @@ class RepeatedCase:
             request.plan,
             together=together,
             reruns=request.reruns,
+            carried=len(self._carried.answers),
+            lost=self._carried.errors,
             with_answers=request.job.options.include_answers,
         )
 
@@ -112,6 +116,7 @@ class Repeats:
         journal: AnswerJournal | None,
         finished: FinishedCases,
         tell: Callable[[EvalResult], None],
+        warn: Callable[[Problem], None],
     ) -> None:
         """Prepare.
 
@@ -120,11 +125,14 @@ class Repeats:
             journal: Keeps single answers; None: nobody does, because the run's files are on another machine.
             finished: What earlier runs left.
             tell: Learns of each answer that is carried over.
+            warn: Shows a warning with the next item.
         """
         self._scheduler = scheduler
         self._journal = journal
         self._finished = finished
         self._tell = tell
+        self._warn = warn
+        self._told_of_reruns = False
 
     def open(
         self, job: CaseJob, ask: AskOnce, members: Sequence[BatchMember], *, reruns: int, group: str, limit: int
@@ -139,6 +147,8 @@ class Repeats:
             group: Its group of the scheduler.
             limit: How many of that group may be in flight.
         """
+        if reruns:
+            self._warn_of_reruns(job)
         request = Request(job, RepeatPlan.of(job, job.repeat), members=members, reruns=reruns)
         return self._open(request, ask, group, limit)
 
@@ -147,24 +157,30 @@ class Repeats:
         plan = RepeatPlan.of(job, answers).replace(stops_early=False)
         return self._open(Request(job, plan, first=job.repeat), ask, group, limit)
 
+    def _warn_of_reruns(self, job: CaseJob) -> None:
+        if not self._told_of_reruns:
+            self._told_of_reruns = True
+            message = f"all {job.repeat} answers are asked anew, as often as a plugin reruns the case until it passes"
+            hint = "`min_pass_rate` says how many may fail"
+            self._warn(Problem(Path(job.case.path), job.case.line, job.case.eval_id, message, hint, level="warning"))
+
     def _open(self, request: Request, ask: AskOnce, group: str, limit: int) -> RepeatedCase:
         """Called by pytest's thread: it may read files."""
-        carried = {} if request.reruns else self._carried(request)
-        for answer in carried.values():
+        carried = Kept() if request.reruns else self._carried(request)
+        for answer in carried.answers.values():
             self._tell(answer)
         journal = self._journal
         keeps = journal is not None and journal.is_elsewhere(self._finished)
         lane = Lane(self._scheduler, group, limit, is_batched=bool(request.members))
         return RepeatedCase(request, lane, ask, journal, carried, keeps_carried=keeps)
 
-    def _carried(self, request: Request) -> Mapping[int, EvalResult]:
+    def _carried(self, request: Request) -> Kept:
         """Return the answers that need not be asked, under the threshold and the names of now."""
         if self._journal is None:
-            return {}
+            return Kept()
         job, identity = request.job, request.job.identity
         threshold = effective_threshold(job.options, job.case)
         names = {"node_id": identity.node_id, "line": identity.line, "run_id": identity.run_id}
-        return {
-            number: rejudged(answer, threshold).replace(**names)
-            for number, answer in self._journal.take(job, self._finished, request.numbers).items()
-        }
+        kept = self._journal.take(job, self._finished, request.numbers)
+        answers = {number: rejudged(answer, threshold).replace(**names) for number, answer in kept.answers.items()}
+        return Kept(answers, kept.errors)

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from pytest_agentv.engine.asking_hooks import tell
-from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.pool import TargetPool
@@ -20,6 +20,9 @@ from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.running.stopping import Stopping
 from pytest_agentv.session.showing.logs import CaseLog, current_log
 from pytest_agentv.session.showing.progress import Progress
+
+if TYPE_CHECKING:  # for batches only
+    from pytest_agentv.engine.batching import BatchMember
 
 
 class CaseRuns:
@@ -49,7 +52,7 @@ class CaseRuns:
         log: CaseLog,
         ending: Ending,
         *,
-        members: Sequence[BatchMember] = (),
+        members: "Sequence[BatchMember]" = (),
         answers: Callable[[], Awaitable[EvalResult]] | None = None,
     ) -> EvalResult:
         """Run a case. One that is cancelled because its item was ended is an error, and so is one that breaks.
@@ -77,7 +80,7 @@ class CaseRuns:
         return await self._record(broken, prepared)
 
     async def answer(
-        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
     ) -> EvalResult:
         """Ask for one answer of a repeated case. Raises only for a cancellation."""
         current_log.set(log)
@@ -102,7 +105,7 @@ class CaseRuns:
             return result
 
     async def carry_over(
-        self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: Sequence[BatchMember]
+        self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: "Sequence[BatchMember]"
     ) -> EvalResult:
         """Take over a result; its line is written again only where it says something new."""
         current_log.set(log)

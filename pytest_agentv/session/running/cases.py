@@ -8,7 +8,6 @@ from concurrent.futures import CancelledError
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.models.option_values import MAX_WORKERS
@@ -25,7 +24,8 @@ from pytest_agentv.session.running.stopping import Stopping, lost_text
 from pytest_agentv.session.showing.logs import CaseLog
 from pytest_agentv.session.showing.progress import Progress
 
-if TYPE_CHECKING:  # for repeated cases only
+if TYPE_CHECKING:  # for batches and repeated cases only
+    from pytest_agentv.engine.batching import BatchMember
     from pytest_agentv.session.repeating.repeats import Repeats
 
 _ALL_TARGETS: Final = ""
@@ -75,7 +75,7 @@ class Cases:
         """How many cases were begun and are not done."""
         return self._scheduler.unfinished
 
-    def begin(self, key: Hashable, prepared: PreparedCase, members: Sequence[BatchMember] = ()) -> Begun:
+    def begin(self, key: Hashable, prepared: PreparedCase, members: "Sequence[BatchMember]" = ()) -> Begun:
         """Hand a case to the engine, which starts it when there is room. One that was begun before is asked anew.
 
         `members` are its places in batches, one for each answer.
@@ -166,7 +166,7 @@ class Cases:
         else:
             begun.hurry()
 
-    def _submit(self, prepared: PreparedCase, members: Sequence[BatchMember], *, reruns: int) -> Begun:
+    def _submit(self, prepared: PreparedCase, members: "Sequence[BatchMember]", *, reruns: int) -> Begun:
         self._recorder.probe()
         prepared = self._signer.sign(prepared)
         if self._recorder.error is not None and not members:  # the others of a batch wait for each member

@@ -9,6 +9,7 @@ import pytest
 from pytest_agentv.engine.asking import ask_target
 from pytest_agentv.engine.targets.fingerprints import Fingerprints
 from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.problems import Problem
@@ -59,6 +60,7 @@ class EvalSession:
         self.masker.add_environment(os.environ)  # fixtures know these before any target does
         cwd, run_id, share = config.invocation_params.dir, self.identity.run_id, process_share(config)
         places = Places(find_repo_root(cwd), cwd, shared_folder(run_id) if share.count > 1 else None)
+        self._places = places
         providers = HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers)
         evaluators = EVALUATORS.with_own(HookedKinds("pytest_agentv_evaluators", config.hook.pytest_agentv_evaluators))
         self._loop = LoopThread()
@@ -133,6 +135,11 @@ class EvalSession:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""
         return self._loop.run(ask_target(self._pool, self.options, eval_dir, target, prompt))
 
+    def _warn(self, problem: Problem) -> None:
+        """Show a warning with those of the next item that has a result, in one process of the run."""
+        if is_first_to_tell(self._places.shared_folder, "reruns"):
+            self.user_hooks.warnings.append(problem)
+
     def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
         """Make what repeated cases need; single answers are kept where this process can write to the run's files."""
         from pytest_agentv.session.recording.answers import AnswerJournal  # noqa: PLC0415 - for repeated cases only
@@ -140,7 +147,7 @@ class EvalSession:
 
         if self.travelling is None:
             self._answers = AnswerJournal(self.identity.results_path, self.masker)
-        return Repeats(scheduler, self._answers, self._finished, self.progress.count_answer)
+        return Repeats(scheduler, self._answers, self._finished, self.progress.count_answer, self._warn)
 
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""

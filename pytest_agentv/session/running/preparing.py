@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import CaseIdentity, error_result
 from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import CaseError, ErrorKind, HookError
 from pytest_agentv.loading.cases.cases import LoadContext, load_case
@@ -25,6 +25,7 @@ from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.option_values import MAX_REPEAT
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 
 
@@ -43,7 +44,7 @@ _RULES: Final = frozenset(
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PreparedCase(Record):
     """A job, or the result of a case that cannot be loaded; and what is odd about its file."""
 
@@ -88,6 +89,7 @@ class CasePreparer:
         """What eval files say for all their cases, as JSON."""
         self._contexts: dict[Path, LoadContext] = {}
         self._context_problems: list[Problem] = []
+        self._told_of_repeat = False
 
     def prepare(
         self,
@@ -117,7 +119,8 @@ class CasePreparer:
             case_hash=self._hash_case(suite, entry, loaded.case, case),
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None
-        return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
+        problems = (*found, *loaded.warnings, *self._overruled(case))
+        return PreparedCase(CaseJob(identity, case, self._options, qualifier), problems)
 
     def broken(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> PreparedCase:
         """Return a case that cannot be run for a reason that is not its own; a resumed run tries it again."""
@@ -165,6 +168,16 @@ class CasePreparer:
             changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
             said += map(_to_json, filter(None, [_without_rules(changed)]))
         return hashlib.sha256(f"[{', '.join(said)}]".encode()).hexdigest()[:16]
+
+    def _overruled(self, case: EvalCase) -> Iterator[Problem]:
+        """Say once that the command line asks for fewer answers than a case."""
+        wanted = self._options.repeat
+        if wanted is None or (case.repeat or 1) <= wanted or self._told_of_repeat:
+            return
+        self._told_of_repeat = True
+        if is_first_to_tell(self._places.shared_folder, "repeat"):
+            message = f"--agentv-repeat={wanted} beats the {case.repeat} answers that its {case.repeat_source} asks for"
+            yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
 
     def _context(self, eval_dir: Path) -> LoadContext:
         """Raises `CaseError` for odd config files when the project is strict."""

@@ -5,7 +5,6 @@ from typing import Final
 
 import pytest
 
-from pytest_agentv.engine.batching import Batch, BatchMember
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.outcomes import RUN_ENDS, kind_of_break, text_of_break
@@ -100,6 +99,8 @@ class Turns:
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
         """Begin cases that share a call; those that are asked again share a further call for each answer."""
+        from pytest_agentv.engine.batching import Batch, BatchMember  # noqa: PLC0415 - for targets that take batches
+
         counts = [prepared.repeat for prepared in cases.values()]
         batches = [Batch(sum(count > number for count in counts), limit) for number in range(max(counts))]
         for place, (item, prepared) in enumerate(cases.items()):

@@ -66,6 +66,8 @@ def verbose_text(result: EvalResult, log: str) -> str:
         format_duration(result.duration_ms or 0),
         f"score {format_score(result.score)}" + (f" ({scores})" if scores else ""),
     ]
+    if result.repeat is not None:
+        facts.insert(1, f"{result.repeat.passes} of {result.repeat.judged} answers pass")
     lines = [f"{_name(result.node_id or '')}: {result.status}; {', '.join(facts)}"]
     lines += visible(log).split("\n") if log else []
     return "\n  ".join(lines)

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.summary import SummaryLine
+
+if TYPE_CHECKING:  # for runs with results
+    from pytest_agentv.reporting.summary import SummaryLine
 
 _BROKE_OFF: Final = "the run broke off before its end"
 
@@ -22,7 +24,7 @@ class _Gate(Protocol):
     def describe(self, results: Sequence[EvalResult], trouble: str | None = None) -> None: ...
     def suspects(self, results: Sequence[EvalResult]) -> Mapping[int, Sequence[EvalResult]]: ...
     def note_deselected(self, count: int) -> None: ...
-    def lines(self, *, verbose: bool) -> Iterator[SummaryLine]: ...
+    def lines(self, *, verbose: bool) -> "Iterator[SummaryLine]": ...
     def red_texts(self) -> Sequence[str]: ...
     def contract(self) -> JsonObject | None: ...
     def write(self, results_path: Path) -> str | None: ...
@@ -79,7 +81,7 @@ class VerdictSection:
         fault = self._gate.write(results_path) if self._gate is not None else None
         return [fault] if fault else []
 
-    def lines(self) -> Iterator[SummaryLine]:
+    def lines(self) -> "Iterator[SummaryLine]":
         if self._gate is not None:
             yield from self._gate.lines(verbose=self._options.verbose)
 
