@@ -254,7 +254,7 @@ RUN_OPTIONS: Final = (
     RunOption(
         "stop",
         "When to stop asking a repeated case: certain (once no answer could change its verdict) or never "
-        "(default: certain).",
+        "(default: certain; with a baseline, never).",
         parse=parse_stop,
         metavar="WHEN",
         ini=True,

@@ -35,6 +35,7 @@ from pytest_agentv.providers.table import KINDS
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
 INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {
     "agentv_files",
+    "agentv_gates",
     "agentv_exploration_tools",
 }
 

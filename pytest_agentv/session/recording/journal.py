@@ -41,7 +41,7 @@ class Journal:
             if key is not None:
                 self._note(key, result, with_errors=with_errors)
 
-    def take(self, job: CaseJob, repeat: int) -> Carried | None:
+    def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
         """Return the result of a job that need not run; its status follows the threshold of now, or a hook of then."""
         identity = job.identity
         key = case_key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
@@ -81,7 +81,7 @@ class FinishedCases:
         self._crashed_at: int | None = None
         self._journal = self._read()
 
-    def take(self, job: CaseJob, repeat: int) -> Carried | None:
+    def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
         """Return the result of a job that need not run, which is judged by `repeat` answers."""
         crashed_at = _modified_at(self._identity.crash_mark) if self._is_worker else None
         if crashed_at != self._crashed_at:
