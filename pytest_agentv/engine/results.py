@@ -34,6 +34,8 @@ class CaseIdentity(Record):
     required: bool | None = None
     """True if the case must pass by itself, else None."""
     group: str | None = None
+    row: str | None = None
+    """The row of a table that the case was made from."""
 
 
 @record
@@ -186,6 +188,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "run_id": identity.run_id,
         "eval_file": identity.eval_file,
         "line": identity.line,
+        "row": identity.row,
         "case_hash": identity.case_hash,
         "target_hash": identity.target_hash,
         "grading_hash": identity.grading_hash,

@@ -111,3 +111,5 @@ class EvalCase(Record):
     """Whether it must pass by itself, whatever the verdict on the whole run."""
     group: str | None = None
     """Names the cases that are not independent of each other; None: its conversation, else the case alone."""
+    vars: JsonObject | None = None
+    """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""

@@ -148,6 +148,8 @@ class EvalResult(Record):
     """The eval file: relative to pytest's root directory if it lies below it, else absolute."""
     line: int | None = None
     """The case's line in the eval file."""
+    row: str | None = None
+    """The row of a table that the case was made from: `evals/questions.csv:17`; None: the eval file holds the case."""
     case_hash: str | None = None
     """Hash of the case's content, including its files. None: the case could not be loaded."""
     target_hash: str | None = None

@@ -9,7 +9,8 @@ import pytest
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.results import CaseIdentity
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource, read_suite
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource, read_suite
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.hooks import participate

@@ -14,6 +14,7 @@ from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.writers import ResultSink, answers_path
+from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
@@ -61,6 +62,8 @@ class RunReporter:
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self._remarks: list[str] = []
         self._section = VerdictSection(config, options, lambda: read_run(identity, self._outcomes.reported).results)
+        self._unasked = 0
+        """Cases that were skipped because nobody asked for them."""
 
     @classmethod
     def register(cls, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> "RunReporter":
@@ -81,6 +84,7 @@ class RunReporter:
             self._section.has_crashes = lambda: self._crashes is not None and self._crashes.has_crashed
         node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
         send_to_worker(self._identity, node)
+        send_named(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -94,6 +98,7 @@ class RunReporter:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take home what a report brings, and show what a case told of itself under `--agentv-verbose`."""
         self._outcomes.note(report)
+        self._unasked += report.skipped and REASON in str(report.longrepr)
         packed = getattr(report, RECORDS, None)
         if packed is not None:
             delattr(report, RECORDS)  # no report of others is to hold it
@@ -158,6 +163,8 @@ class RunReporter:
                 self._remarks += tell_summary(session.config, self._results, self._section.contract())
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self._unasked:
+            terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
         if not (self._results or self._write_errors or self._remarks):
             return
         from pytest_agentv.reporting.summary import Outcomes, summary_lines  # noqa: PLC0415 - for runs with results
