@@ -169,6 +169,15 @@ def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(proje
     assert not {"litellm", "dotenv", "openai", "httpx", "aiohttp"} & loaded()
 
 
+def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(project, suite, loaded):
+    project.write("conftest.py", LIST_MODULES)
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    rooms = ("pytest_agentv.statistics.", "pytest_agentv.reporting.verdicts", "pytest_agentv.session.gating")
+    others = ("pytest_agentv.session.confirming", "pytest_agentv.session.repeating")
+    assert {module for module in loaded() if module.startswith(rooms) or module in others} == set()
+
+
 @pytest.mark.parametrize("module", ["pytest_agentv", "pytest_agentv.models.results", "pytest_agentv.errors"])
 def test_the_package_and_its_ground_floor_load_nothing_heavy(module):
     script = f"import sys, {module}; print(*sys.modules)"

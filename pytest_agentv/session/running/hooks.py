@@ -36,6 +36,10 @@ def participate(config: pytest.Config) -> EvalSession:
         turns = Turns(session, lookahead)
         config.stash[TAKE_TURN] = turns.take
         config.pluginmanager.register(SessionHooks(config, session, lookahead, turns), _NAME)
+        if session.options.judges_run:
+            from pytest_agentv.session.gating.judged_cases import JudgedCases  # noqa: PLC0415 - for who has a gate
+
+            config.pluginmanager.register(JudgedCases(config, session.options))
         if not hasattr(config, "workerinput"):
             RunReporter.register(config, session.identity, session.options)
     return session
