@@ -29,7 +29,7 @@ _NAMES = {
         "TextPart",
         "ToolCall",
     ),
-    "models.option_values": ("OutputFormat", "UnknownKeys"),
+    "models.option_values": ("OutputFormat", "RunRule", "UnknownKeys"),
     "models.options": ("RunOptions",),
     "models.results": ("ErrorDetail", "EvalResult", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
@@ -103,7 +103,11 @@ if TYPE_CHECKING:
         TextPart as TextPart,
         ToolCall as ToolCall,
     )
-    from pytest_agentv.models.option_values import OutputFormat as OutputFormat, UnknownKeys as UnknownKeys
+    from pytest_agentv.models.option_values import (
+        OutputFormat as OutputFormat,
+        RunRule as RunRule,
+        UnknownKeys as UnknownKeys,
+    )
     from pytest_agentv.models.options import RunOptions as RunOptions
     from pytest_agentv.models.results import ErrorDetail as ErrorDetail, EvalResult as EvalResult, Status as Status
     from pytest_agentv.models.scores import EvaluatorResult as EvaluatorResult, Score as Score, Verdict as Verdict

@@ -30,7 +30,16 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Results": ("EvalResult", "EvaluatorResult", "ErrorDetail", "Status", "Verdict", "ErrorStage", "ErrorKind"),
     "Values of fixtures": (
-        *("Agentv", "EvalInput", "PythonEvalResult", "TargetCaller", "RunOptions", "OutputFormat", "UnknownKeys"),
+        *(
+            "Agentv",
+            "EvalInput",
+            "PythonEvalResult",
+            "TargetCaller",
+            "RunOptions",
+            "OutputFormat",
+            "RunRule",
+            "UnknownKeys",
+        ),
     ),
     "Errors and warnings": (
         *("AgentvError", "EvaluatorError", "ProviderError", "TargetError"),
