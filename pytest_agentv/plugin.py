@@ -58,6 +58,14 @@ def pytest_collect_file(
     return collectors if own is None else [*collectors, own]
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run evals in Python once for each target of the command line."""
+    if "agentv_target" in metafunc.fixturenames and "," in str(metafunc.config.getoption("agentv_target")):
+        from pytest_agentv.session.python.several_targets import parametrize_targets
+
+        parametrize_targets(metafunc)
+
+
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     """Show a test whose evaluation could not be judged as an error, not as failed."""
     return ("error", "E", "ERROR") if getattr(report, "agentv_errored", False) and report.failed else None

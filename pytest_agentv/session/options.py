@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import shlex
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,12 +58,20 @@ def attach_optional_values(args: list[str]) -> None:
 def check_options(config: pytest.Config) -> None:
     """Check what must be known before anything is collected. Raises `pytest.UsageError`."""
     eval_globs(config)
-    words = itertools.takewhile(lambda word: word != "--", config.invocation_params.args)
-    given = Counter(str(word).partition("=")[0] for word in words)
+    words = list(itertools.takewhile(lambda word: word != "--", map(str, config.invocation_params.args)))
     for option in RUN_OPTIONS:
-        flag = f"--{PREFIX}-{option.name}"
-        if option.once and given[flag] > 1:
-            raise pytest.UsageError(f"{flag} is given {given[flag]} times: expected it once")
+        given = _given(f"--{PREFIX}-{option.name}", words) if option.joins else []
+        if len(given) > 1:  # xdist hands this on to workers, which do not see the command line
+            setattr(config.option, f"{PREFIX}_{option.dest}", ",".join(given))
+
+
+def _given(flag: str, words: Sequence[str]) -> list[str]:
+    """Return the values of a flag, in order. One in `addopts` does not count beside those of the command line."""
+    return [
+        words[index + 1] if word == flag else word.partition("=")[2]
+        for index, word in enumerate(words)
+        if word.startswith(f"{flag}=") or (word == flag and index + 1 < len(words))
+    ]
 
 
 def eval_globs(config: pytest.Config) -> Sequence[str]:
@@ -79,9 +86,12 @@ def run_options(config: pytest.Config) -> RunOptions:
     for name in ("targets", "out", "dump_prompts", "dump_traces", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
     from_flag = config.getoption("agentv_threshold")
+    targets = tuple(filter(None, map(str.strip, (values["target"] or "").split(","))))
     return RunOptions(
         **{
             **values,
+            "target": targets[0] if len(targets) == 1 else None,
+            "several_targets": tuple(dict.fromkeys(targets)) if len(targets) > 1 else (),
             "eval_id": tuple(values["eval_id"] or ()),
             "threshold": from_flag,
             "ini_threshold": values["threshold"] if from_flag is None else None,
