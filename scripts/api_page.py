@@ -28,7 +28,16 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Answers": (
         *("Message", "ToolCall", "TraceEvent", "TraceEventType", "TraceSummary", "TokenUsage", "ExecutionMetrics"),
     ),
-    "Results": ("EvalResult", "EvaluatorResult", "ErrorDetail", "Status", "Verdict", "ErrorStage", "ErrorKind"),
+    "Results": (
+        "EvalResult",
+        "RepeatFigures",
+        "EvaluatorResult",
+        "ErrorDetail",
+        "Status",
+        "Verdict",
+        "ErrorStage",
+        "ErrorKind",
+    ),
     "Values of fixtures": (
         *(
             "Agentv",
@@ -36,8 +45,11 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "PythonEvalResult",
             "TargetCaller",
             "RunOptions",
+            "BaselineUpdate",
+            "Gate",
             "OutputFormat",
             "RunRule",
+            "Stop",
             "UnknownKeys",
         ),
     ),
