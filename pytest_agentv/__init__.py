@@ -29,7 +29,7 @@ _NAMES = {
         "TextPart",
         "ToolCall",
     ),
-    "models.option_values": ("OutputFormat", "Stop", "UnknownKeys"),
+    "models.option_values": ("BaselineUpdate", "Gate", "OutputFormat", "Stop", "UnknownKeys"),
     "models.options": ("RunOptions",),
     "models.results": ("ErrorDetail", "EvalResult", "RepeatFigures", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
@@ -104,6 +104,8 @@ if TYPE_CHECKING:
         ToolCall as ToolCall,
     )
     from pytest_agentv.models.option_values import (
+        BaselineUpdate as BaselineUpdate,
+        Gate as Gate,
         OutputFormat as OutputFormat,
         Stop as Stop,
         UnknownKeys as UnknownKeys,

@@ -45,6 +45,8 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "PythonEvalResult",
             "TargetCaller",
             "RunOptions",
+            "BaselineUpdate",
+            "Gate",
             "OutputFormat",
             "Stop",
             "UnknownKeys",

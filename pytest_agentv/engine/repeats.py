@@ -71,5 +71,5 @@ def stops_early(options: RunOptions) -> bool:
 
     With a baseline all are asked, since the case's rate is compared and not only its verdict.
     """
-    has_baseline = getattr(options, "baseline", None) is not None or bool(getattr(options, "update_baseline", None))
+    has_baseline = options.baseline is not None or options.update_baseline is not None
     return options.stop == "certain" if options.stop is not None else not has_baseline

@@ -23,6 +23,15 @@ UnknownKeys = Literal["error", "warn"]
 UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
 
 
+Gate = Literal["cases", "run", "strict", "off"]
+"""What makes a run fail: its cases, or the verdict on the run as a whole."""
+GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
+
+BaselineUpdate = Literal["write", "add", "force"]
+"""How a baseline is updated: written anew, with the new answers added, or written even in CI."""
+BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "add", "force")
+
+
 def parse_output_format(text: str) -> OutputFormat:
     for known in OUTPUT_FORMATS:
         if text.strip().lower() == known:
@@ -35,6 +44,30 @@ def parse_unknown_keys(text: str) -> UnknownKeys:
         if text.strip().lower() == known:
             return known
     raise ValueError(f"invalid level {text!r} for unknown keys: expected one of {', '.join(UNKNOWN_KEYS)}")
+
+
+def parse_gate(text: str) -> Gate:
+    for known in GATES:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown gate {text!r}: expected one of {', '.join(GATES)}")
+
+
+def parse_baseline_update(text: str) -> BaselineUpdate:
+    for known in BASELINE_UPDATES:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown way to update the baseline {text!r}: expected one of {', '.join(BASELINE_UPDATES)}")
+
+
+def parse_confirm(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of answers: expected 0 or more") from None
+    if not 0 <= count <= MAX_REPEAT:
+        raise ValueError(f"{count} answers are out of range: expected 0 to {MAX_REPEAT}")
+    return count
 
 
 def parse_stop(text: str) -> Stop:

@@ -138,6 +138,8 @@ class EvalResult(Record):
     """The path of the log that a coding agent's call wrote."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None: not reported."""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up and answered from; None: not reported."""
     execution_metrics: ExecutionMetrics | None = None
     """Tokens, US dollars and milliseconds of the answer."""
     node_id: str | None = None
@@ -164,6 +166,10 @@ class EvalResult(Record):
     """True in a dry run, else None."""
     cached: bool | None = None
     """True if the answer comes from the cache, else None."""
+    tags: tuple[str, ...] | None = None
+    """The tags of the case and of its file; None: there are none."""
+    judge: str | None = None
+    """The name of the target that judges, and the start of its hash; None: no model took part."""
     required: bool | None = None
     """True if the case must pass by itself, whatever the verdict on the whole run, else None."""
     group: str | None = None

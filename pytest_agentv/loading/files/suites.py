@@ -63,6 +63,11 @@ class SuiteSource:
     has_template: bool = False
     """Whether the rows of a table fill a template, `case`. Else they are cases as they are."""
 
+    def tags(self, entry: CaseEntry) -> tuple[str, ...]:
+        """Return the tags of a case: its file's and its own. Values of wrong types are told when it is loaded."""
+        own = entry.value if isinstance(entry.value, dict) else {}
+        return tuple(dict.fromkeys((*names_of(self.header.get("tags")), *names_of(own.get("tags")))))
+
     def case_place(self, entry: CaseEntry, problems: list[Problem]) -> Place:
         source, keys, row = self.source, (*_list_keys(self.cases_key), entry.index), None
         if entry.row is not None and self.has_template:
@@ -103,6 +108,13 @@ def read_suite(path: Path, call: CallFunction = no_functions) -> SuiteSource:
     if path.suffix in {".yaml", ".yml"}:
         return _read_yaml_suite(path, call)
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
+
+
+def names_of(value: Json) -> tuple[str, ...]:
+    """Return the texts of a key that holds a text or a list of texts."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
 
 
 def dataset_fault(path: Path) -> Problem:

@@ -160,6 +160,7 @@ class CasePreparer:
             line=entry.line,
             node_id=node_id,
             run_id=self._run_id,
+            tags=suite.tags(entry) or None,
             row=None if entry.row is None else entry.row.shown_from(self._root),
         )
 
