@@ -62,6 +62,7 @@ class Answered(Record):
     """Set if the target replied without an answer."""
     error_kind: ErrorKind = "crash"
     finish_reason: str | None = None
+    retrieved_context: tuple[str, ...] | None = None
     is_text_only: bool = False
     """Whether the target returned only a text, so that its tool calls are unknown."""
 
@@ -113,6 +114,7 @@ def judged_result(
         unmet_required=unmet,
         judge_retries=_judge_retries(evaluations) or None,
         finish_reason=answered.finish_reason,
+        retrieved_context=answered.retrieved_context,
         execution_metrics=answered.metrics,
         trace=answered.trace if include_trace else None,
         dry_run=dry_run or None,
@@ -160,6 +162,7 @@ def unjudged_result(
         candidate_answer=answered.candidate_answer,
         trace_summary=answered.summary,
         finish_reason=answered.finish_reason,
+        retrieved_context=answered.retrieved_context,
         execution_metrics=answered.metrics,
         cached=answered.cached or None,
     )

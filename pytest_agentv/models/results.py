@@ -138,6 +138,8 @@ class EvalResult(Record):
     """The path of the log that a coding agent's call wrote."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None: not reported."""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up and answered from; None: not reported."""
     execution_metrics: ExecutionMetrics | None = None
     """Tokens, US dollars and milliseconds of the answer."""
     node_id: str | None = None

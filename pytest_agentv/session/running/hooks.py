@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterable
 import pytest
 
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.session.choosing.samples import left_out
 from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
 from pytest_agentv.session.recording.travel import RECORDS
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -73,6 +72,8 @@ class SessionHooks:
             items[:] = [item for item in items if item in selected]
         yield
         if self._session.options.sample is not None:
+            from pytest_agentv.session.choosing.samples import left_out  # noqa: PLC0415 - for runs that ask for it
+
             unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
             config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
             items[:] = [item for item in items if item not in unwanted]

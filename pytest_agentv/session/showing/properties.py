@@ -55,6 +55,7 @@ def result_properties(result: EvalResult) -> list[tuple[str, _Scalar]]:
         "agentv_tokens_input": _whole(usage.input) if usage else None,
         "agentv_tokens_output": _whole(usage.output) if usage else None,
         "agentv_tokens_cached": _whole(usage.cached) if usage else None,
+        "agentv_tokens_reasoning": _whole(usage.reasoning) if usage else None,
     }
     if result.repeat is not None:
         repeat = result.repeat
