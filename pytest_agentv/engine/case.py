@@ -194,6 +194,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
 
 
 async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempts: Attempts) -> EvalResult:
+    threshold = effective_threshold(job.options, job.case)
     context = Context(
         case=job.case,
         prompt=prepared.asked.prompt,
@@ -207,6 +208,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         target=prepared.target.name,
         reports_calls=not answered.is_text_only,
         dry_run=job.options.dry_run,
+        threshold=threshold.value,
         services=prepared.services,
     )
     evaluations = [await run_evaluator(evaluator, context) for evaluator in prepared.evaluators]
@@ -216,7 +218,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         prepared.asked,
         answered,
         evaluations,
-        effective_threshold(job.options, job.case),
+        threshold,
         is_default_judge=job.case.evaluators is None,
         dry_run=job.options.dry_run,
         include_trace=job.options.include_trace,

@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import ABSENT, Absent, Json, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
+from pytest_agentv.models.options import DEFAULT_THRESHOLD
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderResponse
@@ -93,5 +94,9 @@ class Context(Record):
     """Whether the target reports its tool calls; a target that returns only a text does not."""
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
+    threshold: float = DEFAULT_THRESHOLD
+    """The score from which the case passes."""
+    part: Json | Absent = ABSENT
+    """The part of a JSON answer that the evaluator's `path` chose; ABSENT: it judges the whole answer."""
     services: Services = field(default_factory=Services, repr=False, compare=False)
     """The judge, the variables and the targets that an evaluator may use."""

@@ -2,7 +2,7 @@
 
 import difflib
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,20 @@ class Place:
         """Return `evalcases[3].id`, or just `id` in a JSONL file, where the line identifies the case."""
         keys = self.keys[1:] if self.source.tells_case_by_line else self.keys
         return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedPlace(Place):
+    """The place of a mapping some of whose keys are written elsewhere in the file."""
+
+    homes: Mapping[str, KeyPath]
+    """Where keys are written, below the place."""
+
+    def at(self, *keys: str | int) -> Place:
+        if not keys:
+            return self
+        first = self.homes.get(keys[0]) if isinstance(keys[0], str) else None
+        return Place(self.source, self.keys + (keys if first is None else (*first, *keys[1:])), self.problems)
 
 
 def first_key(mapping: JsonObject, keys: Collection[str]) -> str | None:

@@ -50,6 +50,10 @@ class AnyEvaluator(Protocol):
         """Return its settings as plain data, for hashes."""
         ...
 
+    def required_score(self, threshold: float) -> float:
+        """Return the score from which it is satisfied if it is `required`, given the case's threshold."""
+        ...
+
     def prepare(self, services: Any) -> "AnyEvaluator":
         """Return the evaluator that judges; raises `EvaluatorError`."""
 

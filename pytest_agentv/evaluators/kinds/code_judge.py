@@ -6,7 +6,7 @@ judged. That says nothing about the answer: the case becomes an error, and the m
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
@@ -80,6 +80,7 @@ class CodeJudge(Evaluator):
     model_config = ConfigDict(extra="allow")
 
     kind = "code_judge"
+    short_key = "script"
 
     cwd: Folder = Field(
         default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
@@ -87,6 +88,7 @@ class CodeJudge(Evaluator):
     script: Annotated[str | tuple[str, ...], BeforeValidator(_words), WithJsonSchema(COMMAND_SCHEMA)] = Field(
         description="a list of words, the path of a script, or a shell command"
     )
+    path: Any = Field(default=None, description="the script's own, as other keys are", examples=["items[0].price"])
     target: Annotated[Proxy | None, BeforeValidator(_proxy), WithJsonSchema(PROXY_SCHEMA)] = Field(
         default=None, description="lets the script call targets: `true`, or a mapping with `max_calls`"
     )
@@ -130,10 +132,17 @@ class CodeJudge(Evaluator):
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})
 
+    def _own_keys(self) -> JsonObject:
+        """Return the keys that the script is given. It was given all but four before every kind had these three."""
+        shared: dict[str, Json] = {
+            key: getattr(self, key) for key in ("path", "required", "negate") if key in self.model_fields_set
+        }
+        return {**(self.model_extra or {}), **shared}
+
     async def _judge(self, context: Context, variables: Mapping[str, str], masker: Masker) -> Score:
         stdout = await run_judge_script(
             self.command,
-            build_payload(context, dict(self.model_extra) if self.model_extra else None),
+            build_payload(context, self._own_keys() or None),
             cwd=self.cwd or str(Path(context.case.path).parent),
             environment={**context.services.environment, **variables},
             timeout_seconds=context.timeout_seconds,
