@@ -121,7 +121,7 @@ class Evaluator(Kind):
         return f"{NEGATION if self.negate is True else ''}{self.kind}" + (f": {summary}" if summary else "")
 
     def required_score(self, threshold: float) -> float:
-        """Return the score from which it is satisfied if it is `required`.
+        """Return the score, 0 to 1, from which it is satisfied if it is `required`.
 
         A kind that grades answers asks for the threshold of the case, others for 1. One with a `threshold` of its own
         scores 0 or 1 by it.

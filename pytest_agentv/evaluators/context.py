@@ -95,7 +95,7 @@ class Context(Record):
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
     threshold: float = DEFAULT_THRESHOLD
-    """The score from which the case passes."""
+    """The score from which the case passes, 0 to 1."""
     part: Json | Absent = ABSENT
     """The part of a JSON answer that the evaluator's `path` chose; ABSENT: it judges the whole answer."""
     services: Services = field(default_factory=Services, repr=False, compare=False)

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from pytest_agentv.loading.cases.config import CONFIG_SCHEMA
+from pytest_agentv.loading.evaluator_schemas import evaluator_definitions
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
     CASE_LIST_KEYS,
@@ -21,6 +22,7 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     OUTCOME_KEYS,
 )
+from pytest_agentv.loading.schema_help import described
 from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.loading.targets.validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
@@ -29,6 +31,7 @@ from pytest_agentv.models.messages import ROLES
 
 Kinds: TypeAlias = Mapping[str, type[Part]]
 
+_ABOUT: Final = ("description", "examples")
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
 _TEXT: Final = {"type": "string"}
@@ -46,7 +49,9 @@ def _list_of(item: JsonObject) -> JsonObject:
 
 
 def _any_of(*schemas: JsonObject) -> JsonObject:
-    return {"anyOf": list(schemas)}
+    """Return alternatives; those within an alternative that is nothing else are told once, at the same level."""
+    flat = [each for schema in schemas for each in (schema["anyOf"] if set(schema) == {"anyOf"} else [schema])]
+    return {"anyOf": [each for index, each in enumerate(flat) if each not in flat[:index]]}
 
 
 def _one_key(keys: Iterable[str]) -> JsonObject:
@@ -120,7 +125,6 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     definitions: dict[str, Json] = {
         "case": _CASE,
         "content_item": _CONTENT_ITEM,
-        "evaluator": _by_kind(evaluators, "type", {"name": _FILLED_TEXT, "type": _TEXT}),
         "aggregator": _by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
         "execution": _closed(_SHARED, EXECUTION_KEYS),
         "message": _MESSAGE,
@@ -129,6 +133,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     kinds = (*evaluators.values(), *aggregators.values())
     models = [model for kind in kinds for model in (kind, *parts_of(kind))]
     definitions |= {model.__name__: _model_schema(model) for model in models}
+    definitions |= evaluator_definitions(evaluators, definitions)
     lists = dict.fromkeys(CASE_LIST_KEYS, _list_of(_ref("case")))
     root = _closed({**_SHARED, "dataset": _TEXT, **lists}, HEADER_KEYS)
     no_list = {"not": _one_key(CASE_LIST_KEYS)}  # the sidecar of a JSONL dataset
@@ -165,7 +170,9 @@ class _Generator(GenerateJsonSchema):
 
 
 def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObject:
-    return {"$schema": _DRAFT, "title": title, **root, **({"definitions": definitions} if definitions else {})}
+    document = {"$schema": _DRAFT, "title": title, **root, **({"definitions": definitions} if definitions else {})}
+    whole: JsonObject = described(document)
+    return whole
 
 
 def _by_kind(models: Mapping[str, type[BaseModel]], key: str, properties: JsonObject) -> JsonObject:
@@ -184,8 +191,8 @@ def _model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
     required: list[JsonObject] = []
     for field, keys in spellings(model).items():
         schema = _OVERRIDES.get(f"{model.__name__}.{field}") or _relinked(plain["properties"][field], texts=texts)
-        about = {"description": schema["description"]} if "description" in schema else {}
-        schema = {key: value for key, value in schema.items() if key != "description"}
+        about = {key: plain["properties"][field][key] for key in _ABOUT if key in plain["properties"][field]}
+        schema = {key: value for key, value in schema.items() if key not in _ABOUT}
         alternatives = (schema, _TEXT, _NULL) if texts and "const" not in schema else (schema, _NULL)
         properties |= {key: {**about, **_any_of(*alternatives)} for key in keys}
         if field in plain.get("required", ()):
@@ -211,6 +218,8 @@ def _relinked(schema: Json, *, texts: bool) -> Json:
     if REFERENCE in schema:
         return _ref(schema[REFERENCE])
     relinked = {key: _relinked(value, texts=texts) for key, value in schema.items() if key not in ("title", "default")}
+    if "examples" in schema:
+        relinked["examples"] = schema["examples"]
     if "$ref" in relinked:
         relinked["$ref"] = relinked["$ref"].replace("#/$defs/", "#/definitions/")
     if texts and "items" in relinked:

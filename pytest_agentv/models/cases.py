@@ -51,7 +51,7 @@ class AnyEvaluator(Protocol):
         ...
 
     def required_score(self, threshold: float) -> float:
-        """Return the score from which it is satisfied if it is `required`, given the case's threshold."""
+        """Return the score, 0 to 1, from which it is satisfied if it is `required`, given the case's threshold."""
         ...
 
     def prepare(self, services: Any) -> "AnyEvaluator":

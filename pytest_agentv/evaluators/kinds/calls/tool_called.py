@@ -48,12 +48,13 @@ class ToolCalled(Evaluator):
 
     async def evaluate(self, context: Context) -> Score:
         counts, calls = call_counts(context), reported_calls(context)
-        if counts is None or (self.args is not ABSENT and not calls and sum(counts.values())):
+        if counts is None or (self.args is not ABSENT and not calls and any(counts.values())):
             return no_trace(context)
         if self.args is ABSENT:
             count = counts.get(self.value, 0)
         else:
-            count = sum(1 for call in calls or () if call.tool == self.value and call_fits(self.args, call))
+            fitting = [call for call in calls or () if call.tool == self.value and call_fits(self.args, call)]
+            count = len(fitting)
         wanted = "at least once" if self.times is None else f"expected: {self.times}"
         times = "1 time" if count == 1 else f"{count} times"
         what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
