@@ -121,7 +121,7 @@ def _read_kind(scope: Scope) -> _Written | None:
         found = table.find(word) if isinstance(word, str) else None
         if found is None:
             hint = did_you_mean(word, table) if isinstance(word, str) else None
-            scope.place.at(_TYPE).expected(f"one of {_known(table)}", word, hint)
+            scope.place.at(_TYPE).expected("a kind of evaluator" if hint else f"one of {_known(table)}", word, hint)
             return None
         keys = {key: item for key, item in value.items() if key != _TYPE}
         return _written(table[found[0]], keys, scope.place, is_negated=found[1])
