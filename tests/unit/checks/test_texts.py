@@ -1,6 +1,7 @@
 """Checks of texts, at their edges."""
 
 import asyncio
+import re
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.comparing.patterns import check_pattern, search, search_now
 from pytest_agentv.evaluators.kinds.text.word import has_word
+from pytest_agentv.models.masking.secrets import Masker, masking
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,6 @@ def test_patterns_are_those_of_re(pattern, fault):
 
 @given(st.text(alphabet="ab {}1,[]()|\\.", max_size=12), st.text(alphabet="ab {}1,", max_size=12))
 def test_a_pattern_that_re_takes_finds_what_re_finds(pattern, text):
-    import re
-
     if check_pattern(pattern) is None:
         assert search_now(pattern, text) is (re.search(pattern, text) is not None)
 
@@ -144,8 +144,6 @@ def test_names_are_derived_and_unique_and_cut(bench):
 
 
 def test_a_derived_name_shows_no_secret(bench):
-    from pytest_agentv.models.masking.secrets import Masker, masking
-
     evaluator = bench.one({"contains": "sk-1234567890abcdef"})
     with masking(Masker(["sk-1234567890abcdef"])):
         assert evaluator.label == "contains: ***"
