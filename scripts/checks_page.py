@@ -43,14 +43,14 @@ evalcases:
 ```
 
 - **Short form.** The first key that is a kind decides. The other keys are those of the kind: `{levenshtein: text,
-  threshold: 0.9}`. A kind with several keys takes a mapping: `{length: {min_words: 3}}`. Hyphens and underscores are the
-  same: `contains-any`, `contains_any`.
-- **`name`** is optional. It is derived from the kind and its value (`contains: 30 days`), and is unique within the list.
+  threshold: 0.9}`. A kind with several keys takes a mapping: `{length: {min_words: 3}}`. Hyphens and underscores are
+  the same: `contains-any`, `contains_any`.
+- **`name`** is optional. It is derived from the kind and its value (`contains: 30 days`), and unique within the list.
 - **`not-`** before any kind, or `negate: true`, turns the verdict round: the score is 1 minus the score, and hits and
   misses change places. A check that could not judge stays an error, and one whose `path` is missing stays a miss.
 - **`required: true`**: the case fails without it, whatever the mean of the scores and the weight. A check that can
-  only pass or fail has to score 1. `contains-all`, `icontains-all` and `words` have to find everything. Other kinds have
-  to reach the threshold of the case. A kind with a `threshold` of its own scores 1 from there, and has to reach that.
+  only pass or fail has to score 1. `contains-all`, `icontains-all` and `words` have to find everything. Other kinds
+  have to reach the threshold of the case. A kind with a `threshold` of its own scores 1 from there, and has to reach that.
 - **`path`** judges a part of a JSON answer: `{contains: tent, path: "items[0].name"}`. The JSON may stand in a code
   fence or amid text. If the part is missing, the check misses, and says which part is there. `latency`, `cost`,
   `token_usage`, `tool_trajectory` and `tool-called` have no `path`, because they do not judge the answer. Code judges

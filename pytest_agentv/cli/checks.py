@@ -5,7 +5,7 @@ It reads no variables and calls nothing.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -27,6 +27,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.models.records import record
 from pytest_agentv.providers.table import KINDS
 
 FileKind: TypeAlias = Literal["eval", "targets", "config"]
@@ -36,7 +37,7 @@ _SNIFFED_BYTES: Final = 65_536
 _TARGETS_NAMES: Final = frozenset(Path(name).name for name in TARGETS_FILES)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckSettings(Record):
     """The inputs of a check besides the files."""
 

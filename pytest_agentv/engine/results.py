@@ -1,20 +1,20 @@
 """Builds the results of cases: judged ones and broken ones (agentv-formats 8.1 and 8.2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status
 from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
 from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseIdentity(Record):
     """The names of a case in the results file, known even if the case cannot be loaded."""
 
@@ -31,7 +31,7 @@ class CaseIdentity(Record):
     grading_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asked(Record):
     """The request to the target, for the record."""
 
@@ -41,7 +41,7 @@ class Asked(Record):
     guideline_paths: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answered(Record):
     """The response of the target, for the record."""
 

@@ -3,19 +3,19 @@
 import difflib
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.problems import Problem, UnreadKey, describe_value, did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.records import record
 
 _MISSPELT: Final = 0.75
 """Stricter than the guess for unknown keys, because `match` is not a misspelling of `path`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """A value's place in a file. All places of one load note faults in the same list."""
 
@@ -52,7 +52,7 @@ class Place:
         return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RenamedPlace(Place):
     """The place of a mapping some of whose keys are written elsewhere in the file."""
 

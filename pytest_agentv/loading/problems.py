@@ -2,13 +2,13 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.records import record
 
 _Error = TypeVar("_Error", bound=AgentvError)
 
@@ -16,7 +16,7 @@ _SHOWN: Final = 40
 """Most characters of a text in a message."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem(Record):
     """One fault of a file."""
 

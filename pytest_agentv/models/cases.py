@@ -1,11 +1,11 @@
 """Eval cases, as the engine runs them."""
 
 from collections.abc import Awaitable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import InputMessage
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score
 
 
@@ -61,7 +61,7 @@ class AnyEvaluator(Protocol):
         """Judge an answer; raises `EvaluatorError`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvalCase(Record):
     """One case: everything that running it needs, with all its files read."""
 

@@ -1,7 +1,6 @@
 """The table of run options: the one source of the `--agentv-*` flags, the ini keys and the `agentv eval` options."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from pytest_agentv.models.option_values import (
     parse_unknown_keys,
     parse_workers,
 )
+from pytest_agentv.models.records import record
 
 DEFAULT_TIMEOUT_SECONDS: Final = 120.0
 DEFAULT_MAX_RETRIES: Final = 2
@@ -31,7 +31,7 @@ DEFAULT_RESULTS_FOLDER: Final = Path(".agentv/results")
 CACHE_FOLDER: Final = Path(".agentv/cache")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunOption:
     """One option of a run. `parse` raises `ValueError` with a message that names the valid values."""
 
@@ -56,7 +56,7 @@ class RunOption:
         return self.name.replace("-", "_")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunOptions(Record):
     """The options of a run, merged from command line and ini file, with defaults filled in."""
 

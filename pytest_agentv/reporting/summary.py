@@ -5,12 +5,12 @@ Source: eval-cli-2026-01, "Summary Reporting".
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible, wrap
 from pytest_agentv.reporting.figures import case_name, format_score
@@ -32,7 +32,7 @@ _ERROR_LINES: Final = 4
 _LONGEST_ERROR: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SummaryLine(Record):
     """One line. A `title` is the text of a section's heading, without the ruler."""
 
@@ -40,7 +40,7 @@ class SummaryLine(Record):
     style: LineStyle = "plain"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outcomes(Record):
     """How pytest reported items with an `xfail` mark, by node id."""
 
@@ -56,6 +56,9 @@ class Outcomes(Record):
         return "expected" if is_expected else result.status
 
 
+_AS_SCORED: Final = Outcomes()
+
+
 def summary_lines(
     results: Sequence[EvalResult],
     *,
@@ -63,7 +66,7 @@ def summary_lines(
     dry_run: bool = False,
     elapsed_ms: float | None = None,
     earlier: Sequence[EvalResult] = (),
-    outcomes: Outcomes = Outcomes(),
+    outcomes: Outcomes = _AS_SCORED,
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 

@@ -1,15 +1,15 @@
 """Decides how many cases of a target are in flight."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetDefinition
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.runtime.reaper import remove_at_end
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pace:
     """The limits of a target for its cases."""
 

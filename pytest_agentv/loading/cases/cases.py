@@ -1,6 +1,6 @@
 """Loads an entry of an eval file into the case that the engine runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -39,12 +39,13 @@ from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart, InputMessage, Role
 from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.models.records import record
 
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
 """The evaluators of a file for its cases, and their problems."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoadContext(Record):
     """The inputs for loading a case besides its file."""
 
@@ -61,7 +62,7 @@ class LoadContext(Record):
     """The evaluators of the eval files so far. They are checked once, not for each case."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoadedCase(Record):
     """A case and its warnings."""
 
@@ -100,7 +101,7 @@ def _load(suite: SuiteSource, entry: CaseEntry, context: LoadContext, place: Pla
     return loader.load(entry.line)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _CaseLoader:
     """Loads one case. Notes each fault at its place and goes on with a harmless value."""
 

@@ -5,7 +5,7 @@ object. Imports pydantic: import this lazily.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
@@ -19,6 +19,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.kind import Kind
 from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.records import record
 
 _TYPE: Final = "type"
 _NEGATE: Final = "negate"
@@ -29,7 +30,7 @@ _STATEMENTS: Final = "statements"
 _SHAPES: Final = "an evaluator: a mapping such as {contains: 30 days}, or a text that a judge checks"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Written:
     """An evaluator of a file, short or long, whose kind is known."""
 

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.loading.cases.references import References
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.records import record
 from pytest_agentv.prompts.templates import template_variables
 
 TEMPLATE_VARIABLES: Final = (
@@ -25,7 +25,7 @@ _PATH: Final = re.compile(
 """Matches a prompt that can only be the path of a file."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Template:
     """The text of a judge's prompt."""
 

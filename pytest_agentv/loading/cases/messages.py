@@ -1,7 +1,6 @@
 """Loads the input messages and expected messages of a case (agentv-formats 1.4, 1.7, 1.9)."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -19,13 +18,14 @@ from pytest_agentv.models.messages import (
     Role,
     TextPart,
 )
+from pytest_agentv.models.records import record
 from pytest_agentv.models.text import pretty_json
 
 _KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
 """The last part made from each file, while its case exists."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WrittenMessage:
     """A message as written, with its shape checked."""
 

@@ -1,7 +1,6 @@
 """Finds and reads the files that eval files refer to (agentv-formats 1.5)."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agentv.errors import locate
@@ -10,9 +9,10 @@ from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.targets.environment import search_folders
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reference:
     """A reference and the file or folder that it means."""
 
@@ -29,7 +29,7 @@ class Reference:
         return f"{self.value!r} was not found; searched: {searched}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReferencedFile:
     """A reference and the text of its file."""
 
@@ -40,7 +40,7 @@ class ReferencedFile:
     """CRLF turned into LF, not trimmed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class References:
     """Resolves the references of one eval file."""
 
@@ -107,7 +107,7 @@ class References:
         return matches_guideline(relative, self.guideline_patterns)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scope:
     """A part of an eval file, with its place and its references."""
 

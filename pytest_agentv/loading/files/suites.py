@@ -1,7 +1,6 @@
 """Reads eval files for collection: the ids and lines of their cases. The cases are loaded later."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,12 +17,13 @@ from pytest_agentv.loading.keys import (
 from pytest_agentv.loading.places import Place, first_key, mapping_at, text_at, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean, with_problems
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.records import record
 
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseEntry:
     """One unchecked entry of a case list."""
 
@@ -34,7 +34,7 @@ class CaseEntry:
     value: Json
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SuiteSource:
     """An eval file whose cases are not loaded yet."""
 

@@ -1,7 +1,6 @@
 """Cases written in Python, as the eval files that the loader knows."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -13,6 +12,7 @@ from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT
 from pytest_agentv.loading.places import first_key
 from pytest_agentv.models.base import Json, JsonObject, Plain
 from pytest_agentv.models.cases import AnyEvaluator
+from pytest_agentv.models.records import record
 
 EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
@@ -21,7 +21,7 @@ _NO_OUTCOME: Final = "The evaluators are content with the answer."
 """Where nobody is asked who would need one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseWords:
     """What a test says of a case beside its prompt; each beats what the case says itself."""
 

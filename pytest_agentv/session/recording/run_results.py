@@ -1,12 +1,12 @@
 """The results of a run, read from its file: the same with workers and without."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
 from pytest_agentv.session.recording.identity import RunIdentity
@@ -15,7 +15,7 @@ _Attempt: TypeAlias = tuple[str | None, str, str, float | None]
 """Item, id, time, duration: a line that only says anew what an earlier one said has the same ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunResults(Record):
     """What a run has to show for itself."""
 

@@ -7,7 +7,8 @@ import pytest
 
 from pytest_agentv.engine.asking import ask_target
 from pytest_agentv.engine.targets.fingerprints import Fingerprints
-from pytest_agentv.engine.targets.pool import Places, TargetPool
+from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.environment import find_repo_root
@@ -106,8 +107,8 @@ class EvalSession:
 
     def show_warnings(self, begun: Begun) -> None:
         """Show what was odd about a case's files. Raises `AgentvWarning` where the project makes errors of these."""
-        warnings = [*self._pool.warnings, *self.user_hooks.warnings]
-        self._pool.warnings, self.user_hooks.warnings = [], []
+        warnings = [*self._pool.take_warnings(), *self.user_hooks.warnings]
+        self.user_hooks.warnings = []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
         new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)

@@ -13,17 +13,15 @@ from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.turns import LOG_SECTION, Turns
+from pytest_agentv.session.showing.item_outcomes import EVALUATED
 from pytest_agentv.session.showing.properties import (
     add_properties,
     forget_properties,
     place_properties,
     result_properties,
 )
-from pytest_agentv.session.showing.python_reports import complete_report
 from pytest_agentv.session.showing.report_masking import mask_sections, mask_traceback
-from pytest_agentv.session.showing.step_summary import EVALUATED
 from pytest_agentv.session.showing.terminal import RunReporter
-from pytest_agentv.session.showing.texts import verbose_text
 from pytest_agentv.session.workers.interrupts import shorten_traceback
 
 _NAME = "agentv-session"
@@ -113,10 +111,14 @@ class SessionHooks:
             _annotate(item, report, self._session)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if item.result is not None and self._session.options.verbose and report.when == "setup":
+                from pytest_agentv.session.showing.texts import verbose_text  # noqa: PLC0415 - if asked for
+
                 # As an attribute of the report it reaches the process that owns the terminal, whoever ran the case.
                 log = dict(report.sections).get(_LOG_TITLE, "")
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
         else:
+            from pytest_agentv.session.showing.python_reports import complete_report  # noqa: PLC0415 - for Python tests
+
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         if self._session.travelling is not None:
             self._session.travelling.pack(item.nodeid, report)

@@ -13,7 +13,6 @@ from pytest_agentv.session.compat import missing_fixture_text
 from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.target_caller import OWN_FIXTURES, overrides
-from pytest_agentv.session.showing.texts import errored, failed
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
 """What gives an item the result of its case, and returns it; put up by the hooks."""
@@ -51,10 +50,12 @@ class EvalItem(pytest.Function):
         result = self.config.stash[TAKE_TURN](self)
         session.stopping.stop_if_needed(self.session)
         if result.status == "error":
-            raise errored(self.config, result, session.masker)
+            raise self._errored(result)
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":
+            from pytest_agentv.session.showing.texts import failed  # noqa: PLC0415 - for cases that failed
+
             raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.reference_answer)
 
     def overrides(self, names: Collection[str]) -> Overrides:
@@ -89,5 +90,10 @@ class EvalItem(pytest.Function):
         if isinstance(error, pytest.FixtureLookupError):
             return MissingFixture(missing_fixture_text(error))
         if self.was_ended and self.result is not None:
-            return errored(self.config, self.result, EvalSession.of(self.config).masker)
+            return self._errored(self.result)
         return None
+
+    def _errored(self, result: EvalResult) -> EvalErrored:
+        from pytest_agentv.session.showing.texts import errored  # noqa: PLC0415 - for cases that broke
+
+        return errored(self.config, result, EvalSession.of(self.config).masker)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,8 @@ import pytest
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import CaseIdentity, error_result
-from pytest_agentv.engine.targets.pool import Places, choose_target
+from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import CaseError, ErrorKind, HookError
 from pytest_agentv.loading.cases.cases import LoadContext, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
@@ -23,6 +23,7 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 
 
@@ -33,7 +34,7 @@ def _to_plain(value: object) -> Json:
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PreparedCase(Record):
     """A job, or the result of a case that cannot be loaded; and what is odd about its file."""
 

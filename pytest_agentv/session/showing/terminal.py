@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -13,16 +13,22 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.markdown import RunVerdict, Trouble
-from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
-from pytest_agentv.session.showing.step_summary import ItemOutcomes, append_step_summary
-from pytest_agentv.session.workers.crashes import CrashWatch, may_be_eval
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
+
+if TYPE_CHECKING:  # what few runs need
+    from pytest_agentv.reporting.markdown import Trouble
+    from pytest_agentv.reporting.summary import SummaryLine
+    from pytest_agentv.session.workers.crashes import CrashWatch
+
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+"""The variable that names the summary page."""
 
 _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
     "error": {"red": True, "bold": True},
@@ -68,6 +74,8 @@ class RunReporter:
     def configure_worker(self, node: Any) -> None:
         """Take over the controller's part for a worker that is about to start."""
         if self._crashes is None:
+            from pytest_agentv.session.workers.crashes import CrashWatch  # noqa: PLC0415 - for runs with workers
+
             self._crashes = CrashWatch(node.config, self._identity, self._options)
             node.config.pluginmanager.register(self._crashes)
         node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
@@ -138,8 +146,8 @@ class RunReporter:
         if self._write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._write_errors:
-            fault = append_step_summary(self._verdict(exitstatus))
-            self._remarks += [fault] if fault else []
+            if os.environ.get(STEP_SUMMARY):
+                self._remarks += self._append_step_summary(exitstatus)
             if session.config.hook.pytest_agentv_summary.get_hookimpls():
                 from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
@@ -148,6 +156,8 @@ class RunReporter:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if not (self._results or self._write_errors or self._remarks):
             return
+        from pytest_agentv.reporting.summary import Outcomes, summary_lines  # noqa: PLC0415 - for runs with results
+
         lines = summary_lines(
             self._results,
             results_path=self._identity.results_path,
@@ -173,8 +183,12 @@ class RunReporter:
     def _results(self) -> tuple[EvalResult, ...]:
         return self._run.results
 
-    def _verdict(self, exitstatus: int) -> RunVerdict:
-        return RunVerdict(
+    def _append_step_summary(self, exitstatus: int) -> Iterator[str]:
+        """Append the verdict to the summary page. Yield why that could not be done, if so."""
+        from pytest_agentv.reporting.markdown import RunVerdict  # noqa: PLC0415 - for CI only
+        from pytest_agentv.session.showing.step_summary import append_step_summary  # noqa: PLC0415 - as above
+
+        verdict = RunVerdict(
             self._results,
             self._run.earlier,
             frozenset(self._outcomes.expected_failures),
@@ -183,9 +197,13 @@ class RunReporter:
             self._options.dry_run,
             self._elapsed_ms,
         )
+        if fault := append_step_summary(verdict):
+            yield fault
 
-    def _troubles(self, exitstatus: int) -> Iterator[Trouble]:
+    def _troubles(self, exitstatus: int) -> "Iterator[Trouble]":
         """Yield what the results themselves do not tell."""
+        from pytest_agentv.reporting.markdown import Trouble  # noqa: PLC0415 - as above
+
         if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
             yield Trouble("The run broke off before its end")
         others = self._outcomes.failed_with_good_scores(self._results)
@@ -232,7 +250,7 @@ def _node_ids(results: Iterable[EvalResult]) -> set[str]:
     return {result.node_id for result in results if result.node_id is not None}
 
 
-def _print(reporter: TerminalReporter, line: SummaryLine) -> None:
+def _print(reporter: TerminalReporter, line: "SummaryLine") -> None:
     if line.style == "title":
         reporter.write_sep("=", line.text)
     else:

@@ -1,6 +1,5 @@
 """The results of cases on which a worker died, made up by the controller: the worker could not."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,13 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.discovery import is_eval_file
 from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource, read_suite
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.recording.identity import RunIdentity
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _File:
     """An eval file, as far as it can still be read."""
 
