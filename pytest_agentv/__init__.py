@@ -12,7 +12,15 @@ __version__ = "0.1.0"
 _NAMES = {
     "errors": ("AgentvError", "ErrorKind", "ErrorStage", "EvaluatorError", "ProviderError", "TargetError"),
     "evaluators.base": ("AnswerPath", "Evaluator"),
-    "evaluators.context": ("Context", "Judge", "ProxiedQuestion", "ProxiedTargets", "Services"),
+    "evaluators.context": (
+        "Context",
+        "Embedder",
+        "Embedding",
+        "Judge",
+        "ProxiedQuestion",
+        "ProxiedTargets",
+        "Services",
+    ),
     "evaluators.kinds.calls.tool_called": ("ToolCalled",),
     "evaluators.kinds.code.python": ("PythonCheck",),
     "evaluators.kinds.data.contains_json": ("ContainsJson",),
@@ -24,6 +32,7 @@ _NAMES = {
     "evaluators.kinds.likeness.bleu": ("Bleu",),
     "evaluators.kinds.likeness.levenshtein": ("Levenshtein",),
     "evaluators.kinds.likeness.rouge": ("Rouge",),
+    "evaluators.kinds.likeness.similar": ("Similar",),
     "evaluators.kinds.statements": ("Statements",),
     "evaluators.kinds.text.contains": ("Contains",),
     "evaluators.kinds.text.contains_all": ("ContainsAll",),
@@ -94,6 +103,8 @@ if TYPE_CHECKING:
     from pytest_agentv.evaluators.base import AnswerPath as AnswerPath, Evaluator as Evaluator
     from pytest_agentv.evaluators.context import (
         Context as Context,
+        Embedder as Embedder,
+        Embedding as Embedding,
         Judge as Judge,
         ProxiedQuestion as ProxiedQuestion,
         ProxiedTargets as ProxiedTargets,
@@ -110,6 +121,7 @@ if TYPE_CHECKING:
     from pytest_agentv.evaluators.kinds.likeness.bleu import Bleu as Bleu
     from pytest_agentv.evaluators.kinds.likeness.levenshtein import Levenshtein as Levenshtein
     from pytest_agentv.evaluators.kinds.likeness.rouge import Rouge as Rouge
+    from pytest_agentv.evaluators.kinds.likeness.similar import Similar as Similar
     from pytest_agentv.evaluators.kinds.statements import Statements as Statements
     from pytest_agentv.evaluators.kinds.text.contains import Contains as Contains
     from pytest_agentv.evaluators.kinds.text.contains_all import ContainsAll as ContainsAll

@@ -16,12 +16,22 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "api.md"
 
 SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Evaluators": (
-        *("Evaluator", "Score", "Context", "Services", "Judge", "ProxiedTargets", "ProxiedQuestion"),
+        *(
+            "Evaluator",
+            "Score",
+            "Context",
+            "Services",
+            "Judge",
+            "Embedder",
+            "Embedding",
+            "ProxiedTargets",
+            "ProxiedQuestion",
+        ),
         *("AnyEvaluator", "EvaluatorFactory", "EvaluatorSpec"),
     ),
     "Checks": (
         *("Equals", "Contains", "IContains", "ContainsAny", "ContainsAll", "IContainsAny", "IContainsAll"),
-        *("StartsWith", "EndsWith", "Regex", "Word", "Words", "Length", "Levenshtein", "Rouge", "Bleu"),
+        *("StartsWith", "EndsWith", "Regex", "Word", "Words", "Length", "Levenshtein", "Rouge", "Bleu", "Similar"),
         *("IsJson", "ContainsJson", "IsXml", "IsYaml", "AnswerField", "PythonCheck", "ToolCalled", "Statements"),
     ),
     "Providers": (

@@ -146,7 +146,12 @@ def _sections() -> Iterator[str]:
         yield f"## {word}\n\n{first}\n"
         if rest:
             yield f"{rest}\n"
-        yield f"```yaml\n# evals/{word}.eval.yaml\n{_example(kind)}```\n"
+        if word == "similar":  # asks a model: a fragment, which is only checked
+            yield (
+                "```yaml\nassert:\n" + "".join(f"  - {_flow(each)}\n" for each in kind.examples[0]["assert"]) + "```\n"
+            )
+        else:
+            yield f"```yaml\n# evals/{word}.eval.yaml\n{_example(kind)}```\n"
         if set(kind.model_fields) - set(Evaluator.model_fields) or word == "field":
             yield f"{table(word, kind)}\n"
 

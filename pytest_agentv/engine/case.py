@@ -149,7 +149,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
     target = await pool.prepare(Path(job.case.path).parent, job.identity.target, evaluators, own)
-    services = Services(target.judge, target.environment, target.callable_targets)
+    services = Services(target.judge, target.environment, target.callable_targets, target.embedders)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
     if job.options.dump_prompts is not None:

@@ -165,6 +165,11 @@ class Evaluator(Kind):
         """Code of the user's that judges, for the same purpose; None for a built-in kind."""
         return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
 
+    @property
+    def embeds_with(self) -> str | None:
+        """The target whose embeddings it compares; None: it compares none."""
+        return None
+
     def walk(self) -> "Iterator[Evaluator]":
         """Yield the evaluator and its members."""
         yield self

@@ -1,6 +1,6 @@
 """What an evaluator is shown, and what it may ask. Light to import: the classes of kinds are in `base`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
@@ -56,6 +56,26 @@ class ProxiedTargets(Protocol):
 
 
 @record
+class Embedding(Record):
+    """What a model makes of a text."""
+
+    vector: tuple[float, ...]
+    """Its numbers."""
+    tokens: float | None = None
+    """Tokens that were paid for; None: none, or not known."""
+    cost_usd: float | None = None
+    """US dollars that were paid; None: nothing, or not known."""
+
+
+class Embedder(Protocol):
+    """A target that gives embeddings."""
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
+        """Return the embedding of each text. Raises `EvaluatorError`."""
+        ...
+
+
+@record
 class Services:
     """What an evaluator may use beside the case."""
 
@@ -65,6 +85,8 @@ class Services:
     """Variables of judge scripts: the process environment and `.env`. They hold secrets."""
     targets: ProxiedTargets | None = None
     """What judge scripts that have `target` may call."""
+    embedders: Mapping[str, Embedder] = field(default_factory=dict)
+    """The targets of evaluators that compare embeddings, by name."""
 
 
 @record

@@ -43,6 +43,7 @@ EVALUATORS: Final = KindTable(
         "regex": f"{_ROOM}.text.regex:Regex",
         "rouge": f"{_ROOM}.likeness.rouge:Rouge",
         "rubric": f"{_ROOM}.llm_judge:RubricJudge",
+        "similar": f"{_ROOM}.likeness.similar:Similar",
         "starts-with": f"{_ROOM}.text.starts_with:StartsWith",
         "statements": f"{_ROOM}.statements:Statements",
         "token_usage": f"{_ROOM}.token_usage:TokenUsageLimit",

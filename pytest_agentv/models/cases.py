@@ -33,6 +33,10 @@ class AnyEvaluator(Protocol):
         """Whether a script of it may call targets."""
 
     @property
+    def embeds_with(self) -> str | None:
+        """The target whose embeddings it compares; None: it compares none."""
+
+    @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
         """The folder and the words of each program that it starts."""
         ...
