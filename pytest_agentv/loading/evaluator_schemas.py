@@ -112,10 +112,12 @@ def _value(kind: Any, models: Mapping[str, JsonObject]) -> JsonObject:
         shapes += [each for each in main["anyOf"] if each != {"type": "null"}]
     if field is None or not field.is_required():
         shapes += [{"type": "null"}, {"const": True}]
-    if not kind.takes_data:
-        is_open = model["additionalProperties"] or _renames(kind)
-        shapes.append({"type": "object", "properties": keys, "additionalProperties": is_open})
-    return {"anyOf": shapes}
+    if kind.takes_data:
+        return {"anyOf": shapes}
+    is_open = model["additionalProperties"] or _renames(kind)
+    mapping = {"properties": keys, "additionalProperties": is_open}
+    # Not one more alternative: editors would report a wrong key of a mapping as a wrong type.
+    return {"if": {"type": "object"}, "then": mapping, "else": {"anyOf": shapes}}
 
 
 def _renames(kind: Any) -> bool:

@@ -53,7 +53,7 @@ class TargetEmbedder:
 
         Raises `EvaluatorError` when the target cannot be asked.
         """
-        new = {text for text in texts if text not in self._known}
+        new = dict.fromkeys(text for text in texts if text not in self._known)
         for text in new:
             self._request(text)
         asked = [self._known[text] for text in texts]
