@@ -133,7 +133,8 @@ def test_what_init_writes_has_no_fault(editor: Editor) -> None:
 def test_short_forms_have_no_fault(editor: Editor) -> None:
     checks = (
         "      - contains: 30 days\n      - {not-contains: sorry, weight: 2, required: true}\n"
-        "      - length: {min_words: 3}\n      - field: {path: a, equals: 3}\n      - is-json: true\n      - Is polite\n"
+        "      - length: {min_words: 3}\n      - field: {path: a, equals: 3}\n      - is-json: true\n"
+        "      - Is polite\n"
     )
     assert editor.faults("good.eval.yaml", HEAD + CASES + checks) == []
 

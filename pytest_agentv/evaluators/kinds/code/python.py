@@ -1,6 +1,7 @@
 """`python`: an expression, or a function of a file, that judges in this process."""
 
 import asyncio
+import builtins
 import inspect
 import math
 import types
@@ -17,6 +18,7 @@ from pytest_agentv.evaluators.comparing.answer_data import parse_answer
 from pytest_agentv.evaluators.comparing.reported_calls import reported_calls
 from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
+from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import masked
@@ -115,10 +117,7 @@ def _compiled(expression: str) -> types.CodeType:
 
 def _require_known(code: types.CodeType) -> None:
     """Raise `ValueError` for a name that is neither given nor built in: it could only fail when it is paid for."""
-    import builtins  # noqa: PLC0415 - its names only
     import dis  # noqa: PLC0415 - only who has expressions loads it
-
-    from pytest_agentv.loading.problems import did_you_mean  # noqa: PLC0415
 
     for instruction in dis.get_instructions(code):
         name = instruction.argval
@@ -144,26 +143,27 @@ def _values(context: Context, wanted: Sequence[str] = NAMES) -> dict[str, Any]:
 
 
 def _call(name: str, context: Context) -> Any:
+    function, parameters = _function(name)
+    values = _values(context, parameters)
+    value = function(**{each: values[each] for each in parameters if each in values})
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+@lru_cache(maxsize=512)
+def _function(name: str) -> tuple[Callable[..., Any], Sequence[str]]:
+    """Import a function, once in this process; return it and the names that it takes."""
     path = Path(name.rpartition(":")[0])
     try:
         function = import_callable(name, path.parent, f"python: {path.name}").function
     except ProviderError as error:
         raise EvaluatorError(str(error), "config") from None
-    value = function(**_arguments(function, context))
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+    parameters = inspect.signature(function).parameters.values()
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    return function, NAMES if takes_all else [each.name for each in parameters]
 
 
 async def _awaited(value: Any) -> Any:
     return await value
-
-
-def _arguments(function: Callable[..., Any], context: Context) -> dict[str, Any]:
-    parameters = inspect.signature(function).parameters.values()
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        return _values(context)
-    names = [each.name for each in parameters]
-    values = _values(context, names)
-    return {each: values[each] for each in names if each in values}
 
 
 def read_result(value: Any, what: str) -> Score:
