@@ -194,6 +194,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         error=(response.error or "").strip() or None,
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
+        retrieved_context=response.retrieved_context,
     )
 
 
@@ -211,6 +212,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         timeout_seconds=job.timeout_seconds,
         target=prepared.target.name,
         reports_calls=not answered.is_text_only,
+        retrieved_context=answered.retrieved_context,
         dry_run=job.options.dry_run,
         threshold=threshold.value,
         services=prepared.services,

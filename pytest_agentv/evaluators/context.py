@@ -115,6 +115,8 @@ class Context(Record):
     """Name of the target under test."""
     reports_calls: bool = True
     """Whether the target reports its tool calls; a target that returns only a text does not."""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up and answered from, in order; None: not reported."""
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
     threshold: float = DEFAULT_THRESHOLD

@@ -29,12 +29,21 @@ class Problem(Record):
     hint: str | None = None
     """What to write instead."""
     level: Literal["error", "warning"] = "error"
+    row: str | None = None
+    """The row of a table in which it shows: `questions.csv:17`."""
 
     def __str__(self) -> str:
         where = f"{locate(self.path, self.line)}: "
         key = f"{self.key}: " if self.key else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{where}{key}{self.message}{hint}"
+        row = f" [{self.row}]" if self.row else ""
+        return f"{where}{key}{self.message}{hint}{row}"
+
+
+class Hint(Problem):
+    """A warning about what may be meant. It is never an error, not even in a strict run."""
+
+    __slots__ = ()
 
 
 class UnreadKey(Problem):

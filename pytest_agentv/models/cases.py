@@ -107,3 +107,5 @@ class EvalCase(Record):
     """The score from which the case passes, 0 to 1; None: that of the run."""
     threshold_source: str | None = None
     """Where the threshold was written: `case` or `file`."""
+    vars: JsonObject | None = None
+    """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""

@@ -92,6 +92,8 @@ class EvalResult(Record):
     """The path of the log that a coding agent's call wrote."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None: not reported."""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up and answered from; None: not reported."""
     execution_metrics: ExecutionMetrics | None = None
     """Tokens, US dollars and milliseconds of the answer."""
     node_id: str | None = None
@@ -102,6 +104,8 @@ class EvalResult(Record):
     """The eval file: relative to pytest's root directory if it lies below it, else absolute."""
     line: int | None = None
     """The case's line in the eval file."""
+    row: str | None = None
+    """The row of a table that the case was made from: `evals/questions.csv:17`; None: the eval file holds the case."""
     case_hash: str | None = None
     """Hash of the case's content, including its files. None: the case could not be loaded."""
     target_hash: str | None = None

@@ -69,6 +69,8 @@ class ProviderResponse(Record):
     """The kind of that error."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API: `stop`, `length`, `content_filter`, …"""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up and answered from, in order; None: not reported."""
     warnings: tuple[str, ...] = ()
     """What is odd about the reply; the run warns of it once per target."""
     cached: bool = False

@@ -30,7 +30,8 @@ def format_duration(milliseconds: float) -> str:
 def format_tokens(usage: TokenUsage) -> str:
     """`1,250 (1,000 in, 250 out)`."""
     cached = f", {usage.cached:,.0f} cached" if usage.cached else ""
-    return f"{usage.total:,.0f} ({usage.input:,.0f} in, {usage.output:,.0f} out{cached})"
+    reasoning = f", {usage.reasoning:,.0f} of them for reasoning" if usage.reasoning else ""
+    return f"{usage.total:,.0f} ({usage.input:,.0f} in, {usage.output:,.0f} out{reasoning}{cached})"
 
 
 def cost_of(result: EvalResult) -> float | None:
@@ -50,6 +51,12 @@ def duration_of(result: EvalResult) -> float | None:
 
 def _metrics(result: EvalResult) -> list[ExecutionMetrics | TraceSummary]:
     return [metrics for metrics in (result.execution_metrics, result.trace_summary) if metrics is not None]
+
+
+def place_of(result: EvalResult) -> str:
+    """Return where a case is written: the line in its eval file, and the row of a table that it was made from."""
+    place = f"{result.eval_file}:{result.line}" if result.line else f"{result.eval_file}"
+    return f"{place}, row {result.row}" if result.row else place
 
 
 def case_name(result: EvalResult) -> str:

@@ -13,7 +13,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible, wrap
-from pytest_agentv.reporting.figures import case_name, format_score
+from pytest_agentv.reporting.figures import case_name, format_score, place_of
 from pytest_agentv.reporting.statistics import (
     BIN_LABELS,
     ScoreStatistics,
@@ -105,7 +105,7 @@ def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
             lines[_ERROR_LINES - 1 :] = ["... (the full text is in the results file)"]
         yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
         if result.eval_file:
-            yield SummaryLine(f"  {visible(_place(result))}")
+            yield SummaryLine(f"  {visible(place_of(result))}")
         previous = result.error
 
 
@@ -113,10 +113,6 @@ def _error_text(result: EvalResult) -> str:
     error = (result.error or "unknown error").strip()
     message = visible(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}...")
     return f"[{result.error_detail.stage}, {result.error_detail.kind}] {message}" if result.error_detail else message
-
-
-def _place(result: EvalResult) -> str:
-    return f"{result.eval_file}:{result.line}" if result.line else f"{result.eval_file}"
 
 
 def _label(result: EvalResult) -> str:

@@ -39,6 +39,7 @@ class TokenUsage(NamedTuple):
     input: float
     output: float
     cached: float | None = None
+    reasoning: float | None = None
 
 
 class TraceSummary(NamedTuple):
@@ -99,6 +100,10 @@ class CodeJudgeInput(NamedTuple):
     """The evaluator's custom keys, in snake_case."""
     execution_metrics: ExecutionMetrics | None = None
     trace: tuple[TraceEvent, ...] | None = None
+    vars: Mapping[str, Json] | None = None
+    """The variables of the case. None: it has none."""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up; None: not reported."""
 
 
 class Result(NamedTuple):

@@ -3,8 +3,12 @@
 import functools
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
+
+PLAIN_RUN = Path(__file__).parents[1] / "golden" / "imports" / "plain_run.txt"
 
 HEAVY = {"pydantic", "yaml", "litellm", "asyncio", "filelock", "dotenv", "wcmatch"}
 LIST_MODULES = """
@@ -13,6 +17,15 @@ import sys
 def pytest_unconfigure(config):
     with open(config.rootpath / "modules.txt", "a") as file:  # workers and their controller, one after the other
         print(*sys.modules, sep="\\n", file=file)
+"""
+LIST_REWRITTEN = """
+import sys
+
+def pytest_unconfigure(config):
+    with open(config.rootpath / "modules.txt", "a") as file:
+        for name, module in sys.modules.items():
+            if type(getattr(module, "__loader__", None)).__name__ == "AssertionRewritingHook":
+                print(name, file=file)
 """
 REFUSE_SOCKETS = """
 import socket
@@ -90,6 +103,44 @@ def test_listing_cases_loads_no_model_library_reads_no_env_file_and_opens_no_soc
     modules = loaded("--collect-only")
     assert "pytest_agentv.engine.case" in modules
     assert not {"litellm", "dotenv", "openai", "httpx"} & modules
+
+
+def test_listing_cases_does_without_pydantic(project, suite, loaded, loaded_without):
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    assert "pydantic" not in loaded("--collect-only") - loaded_without("--collect-only")
+
+
+def test_a_plain_run_loads_what_it_uses(project, suite, loaded, loaded_without):
+    """Each module costs a third of a millisecond in every run and every worker.
+
+    Does a run with one case on a mock target need the module that you have added? Then add it to the list. Else import
+    it where it is used, as the others are.
+    """
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    added = loaded("qa.eval.yaml") - loaded_without()
+    ours = {module for module in added if module.partition(".")[0] == "pytest_agentv"}
+    listed = set(PLAIN_RUN.read_text("utf-8").split())
+    assert (sorted(ours - listed), sorted(listed - ours)) == ([], [])
+    third_parties = {module.partition(".")[0] for module in added - ours} & packages_distributions().keys()
+    assert third_parties - {"_pytest", "typing_extensions", "_yaml"} == {
+        *("annotated_types", "pydantic", "pydantic_core", "typing_inspection", "yaml"),
+    }
+
+
+def test_pytest_rewrites_none_of_our_modules_but_those_that_it_starts_with(project, suite, loaded):
+    project.write("conftest.py", LIST_REWRITTEN)
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    rewritten = loaded()
+    assert {"conftest", "test_python"} <= rewritten
+    assert {module for module in rewritten if module.startswith("pytest_agentv")} == {
+        "pytest_agentv",
+        "pytest_agentv.plugin",
+        "pytest_agentv.session",
+        "pytest_agentv.session.importing",
+    }
 
 
 def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(project, suite, loaded):

@@ -43,7 +43,7 @@ def cap_warning(path: Path, definition: TargetDefinition, kind: object, options:
     source = "--agentv-workers" if options.workers else "workers"
     reason = "VS Code runs one case at a time, because its windows take the focus from each other"
     message = f"target {definition.name!r} runs with 1 worker instead of {wanted} ({source}): {reason}"
-    return Problem(path, definition.line, "", message, level="warning")
+    return Problem(definition.path or path, definition.line, "", message, level="warning")
 
 
 def is_first_to_tell(folder: Path | None) -> bool:

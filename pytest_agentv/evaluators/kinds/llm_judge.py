@@ -11,6 +11,7 @@ from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_ju
 from pytest_agentv.evaluators.judging.rubrics import RUBRICS_SCHEMA, Rubrics, judge_rubrics
 from pytest_agentv.evaluators.scripts.camel_case import camel_case_message
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_judge_template, load_template
+from pytest_agentv.loading.variables.filling import as_text
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import NOT_EMPTY, Text, spelled
 from pytest_agentv.models.messages import ContentPart, FilePart, InputMessage, OtherPart
@@ -67,7 +68,8 @@ class LlmJudge(Evaluator):
             return self
         template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)
         if template is not None:
-            check_judge_template(template, scope.place.at("prompt" if self.prompt is not None else "prompt_path"))
+            place = scope.place.at("prompt" if self.prompt is not None else "prompt_path")
+            check_judge_template(template, place, scope.variables)
         given = {} if self.prompt_path is None else {"prompt_path": None}
         return self.model_copy(update={"prompt": template and template.text, **given})
 
@@ -111,8 +113,9 @@ def build_question(config: LlmJudge, context: Context) -> JudgeQuestion:
     """Render the configured template, or the default one; the trace follows it where that is asked for."""
     variables = build_variables(context)
     trace = trace_texts(context) if config.include_trace else {}
-    quotes = Quotes((variables["candidate_answer"], variables["output_messages"], *trace.values()))
-    shown = {name: quotes.around(variables[name]) for name in ("candidate_answer", "output_messages")}
+    said = ("candidate_answer", "output_messages", "retrieved_context")
+    quotes = Quotes((*(variables[name] for name in said), *trace.values()))
+    shown = {name: quotes.around(variables[name]) for name in said}
     template = config.prompt or DEFAULT_TEMPLATE
     sections = (section(name, quotes.around(text)) for name, text in trace.items())
     return JudgeQuestion(
@@ -130,6 +133,7 @@ def build_variables(context: Context) -> Mapping[str, str]:
     """
     case = context.case
     return {
+        **{name: as_text(value) for name, value in (case.vars or {}).items()},
         "candidate_answer": trim(context.candidate_answer),
         "expected_outcome": trim(case.expected_outcome),
         "reference_answer": trim(case.reference_answer),
@@ -137,6 +141,7 @@ def build_variables(context: Context) -> Mapping[str, str]:
         "input_messages": pretty_json(_input_segments(case.messages)),
         "expected_messages": pretty_json(list(case.expected_messages)),
         "output_messages": pretty_json([camel_case_message(message) for message in context.output_messages or ()]),
+        "retrieved_context": "\n\n".join(context.retrieved_context or ()),
     }
 
 

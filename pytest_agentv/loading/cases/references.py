@@ -1,6 +1,8 @@
 """Finds and reads the files that eval files refer to (agentv-formats 1.5)."""
 
 import os
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_agentv.errors import locate
@@ -48,6 +50,11 @@ class References:
     repo_root: Path
     cwd: Path
     guideline_patterns: tuple[str, ...] = ()
+
+    def at(self, place: Place) -> "References":
+        """Return the references of the file in which a value is written: paths are relative to it."""
+        folder = place.path.parent
+        return self if folder == self.eval_dir else replace(self, eval_dir=folder)
 
     def find(self, value: str, *more_folders: Path) -> Reference:
         """Look up a reference as an absolute path, then below each search folder. It may be a folder."""
@@ -116,10 +123,12 @@ class Scope:
     references: References
     evaluators: KindTable
     """The kinds of evaluators that files may name."""
+    variables: Collection[str] = ()
+    """The names of the case's variables, which the prompts of judges may use."""
 
     def at(self, value: Json, *keys: str | int) -> "Scope":
         """Return the scope of a nested value."""
-        return Scope(value, self.place.at(*keys), self.references, self.evaluators)
+        return replace(self, value=value, place=self.place.at(*keys))
 
 
 def _encoding_fault(path: Path, data: bytes) -> str | None:

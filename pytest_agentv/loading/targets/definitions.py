@@ -34,6 +34,8 @@ class TargetDefinition(Record):
     """Whether one call answers many cases."""
     values: JsonObject = field(default_factory=dict, repr=False)
     """All keys as written; an older file's `settings:` is merged in."""
+    path: Path | None = None
+    """The included file in which it is written; None: the targets file itself."""
 
 
 @record

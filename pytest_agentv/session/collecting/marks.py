@@ -5,7 +5,8 @@ from typing import Final
 
 import pytest
 
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible

@@ -51,9 +51,13 @@ class SessionHooks:
         self._turns = turns
         self._collected: list[str] = []
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """Select by our options before others do, and take the sample of what they have left."""
         self._collected = [item.nodeid for item in items]
+        self._session.asking.learn(items, _is_eval)
         cases = [item for item in items if isinstance(item, EvalItem)]
         counts = Counter(item.entry.eval_id for item in cases)
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
@@ -62,6 +66,21 @@ class SessionHooks:
             selected = {item for item in cases if self._is_selected(item)}
             config.hook.pytest_deselected(items=[item for item in items if item not in selected])
             items[:] = [item for item in items if item in selected]
+        yield
+        if self._session.options.sample is not None:
+            from pytest_agentv.session.choosing.samples import left_out  # noqa: PLC0415 - for runs that ask for it
+
+            unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
+            config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
+            items[:] = [item for item in items if item not in unwanted]
+        self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
+
+    def _skip_unasked(self, cases: Iterable[EvalItem]) -> None:
+        """Skip the cases that nobody asked for, where the project wants to be asked."""
+        session = self._session
+        for item in () if session.asking.is_for_all else cases:
+            if not session.asking.names(item.path) and (not session.asking.is_paid_only or _is_paid(item, session)):
+                item.add_marker(pytest.mark.skip(reason=session.asking.reason))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if not (hasattr(session.config, "workerinput") or session.config.getoption("collectonly")):
@@ -147,6 +166,16 @@ class SessionHooks:
 
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session began to end
+
+
+def _is_eval(item: pytest.Item) -> bool:
+    """Whether an item is a case, or a test that evaluates."""
+    return isinstance(item, EvalItem) or "agentv" in getattr(item, "fixturenames", ())
+
+
+def _is_paid(item: EvalItem, session: EvalSession) -> bool:
+    case = session.preparer.load(item.suite, item.entry)
+    return case is not None and session.spending.is_paid(case, item.own_fixtures)
 
 
 def _warn_of_unknown_ids(wanted: Iterable[str], known: set[str]) -> None:

@@ -13,10 +13,11 @@ from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Ov
 from pytest_agentv.engine.results import CaseIdentity, error_result
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import choose_target
-from pytest_agentv.errors import CaseError, ErrorKind, HookError
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
+from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase
@@ -98,10 +99,17 @@ class CasePreparer:
             dataset=case.dataset,
             target=choose_target(self._options, case.target),
             conversation_id=case.conversation_id,
-            case_hash=self._hash_case(suite, entry, loaded.case, case),
+            case_hash=self._hash_case(suite, loaded, case),
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
+
+    def load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase | None:
+        """Return a case as its file has it; None if it cannot be loaded."""
+        try:
+            return load_case(suite, entry, self._context(suite.path.parent)).case
+        except AgentvError:
+            return None
 
     def broken(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> PreparedCase:
         """Return a case that cannot be run for a reason that is not its own; a resumed run tries it again."""
@@ -126,16 +134,19 @@ class CasePreparer:
             line=entry.line,
             node_id=node_id,
             run_id=self._run_id,
+            row=None if entry.row is None else entry.row.shown_from(self._root),
         )
 
-    def _hash_case(self, suite: SuiteSource, entry: CaseEntry, written: EvalCase, case: EvalCase) -> str:
+    def _hash_case(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> str:
         """Return a hash of all that the case says: its text, its file, the files it refers to, what a hook changed."""
+        written = loaded.case
         if suite.path not in self._headers:
             self._headers[suite.path] = _to_json(_without_threshold(suite.header))
         parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
         files = [(part.is_guideline, _content(part)) for part in parts]
         expected = _to_json(written.expected_messages)  # with the texts of its files
-        said = [_to_json(_without_threshold(entry.value)), self._headers[suite.path], _to_json(files), expected]
+        said = [_to_json(_without_threshold(loaded.value)), self._headers[suite.path], _to_json(files), expected]
+        said += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
         if case is not written and case != written:
             before, after = written.to_plain(), case.to_plain()
             changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}

@@ -55,6 +55,7 @@ def result_properties(result: EvalResult) -> list[tuple[str, _Scalar]]:
         "agentv_tokens_input": _whole(usage.input) if usage else None,
         "agentv_tokens_output": _whole(usage.output) if usage else None,
         "agentv_tokens_cached": _whole(usage.cached) if usage else None,
+        "agentv_tokens_reasoning": _whole(usage.reasoning) if usage else None,
     }
     evaluators = [each for each in result.evaluator_results or () if each.error is None]
     names = _unique_names(visible(evaluator.name) for evaluator in evaluators)

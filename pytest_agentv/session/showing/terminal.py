@@ -14,6 +14,7 @@ from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
@@ -61,6 +62,8 @@ class RunReporter:
         self._run = RunResults()
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self._remarks: list[str] = []
+        self._unasked = 0
+        """Cases that were skipped because nobody asked for them."""
 
     @classmethod
     def register(cls, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> "RunReporter":
@@ -80,6 +83,7 @@ class RunReporter:
             node.config.pluginmanager.register(self._crashes)
         node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
         send_to_worker(self._identity, node)
+        send_named(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -93,6 +97,7 @@ class RunReporter:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take home what a report brings, and show what a case told of itself under `--agentv-verbose`."""
         self._outcomes.note(report)
+        self._unasked += report.skipped and REASON in str(report.longrepr)
         packed = getattr(report, RECORDS, None)
         if packed is not None:
             delattr(report, RECORDS)  # no report of others is to hold it
@@ -154,6 +159,8 @@ class RunReporter:
                 self._remarks += tell_summary(session.config, self._results)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self._unasked:
+            terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
         if not (self._results or self._write_errors or self._remarks):
             return
         from pytest_agentv.reporting.summary import Outcomes, summary_lines  # noqa: PLC0415 - for runs with results
