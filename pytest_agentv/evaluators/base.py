@@ -110,8 +110,10 @@ class Evaluator(Kind):
         return self.name or masked(self._derived_name or self.kind)
 
     def summary(self) -> str:
-        """Return what it checks, for its name; empty: the kind says it all."""
-        value = getattr(self, self.short_key, None) if self.short_key else None
+        """Return what it checks, for its name; empty: the kind says it all, as for kinds of users by default."""
+        if self.short_key is None or self.own_code is not None:
+            return ""
+        value = getattr(self, self.short_key, None)
         return value if isinstance(value, str) else ""
 
     def describe(self) -> str:

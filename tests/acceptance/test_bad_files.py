@@ -80,8 +80,8 @@ ITEM_BROKEN = [
     ),
     (
         "- {id: bad, expected_outcome: o, input: q, evaluators: [5]}",
-        "evalcases[0].evaluators[0]: expected an evaluator: a mapping such as {contains: 30 days}, or a text that a judge "
-        "checks, got the number 5",
+        "evalcases[0].evaluators[0]: expected an evaluator: a mapping such as {contains: 30 days}, or a text that a "
+        "judge checks, got the number 5",
     ),
     (
         "- {id: bad, expected_outcome: o, input: q, evaluators: [{type: heuristic}]}",

@@ -209,7 +209,7 @@ def test_what_is_wrong_with_an_object_is_told_where_it_is_made(own):
     )
     run = own.run("test_evals.py")
     assert "hitz" in run.text
-    assert "expected an evaluator: a mapping with name and type" in run.text
+    assert "expected an evaluator: a mapping such as {contains: 30 days}, or a text" in run.text
     assert run.exit_code == 1
 
 
