@@ -28,6 +28,7 @@ from pytest_agentv.loading.targets.validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.models.messages import ROLES
+from pytest_agentv.models.option_values import MAX_REPEAT
 
 Kinds: TypeAlias = Mapping[str, type[Part]]
 
@@ -97,6 +98,8 @@ _SHARED: Final = {
     "threshold": _NUMBER_TO_ONE,
     "vars": _MAPPING,
     "input_files": _TEXTS,
+    "repeat": {"type": "integer", "minimum": 1, "maximum": MAX_REPEAT},
+    "min_pass_rate": _NUMBER_TO_ONE,
     **dict.fromkeys(EVALUATOR_LIST_KEYS, _list_of(_ref("evaluator"))),
 }
 _PROMPT_FILE: Final = {**_MAPPING, "required": ["file"], "properties": {"file": _TEXT}, "additionalProperties": False}
@@ -105,6 +108,8 @@ _PARTIAL_CASE: Final = _closed(
         **_SHARED,
         "id": _FILLED_TEXT,
         "conversation_id": _TEXT,
+        "group": _TEXT,
+        "required": {"type": "boolean"},
         "rubrics": _any_of(_list_of(_RUBRIC), _TEMPLATE),
         **dict.fromkeys(OUTCOME_KEYS, _FILLED_TEXT),
         **dict.fromkeys(INPUT_KEYS, _any_of(_list_of(_ref("message")), _TEXT, _PROMPT_FILE)),

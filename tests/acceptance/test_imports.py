@@ -68,6 +68,25 @@ def loaded_without(tmp_path_factory):
     return functools.cache(functools.partial(modules_of_a_run, folder, "-p", "no:agentv"))
 
 
+def test_only_repeated_cases_load_what_they_need(project, loaded):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("a.eval.yaml", SUITE)
+    parts = ("repeating", "combining", "repeats", "confirming", "recording.answers", "statistics")
+    own = {module for module in loaded("a.eval.yaml", "-n0") if module.startswith("pytest_agentv")}
+    assert "pytest_agentv.engine.case" in own
+    assert {module for module in own if module.endswith(parts) and not module.endswith("reporting.statistics")} == set()
+    repeated = loaded("a.eval.yaml", "--agentv-repeat=2")
+    assert {"pytest_agentv.session.repeating.repeats", "pytest_agentv.statistics.repeats"} <= repeated
+    assert "pytest_agentv.session.confirming" not in repeated
+
+
+SUITE = """
+evaluators: [{name: words, type: heuristic, hits: [hello]}]
+evalcases:
+  - {id: one, expected_outcome: hello, input: hello}
+"""
+
+
 def heavy(modules):
     return sorted({module.partition(".")[0] for module in modules} & HEAVY)
 
@@ -148,6 +167,15 @@ def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(proje
     project.write("qa.eval.yaml", suite(a="hello"))
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
     assert not {"litellm", "dotenv", "openai", "httpx", "aiohttp"} & loaded()
+
+
+def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(project, suite, loaded):
+    project.write("conftest.py", LIST_MODULES)
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    rooms = ("pytest_agentv.statistics.", "pytest_agentv.reporting.verdicts", "pytest_agentv.session.gating")
+    others = ("pytest_agentv.session.confirming", "pytest_agentv.session.repeating")
+    assert {module for module in loaded() if module.startswith(rooms) or module in others} == set()
 
 
 @pytest.mark.parametrize("module", ["pytest_agentv", "pytest_agentv.models.results", "pytest_agentv.errors"])
