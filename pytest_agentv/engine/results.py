@@ -29,6 +29,11 @@ class CaseIdentity(Record):
     case_hash: str | None = None
     target_hash: str | None = None
     grading_hash: str | None = None
+    tags: tuple[str, ...] | None = None
+    judge: str | None = None
+    required: bool | None = None
+    """True if the case must pass by itself, else None."""
+    group: str | None = None
     row: str | None = None
     """The row of a table that the case was made from."""
 
@@ -190,6 +195,10 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "case_hash": identity.case_hash,
         "target_hash": identity.target_hash,
         "grading_hash": identity.grading_hash,
+        "tags": identity.tags,
+        "judge": identity.judge,
+        "required": identity.required,
+        "group": identity.group,
     }
 
 

@@ -37,6 +37,8 @@ class ProxiedQuestion(Record):
     """The number of the call, 0-based."""
     timeout_seconds: float | None
     """The longest that the call may take, in seconds; None: no limit."""
+    answer: int = 0
+    """The number of the answer that is judged, 0-based, where the case asks for several (`repeat`)."""
 
 
 class ProxiedTargets(Protocol):
@@ -86,6 +88,8 @@ class Context(Record):
     """Tokens, US dollars and milliseconds of the answer; None: nothing is known."""
     attempt: int = 0
     """The number of the call of the target, 0-based."""
+    answer: int = 0
+    """The number of the answer, 0-based, where the case asks for several (`repeat`)."""
     timeout_seconds: float | None = None
     """The longest that a judge may take, in seconds; None: no limit."""
     target: str = ""

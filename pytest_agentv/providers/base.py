@@ -29,6 +29,8 @@ class ProviderRequest(Record):
     """The id of the case."""
     attempt: int = 0
     """The number of the call, 0-based."""
+    answer: int = 0
+    """The number of the answer, 0-based, where the case asks for several (`repeat`)."""
     guideline_paths: tuple[str, ...] = ()
     """Absolute paths of the guidelines."""
     input_paths: tuple[str, ...] = ()
