@@ -63,6 +63,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "BaselineUpdate",
             "Gate",
             "OutputFormat",
+            "RunRule",
             "Stop",
             "UnknownKeys",
         ),

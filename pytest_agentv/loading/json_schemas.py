@@ -16,8 +16,8 @@ from pytest_agentv.loading.keys import (
     CASE_KEYS,
     CASE_LIST_KEYS,
     EVALUATOR_LIST_KEYS,
-    EXECUTION_KEYS,
     EXPECTED_KEYS,
+    FILE_EXECUTION_KEYS,
     HEADER_KEYS,
     INPUT_KEYS,
     OUTCOME_KEYS,
@@ -154,7 +154,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
         "partial_case": _PARTIAL_CASE,
         "content_item": _CONTENT_ITEM,
         "aggregator": _by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
-        "execution": _closed(_SHARED, EXECUTION_KEYS),
+        "execution": _closed({**_SHARED, "targets": _list_of(_FILLED_TEXT)}, FILE_EXECUTION_KEYS),
         "message": _MESSAGE,
         "tool_call": _TOOL_CALL,
     }
@@ -163,7 +163,8 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     definitions |= {model.__name__: _model_schema(model) for model in models}
     definitions |= evaluator_definitions(evaluators, definitions)
     lists = dict.fromkeys(CASE_LIST_KEYS, _CASE_LIST)
-    parts = {"case": _ref("named_case"), "defaults": _ref("partial_case"), "include": _TEXTS}
+    matrix = {**_MAPPING, "additionalProperties": {"type": "array", "minItems": 1}}
+    parts = {"matrix": matrix, "case": _ref("named_case"), "defaults": _ref("partial_case"), "include": _TEXTS}
     root = {**_closed({**_SHARED, "dataset": _TEXT, **parts, **lists}, HEADER_KEYS), **_whole_cases()}
     no_list = {"not": _one_key(CASE_LIST_KEYS)}  # the sidecar of a JSONL dataset
     return _document("AgentV eval file", {**root, "oneOf": [*_one_key(CASE_LIST_KEYS)["anyOf"], no_list]}, definitions)
