@@ -45,7 +45,8 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    from pytest_agentv.session.hooking import hookspecs
+    with unchanged_imports():
+        from pytest_agentv.session.hooking import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
