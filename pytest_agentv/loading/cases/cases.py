@@ -219,7 +219,8 @@ class _CaseLoader:
 
             specs = load_case_rubrics(self._scope(self.value, self.place))
         own = self._load_nearest((self.execution, self.place.at("execution")), (self.value, self.place))
-        return (*specs, *(self._file_evaluators() if own is None else own)) or None
+        # Cases without their own share the tuple of their file: what is hashed of it is hashed once.
+        return specs + (self._file_evaluators() if own is None else own) or None
 
     def _file_evaluators(self) -> tuple[AnyEvaluator, ...]:
         known, path = self.context.file_evaluators, self.suite.path
