@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_agentv.engine.asking_hooks import decide, show_response
@@ -35,7 +36,7 @@ from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
-from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.outcomes import attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import user_traceback
 
@@ -72,7 +73,7 @@ async def run_case(
     started = time.perf_counter()
     try:
         with masking(pool.masker):
-            prepared = await attempt_async(lambda: _prepare(job, pool, own))
+            prepared = await attempt_here(lambda: _prepare(job, pool, own))
             if prepared.error is None:
                 result = await _run(job, prepared.get(), member, hooks)
             else:
@@ -100,11 +101,12 @@ class _Prepared:
 
 
 async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, hooks: CaseHooks) -> EvalResult:
-    job = job.replace(identity=job.identity.replace(target=prepared.target.name))
+    if job.identity.target != prepared.target.name:
+        job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     attempts = await _ask(job, prepared, member)
-    if attempts.response is not None:
-        eval_dir, warnings = Path(job.case.path).parent, attempts.response.warnings
-        prepared.pool.warn_of_answer(eval_dir, prepared.target.name, [masked(warning) for warning in warnings])
+    if attempts.response is not None and attempts.response.warnings:
+        warnings = [masked(warning) for warning in attempts.response.warnings]
+        prepared.pool.warn_of_answer(_folder(job.case.path), prepared.target.name, warnings)
     fault: HookError | None = None
     try:
         attempts = await show_response(hooks, job.case, attempts)
@@ -129,6 +131,12 @@ async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, ho
     return result.replace(attempts=attempts.count, **attempts.requests)
 
 
+@lru_cache
+def _folder(path: str) -> Path:
+    """Return the folder of an eval file, the same object for its cases: making and hashing a path takes long."""
+    return Path(path).parent
+
+
 async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) -> Attempts:
     if prepared.answer is not None:
         return Attempts(0, None, require_answer(prepared.answer))
@@ -146,7 +154,7 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) ->
 async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
-    target = await pool.prepare(Path(job.case.path).parent, job.identity.target, evaluators, own)
+    target = await pool.prepare(_folder(job.case.path), job.identity.target, evaluators, own)
     services = Services(target.judge, target.environment, target.callable_targets)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
