@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from pytest_agentv.engine.asking_hooks import decide, show_response
@@ -106,7 +105,7 @@ async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, ho
     attempts = await _ask(job, prepared, member)
     if attempts.response is not None and attempts.response.warnings:
         warnings = [masked(warning) for warning in attempts.response.warnings]
-        prepared.pool.warn_of_answer(_folder(job.case.path), prepared.target.name, warnings)
+        prepared.pool.warn_of_answer(job.case.folder, prepared.target.name, warnings)
     fault: HookError | None = None
     try:
         attempts = await show_response(hooks, job.case, attempts)
@@ -131,12 +130,6 @@ async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, ho
     return result.replace(attempts=attempts.count, **attempts.requests)
 
 
-@lru_cache
-def _folder(path: str) -> Path:
-    """Return the folder of an eval file, the same object for its cases: making and hashing a path takes long."""
-    return Path(path).parent
-
-
 async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) -> Attempts:
     if prepared.answer is not None:
         return Attempts(0, None, require_answer(prepared.answer))
@@ -154,7 +147,7 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) ->
 async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
-    target = await pool.prepare(_folder(job.case.path), job.identity.target, evaluators, own)
+    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own)
     services = Services(target.judge, target.environment, target.callable_targets)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)

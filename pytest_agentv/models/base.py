@@ -95,24 +95,25 @@ def _adapter(cls: type) -> Any:
     return TypeAdapter(cls)
 
 
-def _plain(value: object) -> Json:
-    if type(value) in ATOMS:
+def _plain(value: Any) -> Json:
+    kind = type(value)
+    if kind in ATOMS or kind is list:
         return value
-    if isinstance(value, Record):
-        return value.to_plain()
-    if isinstance(value, tuple):
+    if kind is tuple:
         return [item if type(item) in ATOMS else _plain(item) for item in value]
-    if isinstance(value, dict):
+    if kind is dict:
         return {key: item if type(item) in ATOMS else _plain(item) for key, item in value.items()}
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value  # AgentV writes 1, not 1.0
-    return value if type(value) is list else _rare_plain(value)
+    return value.to_plain() if isinstance(value, Record) else _rare_plain(value)
 
 
 def _rare_plain(value: object) -> Json:
     """Return plain data of what few records hold. Asking whether a class is abstractly another one takes long."""
+    if isinstance(value, tuple):
+        return _plain(tuple(value))
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return _plain(dict(value))
     if isinstance(value, Path):
         return str(value)
     return _plain(value.to_plain()) if isinstance(value, Plain) else value

@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_agentv.models.base import JsonObject, Record
@@ -99,3 +101,14 @@ class EvalCase(Record):
     """The score from which the case passes, 0 to 1; None: that of the run."""
     threshold_source: str | None = None
     """Where the threshold was written: `case` or `file`."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the eval file."""
+        return _folder(self.path)
+
+
+@lru_cache
+def _folder(path: str) -> Path:
+    """Return the same object for all cases of a file: making and hashing a path takes long."""
+    return Path(path).parent

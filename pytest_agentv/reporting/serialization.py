@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.models.base import ATOMS, Json, JsonObject
 from pytest_agentv.models.masking.secrets import Masker
@@ -78,18 +78,21 @@ def _masked_tool(name: str, masker: Masker) -> str:
     return name if _TOOL_NAME.fullmatch(name) else masker.mask(name)
 
 
-def json_safe(value: object) -> Json:
+def json_safe(value: Any) -> Json:
     """Return plain JSON data for any value, so that every answer can be recorded.
 
     NaN and infinities become null, as in JavaScript. Lone surrogates, which UTF-8 cannot hold, become U+FFFD. Keys
     become strings. Objects of other classes become their text.
     """
-    if type(value) in _NO_TEXTS or (type(value) is str and value.isascii()):
+    kind = type(value)
+    if kind is str and value.isascii():
         return value
+    if kind in _NO_TEXTS:
+        return value
+    if kind is dict:
+        return {_key(key): item if type(item) in _NO_TEXTS else json_safe(item) for key, item in value.items()}
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
-    if isinstance(value, dict):
-        return {_key(key): json_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [json_safe(item) for item in value]
     if isinstance(value, int):

@@ -21,6 +21,7 @@ from pytest_agentv.loading.keys import (
     EXECUTION_KEYS,
     EXPECTED_KEYS,
     INPUT_KEYS,
+    MARK_KEYS,
     OUTCOME_KEYS,
     threshold_at,
     warn_of_evaluator_word,
@@ -145,12 +146,16 @@ class _CaseLoader:
         warn_of_unknown_keys(self.execution, EXECUTION_KEYS, self.place.at("execution"))
         warn_of_evaluator_word(self.value, self.place)
         for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS, EVALUATOR_LIST_KEYS):
+            if len(self.value.keys() & synonyms) < 2:
+                continue
             present = [key for key in synonyms if self.value.get(key) is not None]
             for key in present[1:]:
                 self.place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
 
     def _check_marks(self) -> None:
         """Check the types of the keys that the collection reads from the case and its file."""
+        if MARK_KEYS.isdisjoint(self.value) and MARK_KEYS.isdisjoint(self.suite.header):
+            return
         header_place = self.suite.header_place(self.place.problems)
         for mapping, place in ((self.value, self.place), (self.suite.header, header_place)):
             for key in ("marks", "fixtures", "tags"):

@@ -7,11 +7,10 @@ from typing import Final
 import pytest
 
 from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.keys import MARK_KEYS
 from pytest_agentv.models.base import Json
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalFailed
-
-_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMark
     `told` holds the unknown marks that were warned of, and gets those that are warned of now.
     """
     header, own = suite.header, entry.value if isinstance(entry.value, dict) else {}
-    if _KEYS.isdisjoint(own) and _KEYS.isdisjoint(header):
+    if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
         return NONE
     names = (*_names(header.get("marks")), *_names(own.get("marks")))
     marks = [_mark(name, suite, entry, told) for name in dict.fromkeys(names)]

@@ -1,6 +1,5 @@
 """Gives each case the hashes by which a later run sees whether its result still holds."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,8 +17,8 @@ class CaseSigner:
     def __init__(self, fingerprints: Fingerprints, loop: LoopThread) -> None:
         self._fingerprints = fingerprints
         self._loop = loop
-        self._targets: dict[tuple[str, str], str | None] = {}
-        self._judges: dict[tuple[str, str], str | None] = {}
+        self._targets: dict[tuple[Path, str], str | None] = {}
+        self._judges: dict[tuple[Path, str], str | None] = {}
         self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:
@@ -27,7 +26,7 @@ class CaseSigner:
         job = prepared.job
         if isinstance(job, EvalResult):
             return prepared
-        key = (os.path.dirname(job.case.path), job.identity.target)  # noqa: PTH120 - for each case
+        key = (job.case.folder, job.identity.target)
         evaluators = evaluators_of(job.case)
         judge = self._judge_hash(key, prepared) if asks_a_target(evaluators) else ""
         grading = None if judge is None else self._grading_hash(evaluators, judge)
@@ -43,18 +42,18 @@ class CaseSigner:
         self._last = (evaluators, judge, grading)
         return grading
 
-    def _target_hash(self, key: tuple[str, str], prepared: PreparedCase) -> str | None:
+    def _target_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:
         own = prepared.own
         if own.replace_target:
-            return self._loop.run(self._fingerprints.target_hash(Path(key[0]), key[1], own))
+            return self._loop.run(self._fingerprints.target_hash(*key, own))
         if key not in self._targets:
-            self._targets[key] = self._loop.run(self._fingerprints.target_hash(Path(key[0]), key[1], own))
+            self._targets[key] = self._loop.run(self._fingerprints.target_hash(*key, own))
         return self._targets[key]
 
-    def _judge_hash(self, key: tuple[str, str], prepared: PreparedCase) -> str | None:
+    def _judge_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:
         own = prepared.own
         if own.judge is not None:
-            return self._loop.run(self._fingerprints.judge_hash(Path(key[0]), key[1], own))
+            return self._loop.run(self._fingerprints.judge_hash(*key, own))
         if key not in self._judges:
-            self._judges[key] = self._loop.run(self._fingerprints.judge_hash(Path(key[0]), key[1], own))
+            self._judges[key] = self._loop.run(self._fingerprints.judge_hash(*key, own))
         return self._judges[key]
