@@ -137,11 +137,10 @@ class LoopThread:
 
 def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:
     """Wait for a future of the loop. Ctrl-C raises at once and does not cancel the future."""
-    is_done: SimpleQueue[object] = SimpleQueue()  # as in `yield_to_loop`
-    future.add_done_callback(is_done.put)
     while not future.done():
-        with suppress(Empty):
-            is_done.get(timeout=_WAKE_SECONDS)
+        # It waits in a file of Python's, not in this one: pytest names the line that Ctrl-C interrupts.
+        with suppress(TimeoutError, concurrent.futures.CancelledError):
+            future.exception(timeout=_WAKE_SECONDS)
         if while_waiting is not None and not future.done():
             while_waiting()
     return future.result()
