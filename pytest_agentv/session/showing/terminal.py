@@ -16,11 +16,11 @@ from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.markdown import RunVerdict, Trouble
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.compat import TerminalReporter, drop_phases
 from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
-from pytest_agentv.session.showing.step_summary import ItemOutcomes, append_step_summary
+from pytest_agentv.session.showing.step_summary import EVALUATED, ItemOutcomes, append_step_summary
 from pytest_agentv.session.workers.crashes import CrashWatch, may_be_eval
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
 
@@ -31,6 +31,10 @@ _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
     "warning": {"yellow": True},
     "heading": {"bold": True},
 }
+
+
+_LET_GO_EACH: Final = 500
+"""Items after which reports are let go."""
 
 
 class RunReporter:
@@ -44,6 +48,7 @@ class RunReporter:
         self._terminal = terminal
         self._root = root
         self._is_checked = False
+        self._finished = 0
         self._identity = identity
         self._options = options
         self._started = time.perf_counter()
@@ -95,6 +100,13 @@ class RunReporter:
                 self._terminal.write_line("")
             self._terminal.write_line(text)
 
+    def pytest_runtest_logfinish(self) -> None:
+        """Let go, from time to time, of reports that nobody reads: there are two for each of 100,000 cases."""
+        if self._terminal is not None:
+            self._finished += 1
+            if self._finished % _LET_GO_EACH == 0:
+                drop_phases(self._terminal, lambda report: hasattr(report, EVALUATED))
+
     def report_loss(self, error: str) -> None:
         """Learn that results could not be written."""
         self._write_errors.append(error)
@@ -130,7 +142,8 @@ class RunReporter:
         self._record_crashes()
         self._sink.close()
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
-        self._run = read_run(self._identity, self._outcomes.reported)
+        wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
+        self._run = read_run(self._identity, self._outcomes.reported, with_texts=wants_results)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
@@ -140,7 +153,7 @@ class RunReporter:
         if self._results or self._write_errors:
             fault = append_step_summary(self._verdict(exitstatus))
             self._remarks += [fault] if fault else []
-            if session.config.hook.pytest_agentv_summary.get_hookimpls():
+            if wants_results:
                 from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
                 self._remarks += tell_summary(session.config, self._results)
