@@ -15,7 +15,13 @@ targets:
 JUDGE = """\
 import json, sys
 
-print(json.dumps({"score": float("hello" in json.load(sys.stdin)["candidate_answer"])}))
+
+def judge(case):
+    return {"score": float("hello" in case.candidate_answer)}
+
+
+if __name__ == "__main__":
+    print(json.dumps({"score": float("hello" in json.load(sys.stdin)["candidate_answer"])}))
 """
 
 YAML_HEADER = """\
@@ -70,11 +76,12 @@ def write_jsonl(folder: Path, cases: int, delay_ms: int = 0) -> Path:
     return folder
 
 
-def write_judged(folder: Path, cases: int) -> Path:
-    """Cases that a Python script judges, each in a process of its own."""
+def write_judged(folder: Path, cases: int, *, reuse: bool = False) -> Path:
+    """Cases that a Python script judges, each in a process of its own. `reuse`: forked from a warm one."""
     write_jsonl(folder, cases)
     (folder / "judge.py").write_text(JUDGE)
-    write_evaluator(folder, {"name": "j", "type": "code_judge", "script": [sys.executable, "judge.py"]})
+    evaluator = {"name": "j", "type": "code_judge", "script": [sys.executable, "judge.py"]}
+    write_evaluator(folder, {**evaluator, "reuse": True} if reuse else evaluator)
     return folder
 
 

@@ -1,10 +1,17 @@
-"""The pytest plugin: hooks that forward to `session/`. The first eval file imports most of it."""
+"""The pytest plugin: hooks that forward to `session/`. The first eval file imports most of it.
+
+PYTEST_DONT_REWRITE: see `session/importing.py`.
+"""
 
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pytest_agentv.session.importing import import_own_modules_unchanged
+
+import_own_modules_unchanged()
 
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options
 from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module

@@ -1,4 +1,6 @@
+import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +10,10 @@ from hypothesis import settings
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+
+# Tests start hundreds of programs, and each would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A script's `&` starts programs deaf to Ctrl-C, and all that they start: tests that press it would wait for ever.

@@ -4,8 +4,8 @@ It reads no variables and calls nothing.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -27,6 +27,8 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.models.records import record
+from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.providers.table import KINDS
 
 FileKind: TypeAlias = Literal["eval", "targets", "config"]
@@ -36,7 +38,7 @@ _SNIFFED_BYTES: Final = 65_536
 _TARGETS_NAMES: Final = frozenset(Path(name).name for name in TARGETS_FILES)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckSettings(Record):
     """The inputs of a check besides the files."""
 
@@ -81,7 +83,7 @@ class Checker:
         order = {path: index for index, path in reversed([*enumerate(problem.path for problem in self._found)])}
         # A broken config file that is checked itself is an error. The same problem as a warning adds nothing.
         said = {problem.replace(level="warning") for problem in self._found if problem.level == "error"}
-        found = (problem for problem in self._found if problem not in said)
+        found = _grouped(problem for problem in self._found if problem not in said)
         return tuple(sorted(found, key=lambda problem: (order[problem.path], problem.line or 0)))
 
     def check(self, path: Path) -> None:
@@ -99,7 +101,7 @@ class Checker:
 
     def _check_suite(self, path: Path) -> None:
         try:
-            suite = read_suite(path)
+            suite = read_suite(path, call_row_maker)
         except FileError as error:
             self._note(_problems_of(error, path))
             return
@@ -163,6 +165,16 @@ class Checker:
             if fault is not None and fault not in said:
                 said.add(fault)
                 self._note([Problem(*_target_place(suite, case), "", fault)])
+
+
+def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield the problems, but one that shows in many rows of tables only once, with their number."""
+    rows: dict[Problem, list[str]] = {}
+    for problem in problems:
+        rows.setdefault(problem.replace(row=None), []).extend([problem.row] if problem.row else [])
+    for problem, found in rows.items():
+        more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+        yield problem.replace(row=f"{found[0]}{more}") if found else problem
 
 
 def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int]:

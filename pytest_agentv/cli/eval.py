@@ -5,7 +5,6 @@ import glob
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, find_left_
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS, RUN_OPTIONS, RunOption
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
 
 USAGE_EXIT_CODE: Final = 4
@@ -59,7 +59,7 @@ exit codes:
   5 no case was selected."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PytestCall(Record):
     """The pytest call that `agentv eval` makes."""
 

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +13,8 @@ from pytest_agentv.cli.rubrics.file import RubricFile
 from pytest_agentv.cli.rubrics.writer import RubricRequest, write_rubrics
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, TargetError, locate
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource
 from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
 from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile
@@ -23,6 +23,7 @@ from pytest_agentv.loading.targets.files import find_targets_file, load_targets_
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
@@ -69,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
         return _FAILED
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Model:
     """The target that writes the rubrics."""
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.user_errors import describe_error, leaves
@@ -15,7 +16,7 @@ _GRACE_SECONDS: Final = 10.0
 """Extra time before this limit acts. Providers keep the time limit themselves and need time to end processes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attempts(Record):
     """The outcome of the calls: a response, or the last call's error."""
 

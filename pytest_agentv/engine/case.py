@@ -3,12 +3,11 @@
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_agentv.engine.asking_hooks import decide, show_response
 from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
-from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import (
     Answered,
@@ -30,19 +29,22 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.masking.secrets import masked, masking
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
-from pytest_agentv.reporting.dumps import dump_prompt, dump_trace
 from pytest_agentv.runtime.outcomes import attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import user_traceback
 
+if TYPE_CHECKING:  # for batches only
+    from pytest_agentv.engine.batching import BatchMember
+
 logger = logging.getLogger("pytest_agentv.engine")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseJob(Record):
     """One case to run, as plain data."""
 
@@ -60,7 +62,7 @@ class CaseJob(Record):
 async def run_case(
     job: CaseJob,
     pool: TargetPool,
-    member: BatchMember | None = None,
+    member: "BatchMember | None" = None,
     *,
     hooks: CaseHooks = NO_HOOKS,
     own: Overrides = NO_OVERRIDES,
@@ -86,7 +88,7 @@ async def run_case(
     return await decide(hooks, job.case, result)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Prepared:
     """Everything that is prepared before the call of the target."""
 
@@ -99,7 +101,7 @@ class _Prepared:
     """A given answer, instead of a call; None: call the target."""
 
 
-async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, hooks: CaseHooks) -> EvalResult:
+async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks) -> EvalResult:
     if job.identity.target != prepared.target.name:
         job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     attempts = await _ask(job, prepared, member)
@@ -130,7 +132,7 @@ async def _run(job: CaseJob, prepared: _Prepared, member: BatchMember | None, ho
     return result.replace(attempts=attempts.count, **attempts.requests)
 
 
-async def _ask(job: CaseJob, prepared: _Prepared, member: BatchMember | None) -> Attempts:
+async def _ask(job: CaseJob, prepared: _Prepared, member: "BatchMember | None") -> Attempts:
     if prepared.answer is not None:
         return Attempts(0, None, require_answer(prepared.answer))
     provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
@@ -152,6 +154,8 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
     if job.options.dump_prompts is not None:
+        from pytest_agentv.reporting.dumps import dump_prompt  # noqa: PLC0415 - for runs that ask for it
+
         dump_prompt(
             job.options.dump_prompts,
             job.case.eval_id,
@@ -211,7 +215,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         services=prepared.services,
     )
     evaluations = [await run_evaluator(evaluator, context) for evaluator in prepared.evaluators]
-    prepared.pool.warnings.extend(_warnings(job, evaluations))
+    prepared.pool.warn(_warnings(job, evaluations))
     return judged_result(
         job.identity,
         prepared.asked,
@@ -242,6 +246,8 @@ def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answer
     folder = job.options.dump_traces
     if folder is None:
         return
+    from pytest_agentv.reporting.dumps import dump_trace  # noqa: PLC0415 - for runs that ask for it
+
     try:
         for attempt in range(1, attempts + 1):
             last = answered if attempt == attempts else None
@@ -258,7 +264,7 @@ def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answer
     except FileError as error:
         reason = str(error).partition(": ")[2]
         problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
-        pool.warnings.append(problem)
+        pool.warn([problem])
 
 
 def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:

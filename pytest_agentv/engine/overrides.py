@@ -1,16 +1,16 @@
 """Parts of a case that come from user code and not from files: hooks, and objects that replace targets."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision(Record):
     """A hook's decision whether a case passed."""
 
@@ -18,7 +18,7 @@ class Decision(Record):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseHooks:
     """Functions to call while a case runs. They may block, and may raise `HookError`. None: no hook."""
 
@@ -30,7 +30,7 @@ class CaseHooks:
     """Gets a result when its line is written. The case is None if it could not be loaded."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Overrides:
     """User objects that replace entries of the targets file."""
 

@@ -1,20 +1,20 @@
 """Builds the results of cases: judged ones and broken ones (agentv-formats 8.1 and 8.2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status
 from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
 from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseIdentity(Record):
     """The names of a case in the results file, known even if the case cannot be loaded."""
 
@@ -29,9 +29,11 @@ class CaseIdentity(Record):
     case_hash: str | None = None
     target_hash: str | None = None
     grading_hash: str | None = None
+    row: str | None = None
+    """The row of a table that the case was made from."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asked(Record):
     """The request to the target, for the record."""
 
@@ -41,7 +43,7 @@ class Asked(Record):
     guideline_paths: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answered(Record):
     """The response of the target, for the record."""
 
@@ -181,6 +183,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "run_id": identity.run_id,
         "eval_file": identity.eval_file,
         "line": identity.line,
+        "row": identity.row,
         "case_hash": identity.case_hash,
         "target_hash": identity.target_hash,
         "grading_hash": identity.grading_hash,

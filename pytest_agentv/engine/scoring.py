@@ -1,19 +1,19 @@
 """Combines evaluators' scores to a case's score, and decides pass or fail."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.options import DEFAULT_THRESHOLD, RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import EvaluatorResult, clamp_score
 
 ROUNDING_SLACK: Final = 1e-9
 """Tolerance for means of floats: the mean of three times 0.8 may be 0.7999999999999999, which must reach 0.8."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CombinedScore(Record):
     """The combined score of all evaluators of a case."""
 
@@ -24,7 +24,7 @@ class CombinedScore(Record):
     reasoning: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Threshold(Record):
     """The lowest score that passes."""
 

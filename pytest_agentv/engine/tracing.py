@@ -4,7 +4,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, get_args
 
@@ -13,6 +12,7 @@ from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.records import record
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceEventType, TraceSummary
 from pytest_agentv.providers.base import ProviderResponse
@@ -24,7 +24,7 @@ TRACE_LIMIT: Final = 64 * 2**20
 EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReportedMetrics(Record):
     """The valid metrics of a response, and a text for each invalid one."""
 

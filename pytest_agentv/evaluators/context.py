@@ -1,12 +1,13 @@
 """What an evaluator is shown, and what it may ask. Light to import: the classes of kinds are in `base`."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
+from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderResponse
@@ -22,7 +23,7 @@ class Judge(Protocol):
         """Return the text of the reply. Raises `EvaluatorError` when there is no reply."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProxiedQuestion(Record):
     """What a judge script asks a target."""
 
@@ -53,7 +54,7 @@ class ProxiedTargets(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Services:
     """What an evaluator may use beside the case."""
 
@@ -65,7 +66,7 @@ class Services:
     """What judge scripts that have `target` may call."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Context(Record):
     """The argument of every evaluator: the case, the answer, and the steps to it."""
 

@@ -1,7 +1,6 @@
 """Kinds that a hook adds by a factory, the older form of `pytest_agentv_evaluators`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from pydantic import ConfigDict, PrivateAttr
@@ -10,10 +9,11 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, Services
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.kind import Part
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvaluatorSpec(Record):
     """What a factory is told of an evaluator of an eval file."""
 

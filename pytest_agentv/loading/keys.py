@@ -7,6 +7,7 @@ from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.models.base import JsonObject
 
 CASE_LIST_KEYS: Final = ("evalcases", "eval_cases", "cases", "tests")
+INCLUDE: Final = "include"
 OUTCOME_KEYS: Final = ("expected_outcome", "outcome", "criteria")
 INPUT_KEYS: Final = ("input_messages", "input")
 EXPECTED_KEYS: Final = ("expected_messages", "expected_output")
@@ -19,11 +20,16 @@ MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
 EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
 _SHARED_KEYS: Final = (
     *("execution", "target", "threshold", "description", "tags", "metadata", "marks", "skip", "xfail", "fixtures"),
+    *("vars", "input_files"),
     *EVALUATOR_LIST_KEYS,
     *LEGACY_EVALUATOR_KEYS,
 )
 HEADER_KEYS: Final = frozenset(
-    ("$schema", "name", "version", "author", "license", "dataset", *CASE_LIST_KEYS, *_SHARED_KEYS)
+    (
+        *("$schema", "name", "version", "author", "license", "dataset", INCLUDE, "defaults", "case"),
+        *CASE_LIST_KEYS,
+        *_SHARED_KEYS,
+    )
 )
 """At file level, or in the sidecar of a JSONL file."""
 CASE_KEYS: Final = frozenset(

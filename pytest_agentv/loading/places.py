@@ -3,19 +3,20 @@
 import difflib
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.problems import Problem, UnreadKey, describe_value, did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.records import record
 
 _MISSPELT: Final = 0.75
 """Stricter than the guess for unknown keys, because `match` is not a misspelling of `path`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """A value's place in a file. All places of one load note faults in the same list."""
 
@@ -26,15 +27,21 @@ class Place:
     def at(self, *keys: str | int) -> "Place":
         return Place(self.source, self.keys + keys, self.problems)
 
+    @property
+    def path(self) -> Path:
+        """The file in which the value is written."""
+        return self.source.origin(self.keys)[0].path
+
     def error(self, message: str, hint: str | None = None) -> None:
-        self.problems.append(Problem(self.source.path, self._line(), self._key(), message, hint))
+        self.problems.append(Problem(self.path, self._line(), self.key, message, hint, row=self.source.row))
 
     def warn(self, message: str, hint: str | None = None) -> None:
-        self.problems.append(Problem(self.source.path, self._line(), self._key(), message, hint, "warning"))
+        """Note a warning. It names no row: it is shown once, not for each row of a table."""
+        self.problems.append(Problem(self.path, self._line(), self.key, message, hint, "warning"))
 
     def unread(self, message: str, hint: str | None = None) -> None:
         """Note an unknown key: an error, unless the run makes it a warning (`agentv_unknown_keys`)."""
-        self.problems.append(UnreadKey(self.source.path, self._line(), self._key(), message, hint))
+        self.problems.append(UnreadKey(self.path, self._line(), self.key, message, hint))
 
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
@@ -46,9 +53,11 @@ class Place:
     def _line(self) -> int:
         return self.source.line_of(self.keys)
 
-    def _key(self) -> str:
+    @property
+    def key(self) -> str:
         """Return `evalcases[3].id`, or just `id` in a JSONL file, where the line identifies the case."""
-        keys = self.keys[1:] if self.source.tells_case_by_line else self.keys
+        source, keys = self.source.origin(self.keys)
+        keys = keys[1:] if source.tells_case_by_line else keys
         return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 

@@ -2,13 +2,13 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.records import record
 
 _Error = TypeVar("_Error", bound=AgentvError)
 
@@ -16,7 +16,7 @@ _SHOWN: Final = 40
 """Most characters of a text in a message."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem(Record):
     """One fault of a file."""
 
@@ -29,12 +29,21 @@ class Problem(Record):
     hint: str | None = None
     """What to write instead."""
     level: Literal["error", "warning"] = "error"
+    row: str | None = None
+    """The row of a table in which it shows: `questions.csv:17`."""
 
     def __str__(self) -> str:
         where = f"{locate(self.path, self.line)}: "
         key = f"{self.key}: " if self.key else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{where}{key}{self.message}{hint}"
+        row = f" [{self.row}]" if self.row else ""
+        return f"{where}{key}{self.message}{hint}{row}"
+
+
+class Hint(Problem):
+    """A warning about what may be meant. It is never an error, not even in a strict run."""
+
+    __slots__ = ()
 
 
 class UnreadKey(Problem):

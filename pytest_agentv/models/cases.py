@@ -1,13 +1,13 @@
 """Eval cases, as the engine runs them."""
 
 from collections.abc import Awaitable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import InputMessage
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score
 
 
@@ -59,7 +59,7 @@ class AnyEvaluator(Protocol):
         """Judge an answer; raises `EvaluatorError`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvalCase(Record):
     """One case: everything that running it needs, with all its files read."""
 
@@ -101,6 +101,8 @@ class EvalCase(Record):
     """The score from which the case passes, 0 to 1; None: that of the run."""
     threshold_source: str | None = None
     """Where the threshold was written: `case` or `file`."""
+    vars: JsonObject | None = None
+    """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""
 
     @property
     def folder(self) -> Path:

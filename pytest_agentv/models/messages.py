@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
+from pytest_agentv.models.records import record
 
 Role = Literal["system", "user", "assistant", "tool"]
 """Who says a message of a case's input."""
@@ -11,7 +12,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextPart(Record):
     """Text of a message: its string content, or a `type: text` item."""
 
@@ -39,7 +40,7 @@ class FilePart(Record):
     """Always `file`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectPart(Record):
     """A message whose content is a mapping."""
 
@@ -49,7 +50,7 @@ class ObjectPart(Record):
     """Always `object`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OtherPart(Record):
     """An item of any other type, kept as written. Prompts do not show it."""
 
@@ -63,7 +64,7 @@ ContentPart: TypeAlias = TextPart | FilePart | ObjectPart | OtherPart
 """A part of a message of a case's input."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InputMessage(Record):
     """One message of a case's input, with its files read."""
 
@@ -73,7 +74,7 @@ class InputMessage(Record):
     """What it says, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolCall(Record):
     """A tool call of the target under test. `input` and `output` are as the target reported them."""
 
@@ -91,7 +92,7 @@ class ToolCall(Record):
     """Milliseconds; None: not reported."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message(Record):
     """One message of a target's answer. Content may be null; without any content it is `ABSENT`."""
 

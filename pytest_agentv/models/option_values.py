@@ -4,6 +4,10 @@ from typing import Final, Literal
 
 MAX_WORKERS: Final = 50
 
+RunRule = Literal["always", "asked", "asked-if-paid"]
+"""Which cases run without being asked for."""
+RUN_RULES: Final[tuple[RunRule, ...]] = ("always", "asked", "asked-if-paid")
+
 OutputFormat = Literal["jsonl", "yaml"]
 """The format of the results file."""
 OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
@@ -25,6 +29,23 @@ def parse_unknown_keys(text: str) -> UnknownKeys:
         if text.strip().lower() == known:
             return known
     raise ValueError(f"invalid level {text!r} for unknown keys: expected one of {', '.join(UNKNOWN_KEYS)}")
+
+
+def parse_run_rule(text: str) -> RunRule:
+    for known in RUN_RULES:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown rule {text!r}: expected one of {', '.join(RUN_RULES)}")
+
+
+def parse_sample(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of cases: expected 1 or more") from None
+    if count < 1:
+        raise ValueError(f"{count} cases are out of range: expected 1 or more")
+    return count
 
 
 def parse_threshold(text: str) -> float:

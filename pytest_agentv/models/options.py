@@ -1,22 +1,25 @@
 """The table of run options: the one source of the `--agentv-*` flags, the ini keys and the `agentv eval` options."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.option_values import (
     OutputFormat,
+    RunRule,
     UnknownKeys,
     parse_milliseconds,
     parse_output_format,
     parse_retries,
+    parse_run_rule,
+    parse_sample,
     parse_seconds,
     parse_threshold,
     parse_unknown_keys,
     parse_workers,
 )
+from pytest_agentv.models.records import record
 
 DEFAULT_TIMEOUT_SECONDS: Final = 120.0
 DEFAULT_MAX_RETRIES: Final = 2
@@ -31,7 +34,7 @@ DEFAULT_RESULTS_FOLDER: Final = Path(".agentv/results")
 CACHE_FOLDER: Final = Path(".agentv/cache")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunOption:
     """One option of a run. `parse` raises `ValueError` with a message that names the valid values."""
 
@@ -56,7 +59,7 @@ class RunOption:
         return self.name.replace("-", "_")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunOptions(Record):
     """The options of a run, merged from command line and ini file, with defaults filled in."""
 
@@ -66,6 +69,10 @@ class RunOptions(Record):
     """`--agentv-targets`: the targets file, or a folder that holds one, absolute."""
     eval_id: tuple[str, ...] = ()
     """`--agentv-eval-id`: the ids of the cases to run; empty: all."""
+    run: RunRule = "always"
+    """`--agentv-run`: which cases run without being asked for."""
+    sample: int | None = None
+    """`--agentv-sample`: how many of the selected cases run; None: all."""
     out: Path | None = None
     """`--agentv-out`: the results file, absolute; None: a new one in `.agentv/results`."""
     output_format: OutputFormat = "jsonl"
@@ -131,6 +138,23 @@ RUN_OPTIONS: Final = (
         aliases=("test-id",),
         metavar="ID",
         repeatable=True,
+    ),
+    RunOption(
+        "run",
+        "Which cases run without being asked for: always (all of them; the meaning of the bare flag), asked (none), "
+        "asked-if-paid (those that call no model and no coding agent). To ask for cases, give this flag, or name "
+        "their files or folders (default: always).",
+        parse=parse_run_rule,
+        default="always",
+        metavar="RULE",
+        optional_value="always",
+        ini=True,
+    ),
+    RunOption(
+        "sample",
+        "Run only N of the selected cases: the same ones each time, as long as their names stay.",
+        parse=parse_sample,
+        metavar="N",
     ),
     RunOption("out", "Results file (default: .agentv/results/eval_<time>.jsonl).", parse=Path, metavar="PATH"),
     RunOption(

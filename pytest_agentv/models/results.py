@@ -1,10 +1,11 @@
 """The result of a case: exactly one line of the results file."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 
@@ -15,7 +16,7 @@ Status = Literal["pass", "fail", "error"]
 """`pass` or `fail`: the case was judged. `error`: it could not be judged."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ErrorDetail(Record):
     """Where and why a case or an evaluator broke."""
 
@@ -25,7 +26,7 @@ class ErrorDetail(Record):
     """Why it broke."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvalResult(Record):
     """The result of a case: one line of the results file. The order of the fields is the order of its keys."""
 
@@ -101,6 +102,8 @@ class EvalResult(Record):
     """The eval file: relative to pytest's root directory if it lies below it, else absolute."""
     line: int | None = None
     """The case's line in the eval file."""
+    row: str | None = None
+    """The row of a table that the case was made from: `evals/questions.csv:17`; None: the eval file holds the case."""
     case_hash: str | None = None
     """Hash of the case's content, including its files. None: the case could not be loaded."""
     target_hash: str | None = None

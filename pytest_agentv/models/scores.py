@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 
 Verdict = Literal["pass", "borderline", "fail"]
 """The word for a score: `pass` from 0.8, `borderline` from 0.6, else `fail`."""
@@ -29,7 +29,7 @@ def clamp_score(value: object) -> float:
     return float(min(1.0, max(0.0, value)))  # clamped first: an int can be too large for a float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvaluatorResult(Record):
     """The judgement of one evaluator, as the results file has it."""
 
@@ -74,7 +74,7 @@ def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
     return tuple(rubric for result in results if result.weight != 0 for rubric in result.unmet_required or ())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Score(Record):
     """The judgement of an evaluator. An evaluator that cannot judge raises `EvaluatorError` instead."""
 

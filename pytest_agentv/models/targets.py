@@ -1,14 +1,14 @@
 """Targets, with every variable of their definitions resolved."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 
 DEFAULT_RETRY_STATUS_CODES: Final = (500, 408, 429, 502, 503, 504)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RetryPolicy(Record):
     """How a model provider retries failed requests. Delay k is `initial * factor**k`, capped, with jitter."""
 
@@ -19,7 +19,7 @@ class RetryPolicy(Record):
     status_codes: tuple[int, ...] = DEFAULT_RETRY_STATUS_CODES
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target(Record):
     """One target that is ready to be called."""
 

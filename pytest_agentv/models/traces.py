@@ -1,16 +1,16 @@
 """The steps of a target towards its answer, and their cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
+from pytest_agentv.models.records import record
 
 TraceEventType = Literal["model_step", "tool_call", "tool_result", "message", "error"]
 """What kind of step it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TraceEvent(Record):
     """One step of a target's work. The order is that of the list; timestamps do not change it."""
 
@@ -32,7 +32,7 @@ class TraceEvent(Record):
     """Whatever else the target reported."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TokenUsage(Record):
     """Tokens of one answer, as the target reported them."""
 
@@ -49,7 +49,7 @@ class TokenUsage(Record):
         return self.input + self.output + (self.cached or 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TraceSummary(Record):
     """Counts over the steps to an answer, and the metrics that the target reported."""
 
@@ -69,7 +69,7 @@ class TraceSummary(Record):
     """Milliseconds; None: not reported."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExecutionMetrics(Record):
     """Duration, tokens and cost of an answer. None means unknown."""
 

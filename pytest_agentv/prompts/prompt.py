@@ -1,15 +1,15 @@
 """The prompt of a case: the texts that a provider gets."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 
 PromptMode = Literal["agent", "lm"]
 """`agent`: the prompt references files, and the agent reads them. `lm`: the prompt embeds their texts."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChatMessage(Record):
     """One message for a model's chat API."""
 
@@ -19,7 +19,7 @@ class ChatMessage(Record):
     """The text."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prompt(Record):
     """What a case asks."""
 

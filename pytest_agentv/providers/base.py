@@ -1,7 +1,7 @@
 """What a provider is: an adapter that asks what is under test and hands its answer back."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
@@ -9,6 +9,7 @@ from pytest_agentv.errors import ErrorKind, locate
 from pytest_agentv.models.base import ABSENT, JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.messages import Message
+from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
@@ -18,7 +19,7 @@ RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 """In the environment of some providers: what names the run, where it has several processes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProviderRequest(Record):
     """One call of a target: the prompt of a case, or of a judge."""
 
@@ -43,7 +44,7 @@ class ProviderRequest(Record):
         return self.guideline_paths + self.input_paths
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProviderResponse(Record):
     """What the target answered. None means that it did not report this."""
 
@@ -120,7 +121,7 @@ class BatchProvider(Protocol):
         """Ask all requests in one call. Raises `ProviderError`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TargetEnvironment(Record):
     """What a target is opened in."""
 

@@ -1,17 +1,17 @@
 """The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it when it must."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict
 
 from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.kind import Kind, Part
+from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import TargetEnvironment
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sources(Record):
     """Where the code of a target may lie within the project."""
 
@@ -56,6 +56,8 @@ class Provider(Settings, Kind):
     """It may judge its own answers when no `judge_target` is named."""
     is_agent: ClassVar[bool] = False
     """Results record its requests as `agent_provider_request`."""
+    costs_money: ClassVar[bool] = False
+    """Its calls cost money: with `agentv_run = asked-if-paid`, its cases have to be asked for."""
     is_one_by_one: ClassVar[bool] = False
     """One case at a time in the whole run, whatever `workers` says."""
 

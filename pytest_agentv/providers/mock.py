@@ -11,11 +11,11 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.targets.fields import AnyText, Items, Milliseconds, OptionalText
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import spelled
+from pytest_agentv.models.messages import Message
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.kind import Provider
-from pytest_agentv.providers.wire import WireError, parse_response
 
 DEFAULT_RESPONSE: Final = '{"answer":"Mock provider response"}'
 DRY_RUN_RESPONSE: Final = '{"answer":"Mock dry-run response"}'
@@ -73,8 +73,13 @@ class MockProvider:
 
     def _answer(self) -> ProviderResponse:
         settings = self._settings
+        text = DEFAULT_RESPONSE if settings.response is None else settings.response
+        if not settings.output_messages and settings.trace is None:
+            return ProviderResponse((Message("assistant", content=text),), finish_reason=settings.finish_reason)
+        from pytest_agentv.providers.wire import WireError, parse_response  # noqa: PLC0415 - its models take a while
+
         data: dict[str, Json] = {
-            "text": DEFAULT_RESPONSE if settings.response is None else settings.response,
+            "text": text,
             "output_messages": None if settings.output_messages is None else list(settings.output_messages),
             "trace": None if settings.trace is None else list(settings.trace),
             "finish_reason": settings.finish_reason,

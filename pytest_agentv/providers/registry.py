@@ -13,7 +13,10 @@ def create_provider(target: Target, variables: Mapping[str, str]) -> Adapter:
         target: The target, its variables resolved.
         variables: Variables of the processes it starts: this process's and those of `.env`.
     """
-    from pytest_agentv.providers.python.function import complete  # noqa: PLC0415 - pydantic and asyncio, when one is opened
-
     environment = TargetEnvironment(target, variables)
-    return complete(target.settings.open(environment), environment.where)
+    opened: Adapter = target.settings.open(environment)
+    if type(opened).__module__.startswith("pytest_agentv."):
+        return opened
+    from pytest_agentv.providers.python.function import complete  # noqa: PLC0415 - for kinds of users
+
+    return complete(opened, environment.where)

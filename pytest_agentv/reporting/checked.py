@@ -1,17 +1,17 @@
 """Reads results of earlier runs for reuse. Skips and reports every line that no run could have written."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import Entry, iter_entries
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RecordedResult(Record):
     """A checked result of a file."""
 

@@ -57,6 +57,12 @@ def duration_of(result: EvalResult) -> float | None:
     return None
 
 
+def place_of(result: EvalResult) -> str:
+    """Return where a case is written: the line in its eval file, and the row of a table that it was made from."""
+    place = f"{result.eval_file}:{result.line}" if result.line else f"{result.eval_file}"
+    return f"{place}, row {result.row}" if result.row else place
+
+
 def case_name(result: EvalResult) -> str:
     """Return the name of a case to show: its node id, plus its own id if a Python test has several cases."""
     name = result.node_id or result.eval_id

@@ -6,13 +6,13 @@ Texts from files, targets and models go into code spans, so that they cannot bec
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.figures import case_name, format_score
@@ -30,7 +30,7 @@ _LONGEST_NAME: Final = 200
 _LONGEST_TEXT: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Trouble(Record):
     """A problem of the run that is not a score."""
 
@@ -40,7 +40,7 @@ class Trouble(Record):
     """Foreign texts: names of cases, messages."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunVerdict(Record):
     """How a run ended."""
 

@@ -3,13 +3,13 @@
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_agentv.errors import FileError, SourceError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.records import record
 
 _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
@@ -18,7 +18,7 @@ _NumberedText: TypeAlias = tuple[int, bytes]
 """The number of the first line, and the bytes of a line or document."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry(Record):
     """One result of a file, as it was written."""
 
@@ -27,7 +27,7 @@ class Entry(Record):
     value: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResultsFile(Record):
     """The results of a file in order, and a problem for each part that could not be read."""
 

@@ -19,6 +19,7 @@ from pytest_agentv.reporting.figures import (
     format_duration,
     format_score,
     format_tokens,
+    place_of,
     tokens_of,
 )
 from pytest_agentv.reporting.sections import TEXT_LIMIT, Look, Section, assemble
@@ -225,8 +226,7 @@ def _footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
     if result.log_file:
         lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
     if result.eval_file:
-        place = f"{result.eval_file}:{result.line}" if result.line else result.eval_file
-        lines.append(f"Case:   {cut(visible(place), _LONG)}")
+        lines.append(f"Case:   {cut(visible(place_of(result)), _LONG)}")
     if rerun_command:
         lines.append(f"Rerun:  {cut(visible(rerun_command), 600)}")
     return "\n".join(lines)

@@ -1,11 +1,11 @@
 """Fits the parts of a text into a limit. A part that needs less than its share leaves the rest to the others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import cut, escaped_size, shown, visible
 
 TEXT_LIMIT: Final = 3_000
@@ -15,7 +15,7 @@ _NEAR: Final = 100
 _SEPARATOR: Final = "\n\n"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Section(Record):
     """A part of the text that may be cut."""
 
@@ -24,7 +24,7 @@ class Section(Record):
     """Its share of the room relative to the other sections, when they do not all fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Look:
     """How texts are shown: masked, and cut to what could fit at most."""
 

@@ -14,7 +14,8 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _IDENTITY: Final = frozenset(
     {
-        *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "case_hash"),
+        *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row"),
+        "case_hash",
         *("timestamp", "status", "threshold_source", "error_detail"),
     }
 )

@@ -2,10 +2,10 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 
 BIN_LABELS: Final = ("0.0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1.0")
@@ -16,7 +16,7 @@ _SLACK: Final = 1e-9
 """0.7 - 0.1 is slightly less than 0.6 in floats, but must count as 0.6."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScoreStatistics(Record):
     """The statistics of a summary. They do not depend on the order of the results."""
 

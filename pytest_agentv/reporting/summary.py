@@ -5,15 +5,15 @@ Source: eval-cli-2026-01, "Summary Reporting".
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible, wrap
-from pytest_agentv.reporting.figures import case_name, format_score
+from pytest_agentv.reporting.figures import case_name, format_score, place_of
 from pytest_agentv.reporting.statistics import (
     BIN_LABELS,
     ScoreStatistics,
@@ -32,7 +32,7 @@ _ERROR_LINES: Final = 4
 _LONGEST_ERROR: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SummaryLine(Record):
     """One line. A `title` is the text of a section's heading, without the ruler."""
 
@@ -40,7 +40,7 @@ class SummaryLine(Record):
     style: LineStyle = "plain"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outcomes(Record):
     """How pytest reported items with an `xfail` mark, by node id."""
 
@@ -56,6 +56,9 @@ class Outcomes(Record):
         return "expected" if is_expected else result.status
 
 
+_AS_SCORED: Final = Outcomes()
+
+
 def summary_lines(
     results: Sequence[EvalResult],
     *,
@@ -63,7 +66,7 @@ def summary_lines(
     dry_run: bool = False,
     elapsed_ms: float | None = None,
     earlier: Sequence[EvalResult] = (),
-    outcomes: Outcomes = Outcomes(),
+    outcomes: Outcomes = _AS_SCORED,
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
@@ -102,7 +105,7 @@ def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
             lines[_ERROR_LINES - 1 :] = ["... (the full text is in the results file)"]
         yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
         if result.eval_file:
-            yield SummaryLine(f"  {visible(_place(result))}")
+            yield SummaryLine(f"  {visible(place_of(result))}")
         previous = result.error
 
 
@@ -110,10 +113,6 @@ def _error_text(result: EvalResult) -> str:
     error = (result.error or "unknown error").strip()
     message = visible(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}...")
     return f"[{result.error_detail.stage}, {result.error_detail.kind}] {message}" if result.error_detail else message
-
-
-def _place(result: EvalResult) -> str:
-    return f"{result.eval_file}:{result.line}" if result.line else f"{result.eval_file}"
 
 
 def _label(result: EvalResult) -> str:

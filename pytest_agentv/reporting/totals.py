@@ -1,9 +1,9 @@
 """The figures of a whole run, formatted for people. Each report chooses which ones to show."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.reporting.figures import (
@@ -17,7 +17,7 @@ from pytest_agentv.reporting.figures import (
 from pytest_agentv.reporting.statistics import ScoreStatistics
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Figure(Record):
     """One figure of a run."""
 

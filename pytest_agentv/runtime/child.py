@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, Literal, TypeAlias
+from typing import IO, Final, Literal, Protocol, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.runtime.process_tree import send_group
@@ -57,6 +57,23 @@ class Output(asyncio.Protocol):
         _settle(self.ended)
 
 
+class Program(Protocol):
+    """A started program, such as `subprocess.Popen`."""
+
+    pid: int
+    returncode: int | None
+    """None until it has ended."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+    def wait(self) -> object:
+        """Block until it has ended."""
+
+
 class Child:
     """A running program that leads its own session.
 
@@ -64,12 +81,10 @@ class Child:
     its children. And in several versions of Python it does not report the exit while a daemon keeps the pipes open.
     """
 
-    def __init__(
-        self, popen: "subprocess.Popen[bytes]", output_limit: int, listener: OutputListener | None = None
-    ) -> None:
-        self._popen = popen
+    def __init__(self, program: Program, output_limit: int, listener: OutputListener | None = None) -> None:
+        self._program = program
         self._loop = asyncio.get_running_loop()
-        self.pid = popen.pid
+        self.pid = program.pid
         self.settled: Future[None] = self._loop.create_future()
         """Done when the program exits or exceeds the output limit."""
         self.exited: Future[None] = self._loop.create_future()
@@ -82,7 +97,7 @@ class Child:
     @property
     def exit_code(self) -> int:
         """Return the exit code, or the negative signal number. A program that cannot be killed counts as killed."""
-        return -signal.SIGKILL if self._popen.returncode is None else self._popen.returncode
+        return -signal.SIGKILL if self._program.returncode is None else self._program.returncode
 
     @property
     def overflowed(self) -> bool:
@@ -90,10 +105,10 @@ class Child:
 
     async def connect(self, stdin: bytes | None) -> None:
         """Read the output and write standard input in the background. The program may ignore its input."""
-        await self._read(self.stdout, self._popen.stdout)
-        await self._read(self.stderr, self._popen.stderr)
+        await self._read(self.stdout, self._program.stdout)
+        await self._read(self.stderr, self._program.stderr)
         if stdin is not None:
-            self._writer, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, self._popen.stdin)
+            self._writer, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, self._program.stdin)
             self._writer.write(stdin)
             self._writer.write_eof()
 
@@ -116,12 +131,12 @@ class Child:
 
     def _close_pipes(self) -> None:
         """Close the pipes that were cancelled while connecting. Transports close the others."""
-        for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+        for pipe in (self._program.stdin, self._program.stdout, self._program.stderr):
             if pipe is not None:
                 pipe.close()
 
     def _wait(self) -> None:
-        self._popen.wait()
+        self._program.wait()
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
             self._loop.call_soon_threadsafe(self._note_exit)
 
@@ -152,7 +167,7 @@ def start_child(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise ProcessStartError(_explain(error, argv, cwd)) from error
+        raise ProcessStartError(explain_start_error(error, argv, cwd)) from error
     return Child(popen, output_limit, listener)
 
 
@@ -161,7 +176,8 @@ def _settle(future: "Future[None]") -> None:
         future.set_result(None)
 
 
-def _explain(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
+def explain_start_error(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
+    """Return why a program cannot be started, for the person who configured it."""
     if isinstance(error, ValueError):
         return f"cannot run {argv[0]!r}: {error}"
     if not Path(cwd).is_dir():

@@ -5,11 +5,11 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO, Final
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 
 _POLL_SECONDS: Final = 0.02
 _TERM_SECONDS: Final = 1.0
@@ -21,7 +21,7 @@ class LaunchError(AgentvError):
     """A program cannot be started."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launched(Record):
     """The exit code and the output of the launching program."""
 

@@ -4,15 +4,15 @@ import asyncio
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.runtime.child import Child, OutputListener, ProcessStartError, start_child
 from pytest_agentv.runtime.process_tree import ProcessTree
 from pytest_agentv.runtime.reaper import start_watcher, watched_group
 
-__all__ = ["OUTPUT_LIMIT", "ProcessResult", "ProcessStartError", "run_process"]
+__all__ = ["OUTPUT_LIMIT", "ProcessResult", "ProcessStartError", "run_child", "run_process", "timed_out_at_start"]
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 """Limit in bytes, for standard output and standard error each."""
@@ -26,7 +26,7 @@ _KILL_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessResult(Record):
     """How a program ended, and its output: decoded as UTF-8 with replacement characters, with CRLF as LF."""
 
@@ -60,10 +60,15 @@ async def run_process(
     Raises `ProcessStartError`.
     """
     start_watcher()
-    started = time.perf_counter()
     child = start_child(
         argv, cwd=cwd, env=env, has_stdin=stdin is not None, output_limit=output_limit, listener=listener
     )
+    return await run_child(child, stdin, timeout_seconds)
+
+
+async def run_child(child: Child, stdin: bytes | None, timeout_seconds: float | None) -> ProcessResult:
+    """Give a started program its input and wait for its end, as `run_process` says."""
+    started = time.perf_counter()
     with watched_group(child.pid):
         try:
             await child.connect(stdin)
@@ -84,6 +89,11 @@ async def run_process(
         overflowed=child.overflowed,
         duration_ms=(time.perf_counter() - started) * 1000,
     )
+
+
+def timed_out_at_start(seconds: float) -> ProcessResult:
+    """Return the result of a program that took too long to start."""
+    return ProcessResult(-signal.SIGKILL, "", "", timed_out=True, overflowed=False, duration_ms=seconds * 1000)
 
 
 async def _stop(child: Child, grace_seconds: float) -> None:

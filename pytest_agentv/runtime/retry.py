@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import RetryPolicy
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ _REFUSED: Final = frozenset({401, 403})
 """Never retried: the same credentials would be refused again."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RequestFailure(Record):
     """Why a request failed."""
 

@@ -22,11 +22,12 @@ def code_judge(function: J) -> J:
     Prints of the function go to standard error. If it raises, the script prints a result of score 0 and exits with 1.
     """
     if sys._getframe(1).f_globals.get("__name__") == "__main__":
-        _run(function)
+        run_judge(function)
     return function
 
 
-def _run(function: Judge) -> None:
+def run_judge(function: Judge) -> None:
+    """Judge the case on standard input and print the result. Exits with 1 if the function raises."""
     output = sys.stdout
     try:
         with redirect_stdout(sys.stderr):

@@ -99,6 +99,8 @@ class CodeJudgeInput(NamedTuple):
     """The evaluator's custom keys, in snake_case."""
     execution_metrics: ExecutionMetrics | None = None
     trace: tuple[TraceEvent, ...] | None = None
+    vars: Mapping[str, Json] | None = None
+    """The variables of the case. None: it has none."""
 
 
 class Result(NamedTuple):

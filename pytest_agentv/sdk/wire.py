@@ -186,6 +186,7 @@ _INPUT: Final = record_of(
         "config": optional(mapping),
         "execution_metrics": optional(_EXECUTION_METRICS),
         "trace": optional(list_of(_TRACE_EVENT)),
+        "vars": optional(mapping),
     },
 )
 _RESULT: Final = record_of(

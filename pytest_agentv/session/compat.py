@@ -39,6 +39,13 @@ def ini_value(config: pytest.Config, name: str) -> object:
         raise pytest.UsageError(str(error)) from None
 
 
+def named_arguments(config: pytest.Config) -> Sequence[str]:
+    """Return the paths and node ids of the command line; none if pytest was started without one."""
+    source = getattr(config, "args_source", None)
+    is_given = getattr(source, "name", "ARGS") == "ARGS"
+    return [str(word) for word in config.args] if is_given else []
+
+
 def is_free_to_run_ahead(item: pytest.Function) -> bool:
     """Whether nothing that is set up for each item could change what the case sees.
 

@@ -3,6 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pytest_agentv.loading.files.discovery import SUFFIXES
 
 # pytest 9.2 takes node ids apart at `::` and `[`; VS Code hands them on a line each and loses every other line break.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
@@ -32,3 +35,8 @@ def unique_names(eval_ids: Iterable[str | None]) -> Iterator[str]:
             name = f"{base}-{copies[base] + 1}"
         taken.add(name)
         yield name
+
+
+def may_be_eval(node_id: str) -> bool:
+    """Whether an item may be a case of an eval file, by its suffix; other plugins have YAML items as well."""
+    return Path(node_id.partition("::")[0]).suffix in SUFFIXES

@@ -3,10 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.statistics.distributions import Z
 from pytest_agentv.statistics.intervals import Interval, wilson
 
@@ -18,7 +18,7 @@ LEAST_OF_A_CLASS: Final = 5
 """With fewer labels, or fewer of either class, a corrected rate says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Confusion(Record):
     """A judge's verdicts against labels, both pass or fail."""
 
@@ -38,7 +38,7 @@ class Confusion(Record):
         return _share(self.only_judge, self.only_judge + self.both_fail)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CorrectedRate(Record):
     """A pass rate corrected for the judge's errors; approximate."""
 

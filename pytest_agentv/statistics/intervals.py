@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.statistics.distributions import LEVEL, Z, incomplete_beta, t_quantile
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interval(Record):
     """A range that holds the true value in 95 of 100 runs."""
 
@@ -16,7 +16,7 @@ class Interval(Record):
     high: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Estimate(Record):
     """A mean, and how sure it is. `interval` is None with fewer than two independent units."""
 
@@ -26,7 +26,7 @@ class Estimate(Record):
     """Independent units: groups of cases, or cases where none share a group."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spread(Record):
     """A weighted mean and its standard error, with cases that share a group counted as one unit."""
 

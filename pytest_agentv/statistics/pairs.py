@@ -3,11 +3,11 @@
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.statistics.distributions import LEVEL, Z, t_quantile, t_upper_tail
 from pytest_agentv.statistics.intervals import Estimate, Interval, spread
 
@@ -22,7 +22,7 @@ _SCALE: Final = 1e9
 """Sums are counted in whole billionths: equal sums of floats must be one state."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Difference(Record):
     """How a run differs from its baseline."""
 

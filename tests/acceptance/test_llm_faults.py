@@ -1,14 +1,17 @@
 """The fault matrix: what becomes of each fault of each API, for a model that is judged and for one that judges.
 
-All cases run in one pytest of a user, through the real litellm, at a server on loopback; the tests read its artifacts.
+All cases run through the real litellm at a server on loopback; the tests read what the runs leave. litellm takes seconds
+to import, so the runs follow one another in one process. The first of them imports it.
 """
 
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +105,7 @@ class MatrixRun:
     output: str
     server: FakeLlm
 
-    @property
+    @cached_property
     def results(self) -> dict[str, dict[str, Any]]:
         lines = (self.folder / "out.jsonl").read_text("utf-8").splitlines()
         return {result["eval_id"]: result for result in map(json.loads, lines)}
@@ -139,26 +142,39 @@ def eval_file(cells: Cells) -> str:
     return "\n".join(entries)
 
 
-def run_pytest(folder: Path, server: FakeLlm, *args: str) -> MatrixRun:
+FLAGS = ("-rA", "-vv", "-W", "error", "--agentv-out=out.jsonl")
+ARTIFACTS = (
+    *("--junitxml=junit.xml", "-o", "junit_logging=all", "--log-level=DEBUG"),
+    *("--agentv-dump-prompts=prompts", "--agentv-dump-traces=traces"),
+)
+RUNS = """
+import os, sys
+import pytest
+
+for words in sys.argv[1:]:
+    folder, *flags = words.split("\\n")
+    os.chdir(folder)
+    print("ENDED", int(pytest.main(flags)), flush=True)
+"""
+
+
+def run_in_turn(server: FakeLlm, *runs: tuple[Path, tuple[str, ...]]) -> list[MatrixRun]:
+    """Run pytest over projects, with flags of their own, one after another in a new process."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     keys = {f"KEY_{kind.upper()}": key for kind, key in KEYS.items()}
-    flags = ["-rA", "-vv", "-W", "error", "--agentv-out=out.jsonl", "--junitxml=junit.xml"]
-    flags += [
-        "--agentv-dump-prompts=prompts",
-        "--agentv-dump-traces=traces",
-        "-o",
-        "junit_logging=all",
-        "--log-level=DEBUG",
-    ]
     done = warm.run(
-        [sys.executable, "-m", "pytest", *flags, *args],
-        cwd=folder,
+        [sys.executable, "-c", RUNS, *("\n".join([str(folder), *FLAGS, *flags]) for folder, flags in runs)],
+        cwd=runs[0][0],
         env=kept | keys,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    return MatrixRun(folder, done.returncode, done.stdout + done.stderr, server)
+    outputs = re.split(r"^ENDED (\d+)\n", done.stdout, flags=re.MULTILINE)
+    assert len(outputs) == 2 * len(runs) + 1, done.stdout
+    pairs = zip(runs, outputs[1::2], outputs[::2], strict=False)
+    return [MatrixRun(folder, int(exit_code), output, server) for (folder, _), exit_code, output in pairs]
 
 
 def write_project(folder: Path, server: FakeLlm, cells: Cells) -> Path:
@@ -176,23 +192,75 @@ def server() -> Iterator[FakeLlm]:
         yield running
 
 
+WAITING_AGENT = """
+import sys, time
+
+def answer(_request):
+    until = time.monotonic() + 30
+    while "litellm" not in sys.modules and time.monotonic() < until:
+        time.sleep(0.01)
+    return "hello" if "litellm" in sys.modules else "nobody imports the judge's library"
+"""
+
+
+def overlap_project(folder: Path, server: FakeLlm) -> Path:
+    """Write a case whose target answers when litellm is imported, which its judge needs."""
+    write_project(folder, server, {"overlap": ("litellm", (OK,), "judge")})
+    (folder / "agent.py").write_text(WAITING_AGENT, "utf-8")
+    targets = (folder / "targets.yaml").read_text("utf-8")
+    judged = "{name: judged-by-overlap, provider: mock, response: hello, judge_target: overlap}"
+    waiting = "{name: judged-by-overlap, provider: python, callable: agent.py:answer, judge_target: overlap}"
+    assert judged in targets
+    (folder / "targets.yaml").write_text(targets.replace(judged, waiting), "utf-8")
+    return folder
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one process, in this order."""
+
+    overlap: MatrixRun
+    cached: MatrixRun
+    matrix: MatrixRun
+    hanging: MatrixRun
+
+
 @pytest.fixture(scope="module")
-def matrix(server: FakeLlm, tmp_path_factory: pytest.TempPathFactory) -> MatrixRun:
+def runs(server: FakeLlm, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     cells = {f"{fault}-{kind}-{role}": (kind, FAULTS[fault].replies, role) for fault, kind, role in CELLS}
     prose = "I like this answer: 10/10."
     cells |= {f"prose-{kind}-judge": (kind, (Reply(prose),), "judge") for kind in KEYS}
     cells |= {f"nowhere-{kind}-{role}": (kind, (), role) for kind in KEYS for role in ROLES}
-    folder = write_project(tmp_path_factory.mktemp("faults") / "project", server, cells)
-    return run_pytest(folder, server, "--agentv-workers=20", "--agentv-timeout=60")
+    hang = (Reply(delay_seconds=60),)
+    hanging = {f"hang-{kind}-{role}": (kind, hang, role) for kind in KEYS for role in ROLES}
+    cached: Cells = {f"cached-{role}": ("litellm", (OK,), role) for role in ROLES}
+    folder = tmp_path_factory.mktemp("faults")
+    return Runs(
+        *run_in_turn(
+            server,
+            (overlap_project(folder / "overlap", server), ()),
+            (write_project(folder / "cached", server, cached), ("--agentv-cache",)),
+            (
+                write_project(folder / "matrix", server, cells),
+                (*ARTIFACTS, "--agentv-workers=20", "--agentv-timeout=60"),
+            ),
+            (
+                write_project(folder / "hanging", server, hanging),
+                (*ARTIFACTS, "--agentv-workers=20", "--agentv-timeout=1.5", "--agentv-max-retries=1"),
+            ),
+        )
+    )
 
 
 @pytest.fixture(scope="module")
-def hanging(server: FakeLlm, tmp_path_factory: pytest.TempPathFactory) -> MatrixRun:
+def matrix(runs: Runs) -> MatrixRun:
+    return runs.matrix
+
+
+@pytest.fixture(scope="module")
+def hanging(runs: Runs) -> MatrixRun:
     """A run against servers that never answer, with a time limit of 1.5 seconds and one retry of timeouts."""
-    hang = (Reply(delay_seconds=60),)
-    cells = {f"hang-{kind}-{role}": (kind, hang, role) for kind in KEYS for role in ROLES}
-    folder = write_project(tmp_path_factory.mktemp("hanging") / "project", server, cells)
-    return run_pytest(folder, server, "--agentv-workers=20", "--agentv-timeout=1.5", "--agentv-max-retries=1")
+    return runs.hanging
 
 
 def expected_message(fault: Fault, name: str, kind: str, folder: Path) -> re.Pattern[str]:
@@ -303,61 +371,33 @@ def test_an_answer_brings_its_tokens_cost_and_duration_into_the_record(matrix: M
 
 
 def test_the_runs_end_with_failures_look_nothing_up_and_leave_no_variable(
-    matrix: MatrixRun, hanging: MatrixRun
+    runs: Runs, matrix: MatrixRun, hanging: MatrixRun
 ) -> None:
     assert (matrix.exit_code, hanging.exit_code) == (1, 1)
-    assert [run.output.count("LOOK-UPS [] []") for run in (matrix, hanging)] == [1, 1]
-    assert [run.output.count("IMPORTED True") for run in (matrix, hanging)] == [1, 1]
+    for run in (runs.overlap, runs.cached, matrix, hanging):
+        assert (run.output.count("LOOK-UPS [] []"), run.output.count("IMPORTED True")) == (1, 1)
     assert "Give Feedback" not in matrix.output
 
 
-@pytest.mark.parametrize("flag", ["--collect-only", "--agentv-dry-run", "--agentv-target=plain"])
-def test_runs_without_a_model_do_not_import_litellm(server: FakeLlm, tmp_path: Path, flag: str) -> None:
-    cells = {"c1": ("azure", (OK,), "target")}
-    folder = write_project(tmp_path / "project", server, cells)
+def test_the_import_of_litellm_for_a_judge_overlaps_with_the_first_call_of_its_target(runs: Runs) -> None:
+    assert runs.overlap.exit_code == 0, runs.overlap.output
+    assert runs.overlap.results["overlap"]["candidate_answer"] == "hello"
+
+
+def test_runs_that_ask_no_model_do_not_import_litellm(server: FakeLlm, runs: Runs, tmp_path: Path) -> None:
+    """A collection, a dry run, a run of another target, and one that is answered from the cache."""
+    folder = write_project(tmp_path / "project", server, {"c1": ("azure", (OK,), "target")})
     with (folder / "targets.yaml").open("a", encoding="utf-8") as file:
         file.write("\n  - {name: plain, provider: mock, response: hello}\n")
 
-    run = run_pytest(folder, server, flag)
-
-    assert run.exit_code == 0, run.output
-    assert run.output.count("IMPORTED False") == 1
-
-
-def test_a_run_that_is_answered_from_the_cache_does_not_import_litellm(server: FakeLlm, tmp_path: Path) -> None:
-    cells = {f"cached-{role}": ("litellm", (OK,), role) for role in ROLES}
-    folder = write_project(tmp_path / "project", server, cells)
-
-    runs = [run_pytest(folder, server, "--agentv-cache") for _ in range(2)]
-
-    assert [run.exit_code for run in runs] == [0, 0], runs[1].output
-    assert [run.output.count("IMPORTED True") for run in runs] == [1, 0]
-    assert [len(server.asked(name)) for name in cells] == [1, 1]
-
-
-WAITING_AGENT = """
-import sys, time
-
-def answer(_request):
-    until = time.monotonic() + 30
-    while "litellm" not in sys.modules and time.monotonic() < until:
-        time.sleep(0.01)
-    return "hello" if "litellm" in sys.modules else "nobody imports the judge's library"
-"""
-
-
-def test_the_import_of_litellm_for_a_judge_overlaps_with_the_first_call_of_its_target(
-    server: FakeLlm, tmp_path: Path
-) -> None:
-    folder = write_project(tmp_path / "project", server, {"judge": ("litellm", (OK,), "judge")})
-    (folder / "agent.py").write_text(WAITING_AGENT, "utf-8")
-    (folder / "targets.yaml").write_text(
-        (folder / "targets.yaml").read_text("utf-8")
-        + "\n  - {name: agent, provider: python, callable: agent.py:answer, judge_target: judge}\n",
-        "utf-8",
+    without = run_in_turn(
+        server,
+        *((folder, (flag,)) for flag in ("--collect-only", "--agentv-dry-run", "--agentv-target=plain")),
+        (runs.cached.folder, ("--agentv-cache",)),
     )
 
-    run = run_pytest(folder, server, "--agentv-target=agent")
-
-    assert run.exit_code == 0, run.output
-    assert run.results["judge"]["candidate_answer"] == "hello"
+    for run in without:
+        assert run.exit_code == 0, run.output
+        assert run.output.count("IMPORTED False") == 1
+    assert runs.cached.exit_code == 0
+    assert [len(server.asked(name)) for name in ("c1", "cached-target", "cached-judge")] == [0, 1, 1]

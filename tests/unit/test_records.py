@@ -1,92 +1,146 @@
-"""Records are plain data: they survive pickling and a trip through JSON."""
+"""Records: made as frozen dataclasses with slots are, and they behave as these do."""
 
-import json
+import copy
+import dataclasses
+import inspect
 import pickle
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
-from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.aggregators import LlmAggregator
-from pytest_agentv.evaluators.kinds.code_judge import CodeJudge, Proxy
-from pytest_agentv.evaluators.kinds.composite import Composite
-from pytest_agentv.evaluators.kinds.field_accuracy import FieldAccuracy, FieldCheck
-from pytest_agentv.evaluators.kinds.heuristic import Heuristic
-from pytest_agentv.evaluators.kinds.latency import Latency
-from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge
-from pytest_agentv.evaluators.kinds.tool_trajectory import ToolTrajectory
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import FilePart, InputMessage, Message, ObjectPart, OtherPart, TextPart
-from pytest_agentv.models.options import RunOptions
-from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.models.records import record
 
-EVALUATORS = (
-    CodeJudge(name="c", script=("python3", "j.py"), cwd="/evals", target=Proxy(max_calls=3), userKey=[1, None]),
-    Composite(
-        evaluators=(Latency(name="inner", threshold=1.5),),
-        aggregator=LlmAggregator(prompt="say {{EVALUATOR_RESULTS_JSON}}"),
-    ),
-    FieldAccuracy(
-        fields=(FieldCheck(path="a.b", match="date", formats=("DD/MM/YYYY",)),), aggregation="all_or_nothing"
-    ),
-    Heuristic(weight=2, hits=("yes",), misses=("no",)),
-    LlmJudge(rubrics=(Rubric(id="r", description="is kind", weight=2.0, required=False),)),
-    ToolTrajectory(mode="in_order", expected=(ExpectedCall(tool="search", args={"q": None}), ExpectedCall(tool="x"))),
+
+@record
+class Point:
+    x: int
+    y: int = 2
+    seen: list[int] = dataclasses.field(default_factory=list, repr=False, compare=False)
+    name: str | None = dataclasses.field(default=None, kw_only=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Model:
+    """What `Point` is compared with."""
+
+    x: int
+    y: int = 2
+    seen: list[int] = dataclasses.field(default_factory=list, repr=False, compare=False)
+    name: str | None = dataclasses.field(default=None, kw_only=True)
+
+
+@record
+class Named(Point):
+    tag: str = "t"
+
+
+@record
+class Empty:
+    """Has no fields."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Child(Point):
+    z: int = 3
+
+
+CALLS = [
+    ((1,), {}),
+    ((1, 3), {}),
+    ((1, 3, [4]), {"name": "n"}),
+    ((), {"x": 1, "seen": [5], "name": "n"}),
+]
+
+
+@pytest.mark.parametrize(("args", "named"), CALLS)
+def test_a_record_is_what_a_dataclass_would_be(args, named):
+    made, model = Point(*args, **named), Model(*args, **named)
+    assert dataclasses.asdict(made) == dataclasses.asdict(model)
+    assert repr(made) == repr(model).replace("Model", "Point")
+    assert hash(made) == hash(model)
+    assert made == Point(*args, **named)
+    assert made != model
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "message"),
+    [
+        ((), {}, "missing a required argument: 'x'"),
+        ((1, 2, [], "n"), {}, "takes 3 positional arguments but 4 were given"),
+        ((1,), {"x": 2}, "got multiple values for argument 'x'"),
+        ((1,), {"w": 2}, "got an unexpected keyword argument 'w'"),
+    ],
 )
+def test_a_wrong_call_is_a_type_error_that_names_the_argument(args, named, message):
+    with pytest.raises(TypeError, match=rf"^Point\(\) {message}"):
+        Point(*args, **named)
+    with pytest.raises(TypeError):
+        Model(*args, **named)
 
 
-def case() -> EvalCase:
-    return EvalCase(
-        eval_id="a",
-        dataset="d",
-        path="/evals/x.yaml",
-        line=3,
-        expected_outcome="works",
-        question="q",
-        messages=(
-            InputMessage("user", (TextPart("t"), FilePart("/f", "f", "/r/f", "text", is_guideline=True))),
-            InputMessage("tool", (ObjectPart({"k": None}), OtherPart({"type": "image"}))),
-        ),
-        input_messages=({"role": "user", "content": "t"},),
-        expected_messages=(
-            {"role": "assistant", "content": None, "tool_calls": [{"tool": "s", "input": None}, {"anyShape": 1}]},
-            {"role": "assistant", "content": {"userKey": [1.5]}},
-        ),
-        evaluators=EVALUATORS,
-    )
+def test_a_value_that_is_left_out_is_made_for_each_record():
+    first, second = Point(1), Point(1)
+    first.seen.append(1)
+    assert second.seen == []
 
 
-def test_a_case_survives_pickling() -> None:
-    assert pickle.loads(pickle.dumps(case())) == case()
+def test_equality_looks_at_the_fields_that_are_compared():
+    assert Point(1, seen=[1]) == Point(1, seen=[2])
+    assert Point(1) != Point(2)
+    assert Point(1) != Named(1)
+    assert Empty() == Empty()
 
 
-def test_the_plain_form_of_a_case_tells_what_was_written_of_its_evaluators() -> None:
-    plain = json.loads(json.dumps(case().to_plain()))
-    assert plain["evaluators"][3] == {"kind": "heuristic", "weight": 2, "hits": ["yes"], "misses": ["no"]}
-    assert plain["evaluators"][1] == {
-        "kind": "composite",
-        "evaluators": [{"kind": "latency", "name": "inner", "threshold": 1.5}],
-        "aggregator": {"kind": "llm_judge", "prompt": "say {{EVALUATOR_RESULTS_JSON}}"},
-    }
+@pytest.mark.parametrize("made", [Point(1), Named(1), Child(1), Empty()], ids=lambda made: type(made).__name__)
+def test_records_are_frozen_and_have_no_place_for_other_attributes(made):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.x = 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del made.x
+    assert not hasattr(made, "__dict__")
 
 
-def test_an_evaluator_is_changed_by_making_another_one() -> None:
-    before = EVALUATORS[3]
-    assert before.replace(hits=("no",)) == Heuristic(weight=2, hits=("no",), misses=("no",))
-    with pytest.raises(ValidationError, match="0"):
-        before.replace(weight=-1)
+@pytest.mark.parametrize("made", [Point(1, name="n"), Named(1, tag="u"), Child(1, z=4), Empty()])
+def test_records_are_copied_and_pickled_with_all_their_values(made):
+    for other in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made)), dataclasses.replace(made)):
+        assert other == made
+        assert type(other) is type(made)
 
 
-def test_null_and_absent_are_told_apart() -> None:
-    assert Message("assistant", content=None).to_plain() == {"role": "assistant", "content": None, "tool_calls": []}
-    assert Message("assistant").to_plain() == {"role": "assistant", "tool_calls": []}
+def test_a_record_inherits_fields_and_a_frozen_dataclass_inherits_from_a_record():
+    assert dataclasses.astuple(Named(1, tag="u")) == (1, 2, [], None, "u")
+    assert dataclasses.astuple(Child(1, z=4)) == (1, 2, [], None, 4)
+    assert repr(Child(1)) == "Child(x=1, y=2, name=None, z=3)"
 
 
-def test_options_survive_pickling() -> None:
-    options = RunOptions(target="t", eval_id=("a",), threshold=0.5)
-    assert pickle.loads(pickle.dumps(options)) == options
+def test_methods_of_the_class_are_kept_and_what_follows_the_init_is_called():
+    @record
+    class Checked:
+        x: int
+
+        def __post_init__(self):
+            if self.x < 0:
+                raise ValueError("negative")
+
+        def __repr__(self):
+            return "checked"
+
+    assert repr(Checked(1)) == "checked"
+    with pytest.raises(ValueError, match="negative"):
+        Checked(-1)
 
 
-def test_whole_numbers_are_written_without_a_fraction() -> None:
-    assert json.dumps(ExecutionMetrics(duration_ms=100.0).to_plain()) == '{"duration_ms": 100}'
+def test_pydantic_checks_a_record_as_a_dataclass():
+    adapter = TypeAdapter(Named)
+    assert adapter.validate_python({"x": "1", "tag": "u"}) == Named(1, tag="u")
+    with pytest.raises(ValidationError, match="x"):
+        adapter.validate_python({"x": "one"})
+
+
+def test_a_class_shows_its_signature_and_can_be_matched():
+    assert str(inspect.signature(Point)) == str(inspect.signature(Model)).replace(
+        "<factory>", "<class 'list'>"
+    ).removesuffix(" -> None")
+    match Point(1, 5):
+        case Point(x, y):
+            assert (x, y) == (1, 5)

@@ -2,6 +2,7 @@
 
 import json
 import string
+import time
 
 import pytest
 from hypothesis import given
@@ -132,6 +133,13 @@ def test_well_known_passwords_are_words_like_others(value: str) -> None:
 )
 def test_parts_of_values(name: str, value: str, secrets: set[str]) -> None:
     assert set(secrets_of(name, value)) == secrets
+
+
+@pytest.mark.parametrize("text", ["x" * 400_000, "x" * 400_000 + "://", "a://" * 100_000])
+def test_a_long_text_takes_time_that_grows_with_its_length_only(text: str) -> None:
+    before = time.thread_time()
+    assert list(secrets_of("response", text)) == []
+    assert time.thread_time() - before < 5  # quadratic work takes minutes
 
 
 def test_the_keys_within_credentials_in_json_are_secrets() -> None:

@@ -2,11 +2,13 @@
 
 import atexit
 import ctypes
+import io
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -28,18 +30,25 @@ def work(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     if warm.connection.has_server():
         warm.process.start_workers_warm()
     main = sys.modules["__main__"] = ModuleType("__main__")
-    exec(request["code"], vars(main))
-    if request["command"][1] == "-u":
-        _end_worker()
-    raise SystemExit
+    code = 0
+    try:
+        exec(request["code"], vars(main))
+    except SystemExit as end:
+        if not isinstance(end.code, int):
+            raise
+        code = end.code
+    if request["is_short"]:
+        _end(code)
+    raise SystemExit(code)
 
 
-def _end_worker() -> NoReturn:
-    """End without tearing down every loaded module, which takes a third of a short run; nobody reads what it says."""
+def _end(code: int) -> NoReturn:
+    """End without tearing down every loaded module, which takes a third of a short run."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+    sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> None:
@@ -53,17 +62,19 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     _replace_environment(request["environment"])
     _replace_path(request)
     _show_in_proc(request["command"], request["environment"])
-    _open_streams(request["environment"].get("PYTHONIOENCODING", ""))
+    _open_streams(request["environment"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warm.preload.forget_folder()
 
 
-def _open_streams(named: str) -> None:
-    name, _, errors = named.partition(":")
+def _open_streams(environment: Mapping[str, str]) -> None:
+    name, _, errors = environment.get("PYTHONIOENCODING", "").partition(":")
     encoding, errors = name or None, errors or "strict"
+    is_unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
+    output = open(1, "wb", 0 if is_unbuffered else -1, closefd=False)  # noqa: SIM115
     standard = (
         open(0, encoding=encoding, errors=errors, closefd=False),  # noqa: SIM115
-        open(1, "w", encoding=encoding, errors=errors, closefd=False),  # noqa: SIM115
+        io.TextIOWrapper(output, encoding, errors, write_through=is_unbuffered),
         open(2, "w", 1, encoding=encoding, errors="backslashreplace", closefd=False),  # noqa: SIM115
     )
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = standard  # type: ignore[misc]

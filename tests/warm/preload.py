@@ -2,15 +2,31 @@
 
 import contextlib
 import importlib
+import io
 import pkgutil
 import signal
 import sys
 import tempfile
+from pathlib import Path
 
+import pytest
 from _pytest.config import _prepareconfig  # noqa: TID251 - a configuration and no run
 
 USUAL = ("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.workermanage", "hypothesis", "filelock")
 """Modules that pytest and its plugins import when a run needs them."""
+
+TARGETS = "targets: [{name: default, provider: mock, response: hello}]\n"
+EVALS = """
+evalcases:
+  - id: passes
+    expected_outcome: says hello
+    input_messages: [{role: user, content: Say hello}]
+    evaluators: [{name: words, type: heuristic, hits: [hello]}]
+  - id: fails
+    expected_outcome: says goodbye
+    input_messages: [{role: user, content: Say goodbye}]
+    evaluators: [{name: words, type: heuristic, hits: [goodbye]}]
+"""
 
 
 def preload() -> None:
@@ -21,6 +37,17 @@ def preload() -> None:
         for name in (*USUAL, *_all_modules("pytest_agentv")):
             importlib.import_module(name)
         config._ensure_unconfigure()
+        _rehearse(Path(folder))
+
+
+def _rehearse(folder: Path) -> None:
+    """Run what most runs do, once: pydantic builds its validators at their first use, a fifth of a short run."""
+    folder.joinpath("targets.yaml").write_text(TARGETS)
+    folder.joinpath("rehearsal.eval.yaml").write_text(EVALS)
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        code = pytest.main(["-p", "no:cacheprovider", "--agentv-out=out.jsonl", "--junitxml=out.xml"])
+    if code != pytest.ExitCode.TESTS_FAILED:
+        raise RuntimeError(f"the rehearsal ended with {code!r}:\n{shown.getvalue()}")
 
 
 def _all_modules(package: str) -> list[str]:

@@ -16,7 +16,7 @@ from warm.connection import the_server
 
 _AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
 """Prefixes of variables that an interpreter, or its libraries, read only when they start."""
-_APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING")
+_APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED")
 """Those of them that a forked process can apply."""
 _ORDINARY: Final = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "process_group": -1}
 """The values of arguments that a forked process cannot honour otherwise."""
@@ -57,11 +57,13 @@ def job_of(args: Any, cwd: str) -> dict[str, Any] | None:
         match words[1:]:
             case ["-m", "pytest", *rest] | ["-mpytest", *rest]:
                 main = str(Path(pytest.__file__).with_name("__main__.py"))
-                return {"code": _MODULE, "argv": [main, *rest], "place": cwd}
-            case ["-u", "-c", code, *rest] | ["-c", code, *rest]:
-                return {"code": code, "argv": ["-c", *rest], "place": ""}
+                return {"code": _MODULE, "argv": [main, *rest], "place": cwd, "is_short": True}
+            case ["-u", "-c", code, *rest]:  # a worker of xdist
+                return {"code": code, "argv": ["-c", *rest], "place": "", "is_short": True}
+            case ["-c", code, *rest]:
+                return {"code": code, "argv": ["-c", *rest], "place": "", "is_short": False}
     elif words and Path(words[0]).parent == _PLACE and Path(words[0]).name in _SCRIPTS:
-        return {"code": _SCRIPT, "argv": words, "place": str(_PLACE)}
+        return {"code": _SCRIPT, "argv": words, "place": str(_PLACE), "is_short": True}
     return None
 
 

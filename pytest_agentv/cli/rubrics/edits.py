@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +11,7 @@ from pytest_agentv.errors import AgentvError, SourceError
 from pytest_agentv.loading.files.yaml_values import build_yaml
 from pytest_agentv.loading.keys import OUTCOME_KEYS
 from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.yaml_documents import yaml_document
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -20,7 +20,7 @@ _Node: TypeAlias = Any
 """A node of PyYAML. The type stubs do not distinguish scalars from mappings."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WrittenRubric(Record):
     """A rubric to write into an eval file."""
 
@@ -34,7 +34,7 @@ class LayoutError(AgentvError):
     """Rubrics cannot be written into this layout. The text is the block to write by hand."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Insertion(Record):
     """A text, and the offset at which to insert it."""
 

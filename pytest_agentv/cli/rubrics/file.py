@@ -6,7 +6,8 @@ from pathlib import Path
 from pytest_agentv.cli.console import note
 from pytest_agentv.cli.rubrics.edits import LayoutError, WrittenRubric, insert_rubrics, rubrics_block
 from pytest_agentv.errors import AgentvError, FileError, locate
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource, read_suite
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource, read_suite
 from pytest_agentv.runtime.files import write_atomically
 
 _BOM = "\ufeff"
@@ -25,6 +26,8 @@ class RubricFile:
         self.suite: SuiteSource = read_suite(path)
         if self.suite.cases_key is None:
             raise FileError(self.suite.path, "rubrics are written into .yaml and .yml files only")
+        if any(entry.row is not None for entry in self.suite.entries):
+            raise FileError(self.suite.path, "the cases come from a table: write `rubrics:` by hand, for all rows")
         self._cases_key = self.suite.cases_key
 
     def write(self, entry: CaseEntry, rubrics: Sequence[WrittenRubric]) -> bool:

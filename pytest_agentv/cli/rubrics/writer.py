@@ -1,7 +1,6 @@
 """Asks a model for the rubrics of one case, and reads its reply."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.cli.rubrics.edits import WrittenRubric
@@ -13,6 +12,7 @@ from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
+from pytest_agentv.models.records import record
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
@@ -43,7 +43,7 @@ Reply with exactly one JSON object and no text before or after it:
 - required: whether an answer that does not satisfy it fails, whatever else is right"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RubricRequest(Record):
     """The facts of a case for which to write rubrics. Unknown ones are empty."""
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.overrides import Overrides
-from pytest_agentv.engine.targets.judging import needs_judge
-from pytest_agentv.engine.targets.pool import Places, TargetPool
-from pytest_agentv.engine.targets.proxying import needs_targets
+from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.judging import needs_judge, needs_targets
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.project_files import ProjectFiles, command_words
 from pytest_agentv.models.base import Json, Plain

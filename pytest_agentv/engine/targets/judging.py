@@ -79,3 +79,8 @@ def _default_evaluators() -> tuple[AnyEvaluator, ...]:
 def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
     """Whether an evaluator, or a member of one, needs a model."""
     return any(evaluator.asks_judge for evaluator in evaluators)
+
+
+def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Whether an evaluator, or a member of one, is a script that may call targets."""
+    return any(evaluator.calls_targets for evaluator in evaluators)

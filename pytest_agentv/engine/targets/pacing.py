@@ -1,15 +1,15 @@
 """Decides how many cases of a target are in flight."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetDefinition
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.runtime.reaper import remove_at_end
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pace:
     """The limits of a target for its cases."""
 
@@ -43,7 +43,7 @@ def cap_warning(path: Path, definition: TargetDefinition, kind: object, options:
     source = "--agentv-workers" if options.workers else "workers"
     reason = "VS Code runs one case at a time, because its windows take the focus from each other"
     message = f"target {definition.name!r} runs with 1 worker instead of {wanted} ({source}): {reason}"
-    return Problem(path, definition.line, "", message, level="warning")
+    return Problem(definition.path or path, definition.line, "", message, level="warning")
 
 
 def is_first_to_tell(folder: Path | None) -> bool:

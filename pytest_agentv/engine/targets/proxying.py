@@ -7,7 +7,6 @@ from typing import TypeAlias
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.evaluators.context import ProxiedQuestion
-from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
@@ -36,11 +35,6 @@ class CallableTargets:
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
         """Return a function that calls a target. Raises `TargetError` if the target cannot be used."""
         return partial(_ask, *self._open(name))
-
-
-def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether an evaluator, or a member of one, is a script that may call targets."""
-    return any(evaluator.calls_targets for evaluator in evaluators)
 
 
 async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:

@@ -1,14 +1,14 @@
 """What `latency`, `cost` and `token_usage` share: amounts held against limits (agentv-formats 6.9)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_agentv.evaluators.base import Context
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import ExecutionMetrics, TraceSummary
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LimitCheck:
     """One amount and the most it may be, as text and as numbers."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.records import record
 
 DEEPEST: Final = 100
 """Levels of nesting that are read; deeper values count as broken."""
@@ -31,7 +32,7 @@ def _refuse_constant(name: str) -> Json:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FoundObject:
     """A JSON object of a text."""
 

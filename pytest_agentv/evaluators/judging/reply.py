@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
 from pytest_agentv.evaluators.comparing.equality import json_equal
@@ -17,6 +16,7 @@ from pytest_agentv.evaluators.judging.grading import FEEDBACK_LIMIT, feedback, h
 from pytest_agentv.evaluators.judging.json_text import FoundObject, json_object, json_objects
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import format_number, trim
 
@@ -43,7 +43,7 @@ _LARGE: Final = 50_000
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*(\{.*\})\s*```", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JudgeQuestion(Record):
     """What a judge is asked."""
 

@@ -16,7 +16,8 @@ from pytest_agentv.evaluators.judging.grading import feedback, has_score, reason
 from pytest_agentv.evaluators.judging.json_text import json_object
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.scripts.payload import build_payload
-from pytest_agentv.evaluators.scripts.script import cut, run_judge_script
+from pytest_agentv.evaluators.scripts.python_words import python_words
+from pytest_agentv.evaluators.scripts.script import ProcessRun, cut, run_judge_script
 from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy
 from pytest_agentv.loading.cases.scripts import find_cwd, script_command
 from pytest_agentv.models.base import Json, JsonObject
@@ -24,14 +25,18 @@ from pytest_agentv.models.kind import FILLED_TEXT, Part, Text, definition, expec
 from pytest_agentv.models.masking.secrets import Masker, masked
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import compact_json, trim
+from pytest_agentv.runtime.process import run_process
 
 SHOWN_OUTPUT: Final = 200
 """Characters of wrong output that a message shows."""
 
 DEFAULT_PROXY_CALLS: Final = 50
 
+DEFAULT_MEMORY_MB: Final = 1024
+
 COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
 PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Proxy")]}
+REUSE_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Reuse")]}
 
 _EXPECTED: Final = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
@@ -45,6 +50,22 @@ class Proxy(Part):
     max_calls: int = spelled(
         "max_calls", "maxCalls", default=DEFAULT_PROXY_CALLS, ge=0, description="how many calls it may make"
     )
+
+
+class Reuse(Part):
+    """Imports a Python script once and calls its `judge(case)` for each case, in a process of its own."""
+
+    memory_mb: int = spelled(
+        "memory_mb", "memoryMb", default=DEFAULT_MEMORY_MB, ge=1, description="megabytes that a judgement may take"
+    )
+
+
+def _reuse(value: Json) -> Json:
+    if isinstance(value, bool):
+        return {} if value else None
+    if value is not None and not isinstance(value, dict | Reuse):
+        raise expected("true or a mapping with memory_mb")
+    return value
 
 
 def _proxy(value: Json) -> Json:
@@ -90,6 +111,11 @@ class CodeJudge(Evaluator):
     target: Annotated[Proxy | None, BeforeValidator(_proxy), WithJsonSchema(PROXY_SCHEMA)] = Field(
         default=None, description="lets the script call targets: `true`, or a mapping with `max_calls`"
     )
+    reuse: Annotated[Reuse | None, BeforeValidator(_reuse), WithJsonSchema(REUSE_SCHEMA)] = Field(
+        default=None,
+        description="imports a Python script once and calls its function `judge(case)` for each case: `true`, or a "
+        "mapping with `memory_mb`",
+    )
 
     @field_validator("script")
     @classmethod
@@ -99,9 +125,17 @@ class CodeJudge(Evaluator):
             return value
         return script_command(value, Path(info.data.get("cwd") or scope.references.eval_dir), scope)
 
+    @field_validator("reuse")
+    @classmethod
+    def _find_python(cls, value: Reuse | None, info: ValidationInfo) -> Reuse | None:
+        script, cwd = info.data.get("script"), info.data.get("cwd")
+        if value is not None and script is not None and python_words(_command(script), Path(cwd or ".")) is None:
+            raise expected("a `script` in Python, such as judge.py or [python, judge.py], beside `reuse: true`")
+        return value
+
     @property
     def command(self) -> tuple[str, ...]:
-        return ("sh", "-lc", self.script) if isinstance(self.script, str) else self.script
+        return _command(self.script)
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
@@ -131,15 +165,29 @@ class CodeJudge(Evaluator):
         return score.replace(request={**request, "target_proxy": calls})
 
     async def _judge(self, context: Context, variables: Mapping[str, str], masker: Masker) -> Score:
+        cwd = self.cwd or str(Path(context.case.path).parent)
         stdout = await run_judge_script(
             self.command,
             build_payload(context, dict(self.model_extra) if self.model_extra else None),
-            cwd=self.cwd or str(Path(context.case.path).parent),
+            cwd=cwd,
             environment={**context.services.environment, **variables},
             timeout_seconds=context.timeout_seconds,
             masker=masker,
+            run=self._run(Path(cwd), variables),
         )
         return await off_loop(len(stdout), parse_judgement, stdout)
+
+    def _run(self, cwd: Path, variables: Mapping[str, str]) -> ProcessRun:
+        python = None if self.reuse is None else python_words(self.command, cwd)
+        if self.reuse is None or python is None:
+            return run_process
+        from pytest_agentv.evaluators.scripts.reuse import forked_from  # noqa: PLC0415 - only `reuse` needs a server
+
+        return forked_from(*python, self.reuse.memory_mb, variables)
+
+
+def _command(script: str | tuple[str, ...]) -> tuple[str, ...]:
+    return ("sh", "-lc", script) if isinstance(script, str) else script
 
 
 def parse_judgement(stdout: str) -> Score:

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -15,6 +14,7 @@ from pytest_agentv.evaluators.comparing.field_dates import parse_date
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
+from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import format_fixed, format_number
 
@@ -25,7 +25,7 @@ _FENCE: Final = re.compile(r"```(?:json)?[ \t]*\n?", re.IGNORECASE)
 _LEADING_NUMBER: Final = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FieldFinding:
     """What the comparison of one field gave."""
 

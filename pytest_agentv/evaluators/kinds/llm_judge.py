@@ -11,6 +11,7 @@ from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_ju
 from pytest_agentv.evaluators.judging.rubrics import RUBRICS_SCHEMA, Rubrics, judge_rubrics
 from pytest_agentv.evaluators.scripts.camel_case import camel_case_message
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_judge_template, load_template
+from pytest_agentv.loading.variables.filling import as_text
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import NOT_EMPTY, Text, spelled
 from pytest_agentv.models.messages import ContentPart, FilePart, InputMessage, OtherPart
@@ -66,7 +67,8 @@ class LlmJudge(Evaluator):
             return self
         template = load_template(self.prompt, self.prompt_path, scope.place, scope.references)
         if template is not None:
-            check_judge_template(template, scope.place.at("prompt" if self.prompt is not None else "prompt_path"))
+            place = scope.place.at("prompt" if self.prompt is not None else "prompt_path")
+            check_judge_template(template, place, scope.variables)
         given = {} if self.prompt_path is None else {"prompt_path": None}
         return self.model_copy(update={"prompt": template and template.text, **given})
 
@@ -127,6 +129,7 @@ def build_variables(context: Context) -> Mapping[str, str]:
     """
     case = context.case
     return {
+        **{name: as_text(value) for name, value in (case.vars or {}).items()},
         "candidate_answer": trim(context.candidate_answer),
         "expected_outcome": trim(case.expected_outcome),
         "reference_answer": trim(case.reference_answer),

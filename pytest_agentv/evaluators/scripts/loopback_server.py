@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 
 BODY_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a request's body."""
@@ -20,7 +20,7 @@ _HEADERS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HttpRequest(Record):
     """One request, read whole."""
 
@@ -32,7 +32,7 @@ class HttpRequest(Record):
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HttpResponse(Record):
     """A status and the JSON text that goes with it; 204 has none."""
 

@@ -3,7 +3,7 @@
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.judging.grading import reasoning_of
@@ -28,6 +28,20 @@ SDK_FAILURE: Final = "Evaluation failed: "
 _NOTHING_TO_MASK: Final = Masker()
 
 
+class ProcessRun(Protocol):
+    """Runs a program that reads standard input, as `run_process` does. Raises `ProcessStartError`."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        stdin: bytes,
+        timeout_seconds: float | None,
+    ) -> ProcessResult: ...
+
+
 async def run_judge_script(
     script: Sequence[str],
     payload: Json,
@@ -36,6 +50,7 @@ async def run_judge_script(
     environment: Mapping[str, str],
     timeout_seconds: float | None,
     masker: Masker = _NOTHING_TO_MASK,
+    run: ProcessRun = run_process,
 ) -> str:
     """Give a script its payload and return what it printed, masked.
 
@@ -44,7 +59,7 @@ async def run_judge_script(
             without end or exited with another code than 0 (`process`).
     """
     try:
-        result = await run_process(
+        result = await run(
             script,
             cwd=cwd,
             env=environment,

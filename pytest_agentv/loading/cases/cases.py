@@ -1,20 +1,23 @@
 """Loads an entry of an eval file into the case that the engine runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
 from pytest_agentv.errors import CaseError, locate
 from pytest_agentv.loading.cases.messages import (
     WrittenMessage,
+    attach_files,
     check_messages,
     load_expected_message,
     load_input_message,
     raw_question,
     reference_answer,
 )
+from pytest_agentv.loading.cases.outcomes import NO_OUTCOME, wants_outcome
 from pytest_agentv.loading.cases.references import References, Scope
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
     EVALUATOR_LIST_KEYS,
@@ -40,12 +43,13 @@ from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart, InputMessage, Role
 from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.models.records import record
 
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
 """The evaluators of a file for its cases, and their problems."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoadContext(Record):
     """The inputs for loading a case besides its file."""
 
@@ -58,17 +62,19 @@ class LoadContext(Record):
     """The kinds of evaluators that files may name."""
     unknown_keys: UnknownKeys = "error"
     """Level of unknown keys inside evaluators."""
-    file_evaluators: dict[Path, FileEvaluators] = field(default_factory=dict, compare=False)
-    """The evaluators of the eval files so far. They are checked once, not for each case."""
+    file_evaluators: dict[tuple[Path, tuple[str, ...]], FileEvaluators] = field(default_factory=dict, compare=False)
+    """The evaluators of the eval files so far, by the names of variables. They are checked once, not for each case."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoadedCase(Record):
     """A case and its warnings."""
 
     case: EvalCase
     warnings: tuple[Problem, ...] = ()
     """Each case has the warnings about its file's evaluators too."""
+    value: Json = None
+    """The entry that it was loaded from, with its variables filled in."""
 
 
 def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
@@ -77,9 +83,11 @@ def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Loa
     Raises `CaseError` with all faults, one per line with `path:line`. Unlike AgentV, which drops them, invalid messages
     and evaluators and missing files are faults. Source: agentv-formats 1.3 to 1.9.
     """
+    if entry.fault is not None:
+        raise with_problems(CaseError(str(entry.fault)), [entry.fault])
     problems: list[Problem] = []
     try:
-        case = _load(suite, entry, context, suite.case_place(entry, problems))
+        case, value = _load(suite, entry, context, suite.case_place(entry, problems))
     except RecursionError:
         raise CaseError(f"{locate(suite.path, entry.line)}: the values of the case are nested too deeply") from None
     if context.unknown_keys == "warn":
@@ -87,21 +95,37 @@ def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Loa
     faults = [problem for problem in problems if context.strict or problem.level == "error"]
     if case is None or faults:
         raise with_problems(CaseError(join_problems(faults)), problems)
-    return LoadedCase(case, tuple(problems))
+    return LoadedCase(case, tuple(problems), value)
 
 
-def _load(suite: SuiteSource, entry: CaseEntry, context: LoadContext, place: Place) -> EvalCase | None:
+def _load(
+    suite: SuiteSource, entry: CaseEntry, context: LoadContext, place: Place
+) -> tuple[EvalCase | None, JsonObject]:
     if not isinstance(entry.value, dict):
         place.expected("an eval case: a mapping with id, expected_outcome and input_messages", entry.value)
-        return None
+        return None, {}
     references = References(suite.path.parent, context.repo_root, context.cwd, context.guideline_patterns)
-    execution = mapping_at(entry.value, "execution", place)
-    loader = _CaseLoader(suite, entry.value, execution, place, references, context)
+    value, variables = _filled(suite, entry, place, references)
+    execution = mapping_at(value, "execution", place)
+    loader = _CaseLoader(suite, value, execution, place, references, context, variables)
     loader.warn_of_odd_keys()
-    return loader.load(entry.line)
+    return loader.load(entry.line), value
 
 
-@dataclass(frozen=True, slots=True)
+def _filled(
+    suite: SuiteSource, entry: CaseEntry, place: Place, references: References
+) -> tuple[JsonObject, JsonObject | None]:
+    """Return an entry with its variables and the text of its prompt file, and the variables; None: it has none."""
+    mapping_at(entry.value, "vars", place)
+    value, variables = entry.value, suite.variables_of(entry)
+    if variables is None and not isinstance(value.get(first_key(value, INPUT_KEYS) or ""), dict):
+        return value, None
+    from pytest_agentv.loading.cases.filling import fill_case  # noqa: PLC0415 - few cases have variables
+
+    return fill_case(value, variables, place, references, is_row=entry.row is not None), variables
+
+
+@record
 class _CaseLoader:
     """Loads one case. Notes each fault at its place and goes on with a harmless value."""
 
@@ -111,21 +135,24 @@ class _CaseLoader:
     place: Place
     references: References
     context: LoadContext
+    variables: JsonObject | None
+    """None: the case has none."""
 
     def load(self, line: int) -> EvalCase:
-        written = self._input()
-        messages = tuple(load_input_message(message, self.references) for message in written)
+        written = self._with_input_files(self._input())
+        messages = tuple(load_input_message(each, self.references.at(each.place)) for each in written)
         expected = self._messages(EXPECTED_KEYS, "assistant")
-        expected_messages = tuple(load_expected_message(message, self.references) for message in expected)
+        expected_messages = tuple(load_expected_message(each, self.references.at(each.place)) for each in expected)
         self._check_marks()
         guidelines, files = _paths(messages, guidelines=True), _paths(messages, guidelines=False)
         threshold = self._threshold()
+        eval_id, outcome, evaluators = self._judged()
         return EvalCase(
-            eval_id=self._required_text(("id",)),
+            eval_id=eval_id,
             dataset=self.suite.dataset,
             path=str(self.suite.path),
             line=line,
-            expected_outcome=self._required_text(OUTCOME_KEYS),
+            expected_outcome=outcome,
             question=raw_question(messages),
             messages=messages,
             input_messages=tuple(message.value for message in written),
@@ -134,11 +161,12 @@ class _CaseLoader:
             guideline_paths=guidelines,
             file_paths=guidelines + files,
             guideline_patterns=self.references.guideline_patterns,
-            evaluators=self._evaluators(),
+            evaluators=evaluators,
             conversation_id=text_at(self.value, "conversation_id", self.place),
             target=self._target() or self.suite.target,
             threshold=self.suite.threshold if threshold is None else threshold,
             threshold_source=self._threshold_source(threshold),
+            vars=self.variables,
         )
 
     def warn_of_odd_keys(self) -> None:
@@ -166,6 +194,18 @@ class _CaseLoader:
             for key in ("skip", "xfail"):
                 if not isinstance(mapping.get(key), str | bool | None):
                     place.at(key).expected("a reason (a text), or true", mapping[key])
+
+    def _judged(self) -> tuple[str, str, tuple[AnyEvaluator, ...] | None]:
+        """Return id, expected outcome and evaluators. A case whose evaluators ask for no outcome need not say it."""
+        eval_id = self._required_text(("id",))
+        problems, before = self.place.problems, len(self.place.problems)
+        outcome, after = self._required_text(OUTCOME_KEYS), len(problems)
+        evaluators = self._evaluators()
+        is_meant = any(key in self.value or misspelling(key, self.value, CASE_KEYS) for key in OUTCOME_KEYS)
+        if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
+            del problems[before:after]
+            outcome = NO_OUTCOME
+        return eval_id, outcome, evaluators
 
     def _required_text(self, keys: tuple[str, ...]) -> str:
         key = first_key(self.value, keys) or keys[0]
@@ -196,6 +236,15 @@ class _CaseLoader:
         if isinstance(value, str) or (isinstance(value, dict) and role == "assistant"):
             return (WrittenMessage(role, {"role": role, "content": value}, place),)
         return check_messages(value, place)
+
+    def _with_input_files(self, messages: tuple[WrittenMessage, ...]) -> tuple[WrittenMessage, ...]:
+        """Attach the `input_files` of the case, else those of its file, to the first message of the user."""
+        value, place = self.value.get("input_files"), self.place.at("input_files")
+        if value is None:
+            place = self.suite.header_place(self.place.problems, self.place.source.row).at("input_files")
+            value = self.suite.header.get("input_files")
+            value = self._fill(value, place)
+        return messages if value is None else attach_files(messages, value, place)
 
     def _target(self) -> str | None:
         return text_at(self.execution, "target", self.place.at("execution")) or text_at(
@@ -228,13 +277,24 @@ class _CaseLoader:
         return specs + (self._file_evaluators() if own is None else own) or None
 
     def _file_evaluators(self) -> tuple[AnyEvaluator, ...]:
-        known, path = self.context.file_evaluators, self.suite.path
-        if path not in known:
-            header, place = self.suite.header, self.suite.header_place([])
-            specs = self._load_nearest((header.get("execution") or {}, place.at("execution")), (header, place))
-            known[path] = specs or (), tuple(place.problems)
-        self.place.problems.extend(known[path][1])
-        return known[path][0]
+        lists = {key: each for key, each in self.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}
+        place = self.suite.header_place([], self.place.source.row)
+        filled = self._fill(lists, place)
+        key = self.suite.path, tuple(self.variables or ())
+        known = self.context.file_evaluators if filled is lists else {}  # with variables they are those of one case
+        if key not in known:
+            specs = self._load_nearest((filled.get("execution") or {}, place.at("execution")), (filled, place))
+            known[key] = specs or (), tuple(place.problems)
+        self.place.problems.extend(known[key][1])
+        return known[key][0]
+
+    def _fill(self, value: Json, place: Place) -> Json:
+        """Return a value of the file with the variables of the case filled in; the same object if it has none."""
+        if self.variables is None:
+            return value
+        from pytest_agentv.loading.cases.filling import fill_value  # noqa: PLC0415 - few cases have variables
+
+        return fill_value(value, self.variables, place)
 
     def _load_nearest(self, *mappings: tuple[JsonObject, Place]) -> tuple[AnyEvaluator, ...] | None:
         """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
@@ -247,7 +307,7 @@ class _CaseLoader:
         return None
 
     def _scope(self, value: Json, place: Place) -> Scope:
-        return Scope(value, place, self.references, self.context.evaluators)
+        return Scope(value, place, self.references.at(place), self.context.evaluators, tuple(self.variables or ()))
 
 
 def _paths(messages: tuple[InputMessage, ...], *, guidelines: bool) -> tuple[str, ...]:

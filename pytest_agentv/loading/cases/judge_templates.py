@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.loading.cases.references import References
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.records import record
 from pytest_agentv.prompts.templates import template_variables
 
 TEMPLATE_VARIABLES: Final = (
@@ -25,7 +25,7 @@ _PATH: Final = re.compile(
 """Matches a prompt that can only be the path of a file."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Template:
     """The text of a judge's prompt."""
 
@@ -47,13 +47,13 @@ def load_template(prompt: str | None, prompt_path: str | None, place: Place, ref
     return Template(prompt, is_file=False)
 
 
-def check_judge_template(template: Template, place: Place) -> None:
-    """Note faults of a judge's template: no answer to judge, misspelt variables.
+def check_judge_template(template: Template, place: Place, variables: Collection[str] = ()) -> None:
+    """Note faults of a judge's template: no answer to judge, misspelt variables. `variables` are those of the case.
 
     AgentV rejects a file (not an inline text) that uses neither the answer nor the expected messages.
     """
     used = template_variables(template.text)
-    _warn_of_unknown_variables(used, TEMPLATE_VARIABLES, place)
+    _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
     if template.is_file and not {"candidate_answer", "expected_messages"} & set(used):
         place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}")
     elif not {"candidate_answer", "output_messages"} & set(used):

@@ -1,11 +1,12 @@
 """Loads the input messages and expected messages of a case (agentv-formats 1.4, 1.7, 1.9)."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
 from pytest_agentv.loading.cases.references import ReferencedFile, References
+from pytest_agentv.loading.files.source import LayeredSource, Source
+from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.places import Place, misspelling, text_at
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
@@ -19,13 +20,14 @@ from pytest_agentv.models.messages import (
     Role,
     TextPart,
 )
+from pytest_agentv.models.records import record
 from pytest_agentv.models.text import pretty_json
 
 _KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
 """The last part made from each file, while its case exists."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WrittenMessage:
     """A message as written, with its shape checked."""
 
@@ -68,6 +70,30 @@ def _check_message(value: Json, place: Place) -> WrittenMessage | None:
 
 def _has_tool_calls(message: JsonObject) -> bool:
     return isinstance(message.get("tool_calls"), list) and bool(message["tool_calls"])
+
+
+def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place) -> tuple[WrittenMessage, ...]:
+    """Return messages with files attached to the first one of the user. Notes faults at the place of the files."""
+    files = value if isinstance(value, list) else [value]
+    if not all(isinstance(file, str) and file.strip() for file in files):
+        place.expected("the path of a file, or a list of paths", value)
+        return messages
+    first = next((index for index, message in enumerate(messages) if message.role == "user"), None)
+    if first is None:
+        place.error("there is no message of the user to attach the files to")
+        return messages
+    message = messages[first]
+    content = message.content if isinstance(message.content, list) else [message.content]
+    parts = [{"type": "text", "value": part} if isinstance(part, str) else part for part in content]
+    origins: dict[KeyPath, tuple[Source, KeyPath]] = {}
+    for index, file in enumerate(files):
+        keys = (*place.keys, index) if isinstance(value, list) else place.keys
+        origins["content", len(parts), "value"] = place.source, keys
+        parts.append({"type": "file", "value": file})
+    source = LayeredSource(message.place.source, message.place.keys, origins, message.place.source.row)
+    where = Place(source, message.place.keys, message.place.problems)
+    attached = WrittenMessage(message.role, {**message.value, "content": parts}, where)
+    return (*messages[:first], attached, *messages[first + 1 :])
 
 
 def load_input_message(message: WrittenMessage, references: References) -> InputMessage:

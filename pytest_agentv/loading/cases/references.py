@@ -1,7 +1,8 @@
 """Finds and reads the files that eval files refer to (agentv-formats 1.5)."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_agentv.errors import locate
@@ -10,9 +11,10 @@ from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.targets.environment import search_folders
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reference:
     """A reference and the file or folder that it means."""
 
@@ -29,7 +31,7 @@ class Reference:
         return f"{self.value!r} was not found; searched: {searched}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReferencedFile:
     """A reference and the text of its file."""
 
@@ -40,7 +42,7 @@ class ReferencedFile:
     """CRLF turned into LF, not trimmed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class References:
     """Resolves the references of one eval file."""
 
@@ -48,6 +50,11 @@ class References:
     repo_root: Path
     cwd: Path
     guideline_patterns: tuple[str, ...] = ()
+
+    def at(self, place: Place) -> "References":
+        """Return the references of the file in which a value is written: paths are relative to it."""
+        folder = place.path.parent
+        return self if folder == self.eval_dir else replace(self, eval_dir=folder)
 
     def find(self, value: str, *more_folders: Path) -> Reference:
         """Look up a reference as an absolute path, then below each search folder. It may be a folder."""
@@ -107,7 +114,7 @@ class References:
         return matches_guideline(relative, self.guideline_patterns)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scope:
     """A part of an eval file, with its place and its references."""
 
@@ -116,10 +123,12 @@ class Scope:
     references: References
     evaluators: KindTable
     """The kinds of evaluators that files may name."""
+    variables: Collection[str] = ()
+    """The names of the case's variables, which the prompts of judges may use."""
 
     def at(self, value: Json, *keys: str | int) -> "Scope":
         """Return the scope of a nested value."""
-        return Scope(value, self.place.at(*keys), self.references, self.evaluators)
+        return replace(self, value=value, place=self.place.at(*keys))
 
 
 def _encoding_fault(path: Path, data: bytes) -> str | None:

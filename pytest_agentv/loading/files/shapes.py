@@ -22,6 +22,11 @@ _CASE_KEY: Final = re.compile(
     rb"""(?:id|input|input_messages|expected_outcome|outcome|criteria|expected_messages|expected_output)["']?[ \t]*:""",
     re.MULTILINE,
 )
+_TABLE: Final = re.compile(
+    rb"""[ \t]*(?:\#[^\n]*)?(?:\[\s*|(?:\s*-[ \t]*)|\{?\s*["']?from["']?[ \t]*:[ \t]*|)"""
+    rb"""\[?["']?[^\s"',\]]+\.(?:csv|tsv|jsonl?|ya?ml|parquet|py:\w+)\b"""
+)
+"""What follows the key of a case list that names tables of data."""
 _JSONL_ID: Final = re.compile(rb'"id"\s*:')
 _JSONL_INPUT: Final = re.compile(rb'"input(?:_messages)?"\s*:')
 
@@ -47,7 +52,7 @@ def case_list_line(path: Path) -> int | None:
     if path.suffix == ".jsonl":
         return 1 if _is_case_line(head.lstrip().partition(b"\n")) else None
     end = _case_list_end(head)
-    has_cases = end is not None and _CASE_KEY.search(head, end) is not None
+    has_cases = end is not None and (_CASE_KEY.search(head, end) or _TABLE.match(head, end)) is not None
     return head.count(b"\n", 0, end) + 1 if has_cases else None
 
 

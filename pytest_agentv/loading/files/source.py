@@ -3,15 +3,18 @@
 import gc
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 from pytest_agentv.errors import SourceError
 from pytest_agentv.loading.files.yaml_values import KeyPath, build_yaml
 from pytest_agentv.models.base import Json
+
+Origins: TypeAlias = "Mapping[KeyPath, tuple[Source, KeyPath]]"
+"""Where values are written that a mapping has from elsewhere, by their paths in it."""
 
 _SHALLOW: Final = 2
 """Depth of the values whose lines are kept: down to the cases. A second parse finds deeper lines for a problem."""
@@ -21,6 +24,9 @@ _SURROGATES: Final = re.compile(r"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-
 
 class Source:
     """The values of a file and their lines."""
+
+    row: str | None = None
+    """The row of a table from which the values were made: `questions.csv:17`."""
 
     def __init__(self, path: Path, value: Json, text: str, lines: dict[KeyPath, int]) -> None:
         self.path = path
@@ -42,10 +48,48 @@ class Source:
             key_path = key_path[:-1]
         return lines.get(key_path, 1)
 
+    def origin(self, key_path: KeyPath) -> "tuple[Source, KeyPath]":
+        """Return the file in which a value is written, and its path there."""
+        return self, key_path
+
+
+class LayeredSource(Source):
+    """A source with a mapping that has some of its values from elsewhere, so that faults are shown there.
+
+    Args:
+        base: The source of all other values.
+        where: The path of the mapping in `base`.
+        origins: Where the mapping's values from elsewhere are written.
+        row: The row of a table from which the mapping was made.
+    """
+
+    def __init__(self, base: Source, where: KeyPath, origins: Origins, row: str | None = None) -> None:
+        super().__init__(base.path, base.value, base.text, {})
+        self.row = row
+        self._base = base
+        self._where = where
+        self._origins = origins
+
+    @property
+    def tells_case_by_line(self) -> bool:
+        return self._base.tells_case_by_line
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        source, keys = self.origin(key_path)
+        return source.line_of(keys)
+
+    def origin(self, key_path: KeyPath) -> tuple[Source, KeyPath]:
+        depth = len(self._where)
+        if key_path[:depth] == self._where:
+            for end in range(len(key_path), depth, -1):
+                if found := self._origins.get(key_path[depth:end]):
+                    return found[0].origin(found[1] + key_path[end:])
+        return self._base.origin(key_path)
+
 
 def read_yaml(path: Path) -> Source:
     """Read a file of one YAML document. Raises `SourceError` with the line of the first fault."""
-    text = _join_surrogates(_read_text(path))
+    text = _join_surrogates(read_text(path))
     with _no_garbage_collection():
         value, lines = build_yaml(path, text, _SHALLOW)
     return Source(path, value, text, lines)
@@ -53,17 +97,18 @@ def read_yaml(path: Path) -> Source:
 
 def read_jsonl(path: Path) -> Source:
     """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
-    text = _read_text(path)
+    text = read_text(path)
     values: list[Json] = []
     lines: dict[KeyPath, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             lines[(len(values),)] = number
-            values.append(_json_object(path, line, number))
+            values.append(parse_json_object(path, line, number))
     return Source(path, values, text, lines)
 
 
-def _json_object(path: Path, line: str, number: int) -> Json:
+def parse_json_object(path: Path, line: str, number: int) -> Json:
+    """Return the object of a line of a JSONL file. Raises `SourceError`."""
     try:
         value = json.loads(line, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -81,7 +126,8 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON number")
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file without its byte order mark. Raises `SourceError`."""
     try:
         if path.exists() and not path.is_file():  # reading a pipe would block
             raise SourceError(path, "cannot be read: expected a regular file, not a folder, a pipe or a device")

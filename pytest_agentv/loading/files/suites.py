@@ -1,12 +1,14 @@
 """Reads eval files for collection: the ids and lines of their cases. The cases are loaded later."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import SourceError, locate
-from pytest_agentv.loading.files.source import Source, read_jsonl, read_yaml
+from pytest_agentv.loading.files.entries import CaseEntry, Shared, TableSpec, list_entries, table_spec
+from pytest_agentv.loading.files.layers import Layer
+from pytest_agentv.loading.files.source import LayeredSource, Source, read_jsonl, read_yaml
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import (
     CASE_LIST_KEYS,
@@ -17,24 +19,17 @@ from pytest_agentv.loading.keys import (
 )
 from pytest_agentv.loading.places import Place, first_key, mapping_at, text_at, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean, with_problems
+from pytest_agentv.loading.tables.names import CallFunction, no_functions
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.records import record
 
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
+_OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars"})
+"""Keys of a file that are not part of the header, but of each of its entries."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseEntry:
-    """One unchecked entry of a case list."""
-
-    index: int
-    eval_id: str | None
-    """None: the entry has no valid id, so loading it will fail."""
-    line: int
-    value: Json
-
-
-@dataclass(frozen=True, slots=True)
+@record
 class SuiteSource:
     """An eval file whose cases are not loaded yet."""
 
@@ -43,7 +38,10 @@ class SuiteSource:
     dataset: str
     entries: tuple[CaseEntry, ...]
     header: JsonObject
-    """The keys at file level: those beside the case list, or those of a JSONL file's sidecar."""
+    """The keys at file level: those beside the case list, or those of a JSONL file's sidecar; with included ones.
+
+    Without those that are part of each entry: `defaults`, and the `case` of a table.
+    """
     source: Source
     """The source of the cases."""
     header_source: Source
@@ -54,16 +52,41 @@ class SuiteSource:
     threshold: float | None
     problems: tuple[Problem, ...]
     """Warnings about the file as a whole."""
+    variables: JsonObject = field(default_factory=dict)
+    """The `vars` of the file."""
+    has_template: bool = False
+    """Whether the rows of a table fill a template, `case`. Else they are cases as they are."""
 
     def case_place(self, entry: CaseEntry, problems: list[Problem]) -> Place:
-        return Place(self.source, (*_list_keys(self.cases_key), entry.index), problems)
+        source, keys, row = self.source, (*_list_keys(self.cases_key), entry.index), None
+        if entry.row is not None and self.has_template:
+            keys, row = ("case",), entry.row.where
+        elif entry.row is not None:
+            source, keys = entry.row.source
+            row = source.row
+        if row or entry.origins:
+            source = LayeredSource(source, keys, entry.origins, row)
+        return Place(source, keys, problems)
 
-    def header_place(self, problems: list[Problem]) -> Place:
-        return Place(self.header_source, (), problems)
+    def variables_of(self, entry: CaseEntry) -> JsonObject | None:
+        """Return the variables of a case: those of its file, its own, the columns of its row. None: it has none.
+
+        The columns win, then those of the case.
+        """
+        own = entry.value.get("vars") if isinstance(entry.value, dict) else None
+        columns = entry.row.values if entry.row is not None and self.has_template else None
+        if columns is None and not isinstance(own, dict) and not self.variables:
+            return None
+        return {**self.variables, **(own if isinstance(own, dict) else {}), **(columns or {})}
+
+    def header_place(self, problems: list[Problem], row: str | None = None) -> Place:
+        """Return the place of the header. Errors name `row`, if one fills it."""
+        source = LayeredSource(self.header_source, (), {}, row) if row else self.header_source
+        return Place(source, (), problems)
 
 
-def read_suite(path: Path) -> SuiteSource:
-    """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar.
+def read_suite(path: Path, call: CallFunction = no_functions) -> SuiteSource:
+    """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar. `call` calls functions that make rows.
 
     Raises `SourceError` if the whole file is unusable. Faults of single cases show when the cases are loaded.
     Source: agentv-formats 1.2 and 2.
@@ -72,7 +95,7 @@ def read_suite(path: Path) -> SuiteSource:
     if path.suffix == ".jsonl":
         return _read_jsonl_suite(path)
     if path.suffix in {".yaml", ".yml"}:
-        return _read_yaml_suite(path)
+        return _read_yaml_suite(path, call)
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
 
 
@@ -93,19 +116,23 @@ def find_sidecar(path: Path) -> Path | None:
     return next((sidecar for sidecar in sidecars if sidecar.is_file()), None)
 
 
-def _read_yaml_suite(path: Path) -> SuiteSource:
+def _read_yaml_suite(path: Path, call: CallFunction) -> SuiteSource:
     source = read_yaml(path)
     if not isinstance(source.value, dict):
         got = describe_value(source.value)
         message = f"{_NO_LIST} is missing: expected a mapping with this key, got {got}"
         raise SourceError(path, message, source.line_of())
     cases_key = _cases_key(source)
-    cases = source.value[cases_key]
-    if not isinstance(cases, list):
-        message = f"{cases_key}: expected a list of eval cases, got {describe_value(cases)}"
-        raise SourceError(path, message, source.line_of((cases_key,)))
-    header = {key: value for key, value in source.value.items() if key != cases_key}
-    return _create_suite(source, cases_key, header, source)
+    own = {key: value for key, value in source.value.items() if key != cases_key}
+    return _create_suite(source, cases_key, *_included(source, own), call)
+
+
+def _included(source: Source, header: JsonObject) -> tuple[JsonObject, Source]:
+    if header.get("include") is None:
+        return header, source
+    from pytest_agentv.loading.files.includes import with_includes  # noqa: PLC0415 - few files include others
+
+    return with_includes(source, header)
 
 
 def _cases_key(source: Source) -> str:
@@ -120,7 +147,7 @@ def _cases_key(source: Source) -> str:
 
 
 def _near_list_key(header: JsonObject) -> str:
-    unknown = (key for key in header if key not in HEADER_KEYS)
+    unknown = (key for key in header if key not in HEADER_KEYS or key == "case")
     hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
     return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
 
@@ -128,7 +155,8 @@ def _near_list_key(header: JsonObject) -> str:
 def _read_jsonl_suite(path: Path) -> SuiteSource:
     source = read_jsonl(path)
     sidecar = _read_sidecar(path)
-    return _create_suite(source, None, sidecar.value if sidecar else {}, sidecar or source)
+    header, header_source = _included(sidecar, sidecar.value) if sidecar else ({}, source)
+    return _create_suite(source, None, header, header_source, no_functions)
 
 
 def _read_sidecar(path: Path) -> Source | None:
@@ -143,7 +171,9 @@ def _read_sidecar(path: Path) -> Source | None:
     return None if first_key(sidecar.value, CASE_LIST_KEYS) else sidecar
 
 
-def _create_suite(source: Source, cases_key: str | None, header: JsonObject, header_source: Source) -> SuiteSource:
+def _create_suite(
+    source: Source, cases_key: str | None, header: JsonObject, header_source: Source, call: CallFunction
+) -> SuiteSource:
     problems: list[Problem] = []
     place = Place(header_source, (), problems)
     execution, execution_place = mapping_at(header, "execution", place), place.at("execution")
@@ -153,37 +183,71 @@ def _create_suite(source: Source, cases_key: str | None, header: JsonObject, hea
     warn_of_unknown_keys(header, HEADER_KEYS, place)
     warn_of_unknown_keys(execution, EXECUTION_KEYS, execution_place)
     warn_of_evaluator_word(header, place)
-    entries = _create_entries(Place(source, _list_keys(cases_key), problems))
+    shared = Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place))
+    cases_place = Place(source, _list_keys(cases_key), problems)
+    cases = source.value if cases_key is None else source.value[cases_key]
+    tables = table_spec(cases, cases_place)
     _raise_errors(problems)
+    entries = _create_entries(cases, cases_place, shared, tables, call)
+    _raise_errors(problems)
+    if "{{" in source.text and not shared.variables:
+        from pytest_agentv.loading.files.hints import hints  # noqa: PLC0415 - few files have braces
+
+        problems += hints(entries, cases_place)
     return SuiteSource(
         path=source.path,
         dataset=dataset,
         entries=entries,
-        header=header,
+        header={key: value for key, value in header.items() if key not in _OF_ENTRIES},
         source=source,
         header_source=header_source,
         cases_key=cases_key,
         target=next(filter(None, targets), None),
         threshold=next((threshold for threshold in thresholds if threshold is not None), None),
         problems=tuple(problems),
+        variables=shared.variables,
+        has_template=tables is not None and shared.template is not None,
     )
 
 
-def _create_entries(place: Place) -> tuple[CaseEntry, ...]:
-    source, keys = place.source, place.keys
-    cases = source.value[keys[0]] if keys else source.value
-    entries = tuple(
-        CaseEntry(index, _eval_id(value), source.line_of((*keys, index)), value) for index, value in enumerate(cases)
-    )
+def _defaults(header: JsonObject, place: Place) -> Layer | None:
+    defaults = mapping_at(header, "defaults", place)
+    if "id" in defaults:
+        place.at("defaults", "id").error("each case needs an id of its own")
+    return Layer(defaults, place.source, ("defaults",)) if defaults else None
+
+
+def _template(header: JsonObject, place: Place) -> Layer | None:
+    if header.get("case") is None:
+        return None
+    template = mapping_at(header, "case", place)
+    if template.get("id") is None and isinstance(header["case"], dict):
+        place.at("case", "id").error("is missing: expected a text that names each row, such as q-{{ number }}")
+    return Layer(template, place.source, ("case",))
+
+
+def _create_entries(
+    cases: Json, place: Place, shared: Shared, tables: TableSpec | None, call: CallFunction
+) -> tuple[CaseEntry, ...]:
+    if tables is not None:
+        from pytest_agentv.loading.files.row_entries import row_entries  # noqa: PLC0415 - for files that have tables
+
+        entries = row_entries(tables, place, shared, call)
+    elif isinstance(cases, list):
+        entries = list_entries(place, cases, shared.defaults)
+        _warn_of_duplicates(entries, place)
+        if shared.template is not None:
+            shared.template.place(place.problems).warn("is not read: the cases are in this file, not in a table")
+    else:
+        place.expected(
+            "a list of eval cases",
+            cases,
+            "or `from:` with the file of a table" if cases and isinstance(cases, dict) else None,
+        )
+        return ()
     if not entries:
-        place.warn("no eval cases in this file")
-    _warn_of_duplicates(entries, place)
+        place.warn("no eval cases in this file" if tables is None else "the table has no rows")
     return entries
-
-
-def _eval_id(value: Json) -> str | None:
-    eval_id = value.get("id") if isinstance(value, dict) else None
-    return eval_id if isinstance(eval_id, str) and eval_id.strip() else None
 
 
 def _warn_of_duplicates(entries: tuple[CaseEntry, ...], place: Place) -> None:

@@ -6,6 +6,7 @@ files, and trees of nodes would double its time and memory.
 """
 
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
@@ -98,11 +99,14 @@ def _reason(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
 
 
 def _deepest_line(text: str) -> int:
-    """Return the line (counted from 0) with the deepest nesting."""
+    """Return the line (counted from 0) with the deepest nesting, or the line where nesting exceeds Python's limit.
+
+    libyaml's time grows with the square of the depth, so it is not asked for more than that.
+    """
     depth = deepest = line = 0
-    following = _Parser(text).get_event
+    following, limit = _Parser(text).get_event, sys.getrecursionlimit()
     with suppress(yaml.YAMLError):  # the text after the deep values may be broken too
-        while not isinstance(event := following(), yaml.StreamEndEvent):
+        while deepest < limit and not isinstance(event := following(), yaml.StreamEndEvent):
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > deepest and event.start_mark is not None:

@@ -1,6 +1,6 @@
 """Targets as written in a targets file."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -8,12 +8,13 @@ from pytest_agentv.errors import TargetError, locate
 from pytest_agentv.loading.problems import Problem, did_you_mean
 from pytest_agentv.loading.targets.kinds import NO_KINDS, TargetKinds
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 
 IDENTITY: Final = ("name", "provider")
 """Keys whose texts are used as they are, `${{ VAR }}` and all."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TargetDefinition(Record):
     """One target as the targets file has it, its variables not yet filled in."""
 
@@ -33,9 +34,11 @@ class TargetDefinition(Record):
     """Whether one call answers many cases."""
     values: JsonObject = field(default_factory=dict, repr=False)
     """All keys as written; an older file's `settings:` is merged in."""
+    path: Path | None = None
+    """The included file in which it is written; None: the targets file itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TargetsFile(Record):
     """The targets of a file that has no errors."""
 
@@ -61,7 +64,7 @@ class TargetsFile(Record):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Folders(Record):
     """What the paths of a target are relative to, all absolute."""
 

@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.records import record
 
 REFERENCE: Final = re.compile(r"\$\{\{\s*([A-Za-z0-9_]+)\s*\}\}")
 """A variable in a text: `${{ NAME }}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Environment(Record):
     """The variables for resolving targets."""
 
@@ -24,7 +25,7 @@ class Environment(Record):
     dotenv_path: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interpolation(Record):
     """A text with its variables filled in."""
 

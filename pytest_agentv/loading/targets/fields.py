@@ -8,7 +8,6 @@ time, when the validation context is a `Resolution`. Importing this costs pydant
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -18,13 +17,14 @@ from pydantic_core import PydanticUseDefault
 from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.loading.targets.definitions import Folders
 from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.records import record
 
 T = TypeVar("T")
 
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Resolution:
     """The validation context of a target with its variables filled in."""
 

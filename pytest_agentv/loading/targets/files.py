@@ -1,12 +1,13 @@
 """Finds, reads and checks the targets file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import TargetsError, locate
 from pytest_agentv.loading.files.source import Source, read_yaml
 from pytest_agentv.loading.files.yaml_values import KeyPath
+from pytest_agentv.loading.keys import HEADER_KEYS, INCLUDE
 from pytest_agentv.loading.places import Place, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems, with_problems
 from pytest_agentv.loading.targets.definitions import (
@@ -24,7 +25,7 @@ from pytest_agentv.models.targets import Target
 TARGETS_FILES: Final = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
 """Paths of a targets file within a folder, in the order of the search."""
 
-_ROOT_KEYS: Final = ("$schema", "targets")
+_ROOT_KEYS: Final = ("$schema", "targets", INCLUDE)
 
 
 def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cwd: Path) -> Path:
@@ -67,7 +68,7 @@ def resolve_target(
     """
     from pytest_agentv.loading.targets.resolution import resolve  # noqa: PLC0415 - costs pydantic
 
-    folders = Folders(eval_dir=eval_dir, targets_dir=file.path.parent, cwd=Path.cwd())
+    folders = Folders(eval_dir=eval_dir, targets_dir=(definition.path or file.path).parent, cwd=Path.cwd())
     return resolve(file, definition, environment, folders, secrets)
 
 
@@ -89,28 +90,55 @@ def _targets_file_in(folder: Path) -> Path | None:
 class _Loader:
     """Collects the definitions of one file and all their faults."""
 
-    def __init__(self, source: Source, kinds: TargetKinds) -> None:
+    def __init__(self, source: Source, kinds: TargetKinds, chain: tuple[Path, ...] = ()) -> None:
         self._source = source
+        self._chain = chain
+        """The files that include this one, outermost first."""
         self._kinds = kinds
         self._problems: list[Problem] = []
         self._root = Place(source, (), self._problems)
 
     def load(self) -> TargetsFile:
-        loaded = [self._load(entry, self._root.at("targets", index)) for index, entry in enumerate(self._entries())]
+        definitions = self._definitions()
         self._raise_errors()
-        definitions = tuple(definition for definition in loaded if definition)
         self._compare_names(definitions)
-        return TargetsFile(self._source.path, definitions, tuple(self._problems), self._kinds)
+        own = {definition.name for definition in definitions}
+        included = [each for each in self._included() if each.name not in own]
+        self._check_judges(definitions, {each.name: each.line for each in (*definitions, *included)})
+        self._raise_errors()
+        return TargetsFile(self._source.path, (*definitions, *included), tuple(self._problems), self._kinds)
+
+    def _definitions(self) -> tuple[TargetDefinition, ...]:
+        loaded = [self._load(entry, self._root.at("targets", index)) for index, entry in enumerate(self._entries())]
+        return tuple(definition for definition in loaded if definition)
+
+    def _included(self) -> Iterator[TargetDefinition]:
+        """Yield the targets of the files that this one includes, each name once; those of the last file win."""
+        value, seen = self._source.value, set[str]()
+        if not isinstance(value, dict) or value.get(INCLUDE) is None:
+            return
+        from pytest_agentv.loading.files.includes import included_files  # noqa: PLC0415 - few files include others
+
+        for source in reversed([*included_files(self._source, value, self._chain)]):
+            loader = _Loader(source, self._kinds, (*self._chain, self._source.path))
+            for definition in (*loader._definitions(), *loader._included()):
+                if definition.name not in seen:
+                    seen.add(definition.name)
+                    yield definition
+            self._problems += loader._problems
 
     def _entries(self) -> list[Json]:
         value = self._source.value
         if not isinstance(value, dict):
             self._root.expected("a mapping with the key targets", value)
             return []
-        warn_of_unknown_keys(value, _ROOT_KEYS, self._root)
+        # What eval files include may hold evaluators beside targets.
+        warn_of_unknown_keys(value, (*_ROOT_KEYS, *(HEADER_KEYS if self._chain else ())), self._root)
         targets = value.get("targets")
         if isinstance(targets, list):
             return targets
+        if targets is None and (self._chain or value.get(INCLUDE) is not None):
+            return []
         if "targets" in value:
             self._root.at("targets").expected("a list of targets", targets)
         else:
@@ -172,6 +200,7 @@ class _Loader:
             workers=base.workers,
             provider_batching=base.provider_batching,
             values=values,
+            path=self._source.path if self._chain else None,
         )
 
     def _compare_names(self, definitions: tuple[TargetDefinition, ...]) -> None:
@@ -182,6 +211,8 @@ class _Loader:
                 place = self._root.at("targets", index, "name")
                 place.warn(f"{name!r} is the name of the target on line {lines[name]} already, and that one counts")
             lines.setdefault(name, definition.line)
+
+    def _check_judges(self, definitions: tuple[TargetDefinition, ...], lines: Mapping[str, int]) -> None:
         for index, definition in enumerate(definitions):
             judge = definition.judge_target
             if judge is not None and judge not in lines:

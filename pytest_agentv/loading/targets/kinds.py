@@ -1,15 +1,16 @@
 """The kinds of targets that files may name. The caller passes their table."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TargetKinds:
     """Kinds by their words in lower case, and synonyms of these words."""
 

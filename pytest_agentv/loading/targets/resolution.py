@@ -34,7 +34,7 @@ def resolve(
     file: TargetsFile, definition: TargetDefinition, environment: Environment, folders: Folders, secrets: Masker
 ) -> Target:
     """See `targets.resolve_target`."""
-    where = f"target {definition.name!r} ({locate(file.path, definition.line)})"
+    where = f"target {definition.name!r} ({locate(definition.path or file.path, definition.line)})"
     fault = file.kinds.fault(definition.provider)
     if fault:
         raise TargetError(f"{where}: {fault}")
@@ -57,7 +57,7 @@ def resolve(
         judge_target=checked.common.judge_target,
         workers=checked.common.workers,
         provider_batching=checked.common.provider_batching,
-        path=str(file.path),
+        path=str(definition.path or file.path),
         line=definition.line,
     )
 

@@ -4,7 +4,6 @@ Importing this costs pydantic: import it inside functions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -18,6 +17,7 @@ from pytest_agentv.loading.targets.environment import has_reference
 from pytest_agentv.loading.targets.fields import FinalFault, Flag, OptionalText, RealFlag, Resolution, Text, Workers
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.kind import EXPECTED, field_parts, spelled, spellings
+from pytest_agentv.models.records import record
 from pytest_agentv.models.text import format_number
 
 
@@ -45,7 +45,7 @@ class StrictCommonKeys(CommonKeys):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fault(Record):
     """One fault of a target."""
 
@@ -55,7 +55,7 @@ class Fault(Record):
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checked:
     """The keys of a target, or their faults."""
 

@@ -46,7 +46,8 @@ _BETWEEN_WORDS: Final = re.compile(r"[\s._/:-]+")
 _LONGEST_WORDS: Final = 40
 _SHORTEST_KEY: Final = 8
 
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^\s/?#]+)@")
+_URL: Final = re.compile(r"(?<=[A-Za-z0-9+.-])://([^\s/?#]+)@")
+"""Looks back at one character of the scheme only: to search for the whole of it takes quadratic time in long words."""
 _QUERY: Final = re.compile(r"[?&;]([A-Za-z_][\w.-]*)=([^&;#\s]+)")
 _PAIR: Final = re.compile(r"(?:^|[;\s])\s*([A-Za-z_][\w .-]*?)\s*=\s*(\"[^\"]*\"|'[^']*'|[^;\s]+)")
 _LOGIN: Final = re.compile(r"[^\s:/@]+[:/](\S+)@[^@]*")

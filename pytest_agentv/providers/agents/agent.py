@@ -72,6 +72,7 @@ class CodingAgent(Provider):
     """A program that works in a folder with tools of its own (agentv-formats 4.5)."""
 
     is_agent = True
+    costs_money = True
     title: ClassVar[str]
     """What messages call it."""
     skipped_types: ClassVar[frozenset[str]] = frozenset()

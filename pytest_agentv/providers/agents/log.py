@@ -7,13 +7,13 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import TargetEnvironment
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class StreamLog:
             self.close()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StreamLogs:
     """The logs of a target's calls."""
 

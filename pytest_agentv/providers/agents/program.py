@@ -1,16 +1,17 @@
 """How the program of a coding agent is called, and what its events say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.messages import Message
+from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import TokenUsage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentCommand(Record):
     """How a program is called."""
 
@@ -22,7 +23,7 @@ class AgentCommand(Record):
     """Variables to set where they are not set."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentAnswer(Record):
     """What the events of a program say."""
 

@@ -1,17 +1,18 @@
 """What an API is: it builds requests and reads replies, both plain data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import RetryPolicy
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ApiRequest(Record):
     """An HTTP POST with a JSON body."""
 
@@ -20,7 +21,7 @@ class ApiRequest(Record):
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelReply(Record):
     """What a model replied, in whatever API."""
 
@@ -79,7 +80,7 @@ def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
     return TokenUsage(max(0, total_in - cached), total_out, cached or None)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelSettings(Record):
     """The settings of a target that APIs know, texts trimmed and variables filled in."""
 

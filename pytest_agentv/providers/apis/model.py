@@ -29,6 +29,7 @@ class Model(Provider):
 
     takes_system_prompt = True
     judges_itself = True
+    costs_money = True
 
     model: Text = spelled("model", "deployment", "variant", description="the name of the model")
     api_key: SecretText = spelled("api_key", "apiKey", default=None, description="the key of the API")

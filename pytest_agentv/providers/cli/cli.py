@@ -5,7 +5,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, TypeVar
 
@@ -17,6 +16,7 @@ from pytest_agentv.loading.targets.fields import OptionalText, RealFlag, RealSec
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secrets import Secret, masked
+from pytest_agentv.models.records import record
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.cli.healthcheck import Healthcheck, run_healthcheck
@@ -48,7 +48,7 @@ _LONG_ANSWER: Final = 256 * 1024
 """Characters; shorter answers are parsed on the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Run(Record):
     """A command that ended well, and what it answered."""
 

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import ProviderRequest
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
@@ -20,7 +20,7 @@ _PLACEHOLDER: Final = re.compile(r"\{([A-Z_]+)\}")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallValues(Record):
     """What the placeholders of one call stand for. Source: "Render and execute template"."""
 

@@ -205,8 +205,6 @@ class ForeignAdapter:
 
 def complete(value: Any, label: str) -> Adapter:
     """Return what `Provider.open` gave, with what an `Adapter` has beside `invoke`. Raises `ProviderError`."""
-    if type(value).__module__.startswith("pytest_agentv."):
-        return value  # type: ignore[no-any-return]
     if callable(getattr(value, "invoke", None)):
         return ForeignAdapter(value, label, is_owned=True)
     raise ProviderError(f"{label}: open() returned {type(value).__name__}, expected an object with `invoke`", "config")

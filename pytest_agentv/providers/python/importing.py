@@ -1,18 +1,18 @@
 """Find the function that `callable: package.module:function` or `path/to/file.py:function` names."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.records import record
 from pytest_agentv.providers.python.folder_modules import FolderModules, modules_of
 from pytest_agentv.runtime.user_errors import user_traceback
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ImportedCallable:
     """A function, its module, and the modules of the folder that it belongs to."""
 

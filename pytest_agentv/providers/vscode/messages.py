@@ -5,13 +5,13 @@ import hashlib
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.prompts.preread import build_preread
 from pytest_agentv.prompts.templates import render_template
 from pytest_agentv.providers.base import ProviderRequest
@@ -63,7 +63,7 @@ ls {{ answers }} && rm -f {{ quotedLock }}
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exchange(Record):
     """The files of one request."""
 
@@ -72,7 +72,7 @@ class Exchange(Record):
     response_file: Path
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Posting(Record):
     """All files of one dispatch."""
 

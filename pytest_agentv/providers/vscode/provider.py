@@ -35,6 +35,7 @@ class Vscode(Provider):
     takes_system_prompt = True
     is_agent = True
     is_one_by_one = True
+    costs_money = True
 
     vscode_cmd: DefaultText = spelled(
         *("vscode_cmd", "command"),

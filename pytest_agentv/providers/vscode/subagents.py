@@ -7,12 +7,12 @@ import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.runtime.locks import FolderLock, hold_folder
@@ -34,7 +34,7 @@ class SubagentTakenError(Exception):
     """Another program has taken a folder that was ours: its locking is not atomic."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Owner(Record):
     """Who has a folder; the text of its lock file."""
 

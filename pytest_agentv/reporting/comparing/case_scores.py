@@ -3,15 +3,15 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.readers import Entry, iter_entries
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseKey(Record):
     """The names that identify a case in a results file; None: the file does not hold that name."""
 
@@ -27,7 +27,7 @@ class CaseKey(Record):
         return f"{name} (target {self.target})" if self.target else name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scores:
     """The scores of a results file by case. The last of several results of one case counts."""
 

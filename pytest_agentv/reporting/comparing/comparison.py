@@ -5,10 +5,10 @@ Source: eval-cli-2026-01, "Result Comparison Command"; decisions 23.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.text import format_fixed
 from pytest_agentv.reporting.comparing.case_scores import CaseKey
 from pytest_agentv.reporting.escaping import visible
@@ -28,7 +28,7 @@ _WIDEST_ID: Final = 60
 _MOST_LISTED: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ComparedCase(Record):
     """A case with a score in both files."""
 
@@ -49,7 +49,7 @@ class ComparedCase(Record):
         return CaseKey(self.eval_id, self.eval_file, self.target, self.node_id)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comparison(Record):
     """The result of comparing two results files."""
 

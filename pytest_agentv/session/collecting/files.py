@@ -10,8 +10,9 @@ import pytest
 
 from pytest_agentv.errors import SourceError
 from pytest_agentv.loading.files.suites import SuiteSource, read_suite
-from pytest_agentv.loading.problems import Problem, join_problems
+from pytest_agentv.loading.problems import Hint, Problem, join_problems
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.collecting.marks import case_marks
 from pytest_agentv.session.compat import overridden_fixtures
@@ -38,7 +39,7 @@ class EvalFile(pytest.Module):
         suite = self._read_suite()
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)
-        for name, entry in zip(unique_names(entry.eval_id for entry in suite.entries), suite.entries, strict=True):
+        for name, entry in zip(unique_names(entry.base_name for entry in suite.entries), suite.entries, strict=True):
             said = case_marks(suite, entry, self.config.stash.setdefault(_UNKNOWN_MARKS, set()))
             fixtures = tuple(dict.fromkeys((*said.fixtures, *own))) if own else said.fixtures
             item: EvalItem = EvalItem.from_parent(
@@ -69,9 +70,10 @@ class EvalFile(pytest.Module):
     def _read_suite(self) -> SuiteSource:
         try:
             session = participate(self.config)
-            suite = read_suite(self.path)
-            if suite.problems and session.options.strict:
-                raise self.CollectError(join_problems(suite.problems))
+            suite = read_suite(self.path, call_row_maker)
+            refused = [problem for problem in suite.problems if not isinstance(problem, Hint)]
+            if refused and session.options.strict:
+                raise self.CollectError(join_problems(refused))
             show_warnings(suite.problems, session.masker)
         except (SourceError, AgentvWarning, pytest.UsageError) as error:
             raise self.CollectError(visible(str(error))) from None

@@ -1,19 +1,20 @@
 """Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`."""
 
 import warnings
-from dataclasses import dataclass
 from typing import Final
 
 import pytest
 
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource
 from pytest_agentv.loading.keys import MARK_KEYS
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalFailed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseMarks:
     """What pytest is to know of a case."""
 

@@ -1,27 +1,26 @@
 """Cases written in Python, as the eval files that the loader knows."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
+from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
+from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.source import Source
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.suites import SuiteSource
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
 from pytest_agentv.models.base import Json, JsonObject, Plain
 from pytest_agentv.models.cases import AnyEvaluator
+from pytest_agentv.models.records import record
 
 EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
 
-_NO_OUTCOME: Final = "The evaluators are content with the answer."
-"""Where nobody is asked who would need one."""
 
-
-@dataclass(frozen=True, slots=True)
+@record
 class CaseWords:
     """What a test says of a case beside its prompt; each beats what the case says itself."""
 
@@ -70,7 +69,7 @@ def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
             case["execution"] = {key: value for key, value in execution.items() if key not in EVALUATOR_LIST_KEYS}
         _set(case, EVALUATOR_LIST_KEYS, words.evaluators)
     if not isinstance(prompt, Mapping) and first_key(case, OUTCOME_KEYS) is None and not _asks_for_an_outcome(case):
-        case[OUTCOME_KEYS[0]] = _NO_OUTCOME
+        case[OUTCOME_KEYS[0]] = NO_OUTCOME
     return case
 
 

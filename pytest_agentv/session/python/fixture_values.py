@@ -49,7 +49,7 @@ def target_of(options: RunOptions) -> str:
 
 
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
-    return TargetCaller(lambda: participate(item.config), item.path.parent, target)
+    return TargetCaller(lambda: participate(item.config), item.path, target)
 
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
@@ -57,7 +57,9 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
         session = participate(item.config)
     except (pytest.UsageError, AgentvError) as error:
         _fail(error)
-    return Agentv(item, session, target, overrides(provider, judge))
+    own = overrides(provider, judge)
+    session.skip_unasked(item.path, target, has_own_target=own.provider is not None)
+    return Agentv(item, session, target, own)
 
 
 def _fail(error: Exception) -> NoReturn:

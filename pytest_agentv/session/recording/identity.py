@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -11,16 +10,16 @@ import pytest
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options import DEFAULT_RESULTS_FOLDER, RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.writers import default_results_path
 from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
-from pytest_agentv.session.recording.resume_lock import lock_resumed
 from pytest_agentv.session.recording.travel import Place
 
 _WORKER_INPUT: Final = "agentv"
 _KEY: Final = pytest.StashKey["RunIdentity"]()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunIdentity(Record):
     """A run and the file its results go to."""
 
@@ -63,6 +62,8 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     cwd = config.invocation_params.dir
     resumed = retried = None
     if options.resume is not None or options.retry_errors:
+        from pytest_agentv.session.recording.resume_lock import lock_resumed  # noqa: PLC0415 - for resumed runs
+
         flag = "--agentv-retry-errors" if options.resume is None else "--agentv-resume"
         resumed = find_last_run(options.resume or cwd / DEFAULT_RESULTS_FOLDER, flag)
         lock_resumed(resumed.path, flag, config)

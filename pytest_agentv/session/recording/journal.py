@@ -1,7 +1,6 @@
 """The finished cases of an earlier run, or of a worker that died: carried over instead of being paid for again."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -10,6 +9,7 @@ from pytest_agentv.engine.results import CaseIdentity, effective_target_name
 from pytest_agentv.engine.scoring import decide_status, effective_threshold
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import iter_recorded
 from pytest_agentv.session.recording.identity import RunIdentity
@@ -18,7 +18,7 @@ _Key: TypeAlias = tuple[str, str, str, str, str, str]
 """Eval file, raw case id, target; hashes of the case, of the target, and of what judges its answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Carried(Record):
     """A result that need not be paid for again."""
 

@@ -1,7 +1,6 @@
 """The results file that a run goes on with."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -10,12 +9,13 @@ import pytest
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 
 _SHOWN: Final = 3
 """How many names of files a message holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResumedFile(Record):
     """A results file whose finished cases are carried over, whatever run they are of."""
 

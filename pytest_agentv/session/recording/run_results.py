@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
 from pytest_agentv.session.recording.identity import RunIdentity
@@ -20,7 +20,7 @@ _REQUESTS: Final = ("agent_provider_request", "lm_provider_request", "evaluator_
 _SHARED: Final = ("dataset", "target", "run_id", "eval_file", "target_hash", "grading_hash")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunResults(Record):
     """What a run has to show for itself."""
 
@@ -36,9 +36,7 @@ class RunResults(Record):
         return self.results + self.earlier
 
 
-def read_run(
-    identity: RunIdentity, reported: Collection[str] | None = None, *, with_texts: bool = False
-) -> RunResults:
+def read_run(identity: RunIdentity, reported: Collection[str] | None = None, *, with_texts: bool = False) -> RunResults:
     """Read the results of a run.
 
     Args:

@@ -5,11 +5,11 @@ import os
 import threading
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.writers import ResultSink
 
@@ -19,7 +19,7 @@ RECORDS: Final = "agentv_records"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place(Record):
     """A folder of the controller's machine, so described that a worker sees whether it is the same one there."""
 

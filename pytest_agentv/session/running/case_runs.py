@@ -1,9 +1,9 @@
 """What happens to a case on the event loop: it is run, carried over or given up, and its result is written."""
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from pytest_agentv.engine.asking_hooks import tell
-from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.pool import TargetPool
@@ -18,6 +18,9 @@ from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.running.stopping import Stopping
 from pytest_agentv.session.showing.logs import CaseLog, current_log
 from pytest_agentv.session.showing.progress import Progress
+
+if TYPE_CHECKING:  # for batches only
+    from pytest_agentv.engine.batching import BatchMember
 
 
 class CaseRuns:
@@ -41,7 +44,7 @@ class CaseRuns:
         self._identity = identity
 
     async def run(
-        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, ending: Ending, member: BatchMember | None
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, ending: Ending, member: "BatchMember | None"
     ) -> EvalResult:
         """Run a case. One that is cancelled because its item was ended is an error, and so is one that breaks."""
         current_log.set(log)
@@ -61,7 +64,7 @@ class CaseRuns:
         return await self._record(broken, prepared)
 
     async def carry_over(
-        self, carried: Carried, prepared: PreparedCase, log: CaseLog, member: BatchMember | None
+        self, carried: Carried, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
     ) -> EvalResult:
         """Take over a result; its line is written again only where it says something new."""
         current_log.set(log)

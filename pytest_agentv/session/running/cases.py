@@ -4,9 +4,8 @@ import sys
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.models.option_values import MAX_WORKERS
@@ -22,6 +21,9 @@ from pytest_agentv.session.running.signing import CaseSigner
 from pytest_agentv.session.running.stopping import Stopping, lost_text
 from pytest_agentv.session.showing.logs import CaseLog
 from pytest_agentv.session.showing.progress import Progress
+
+if TYPE_CHECKING:  # for batches only
+    from pytest_agentv.engine.batching import BatchMember
 
 _ALL_TARGETS: Final = ""
 """The group of all cases when `--agentv-workers` counts them together."""
@@ -68,7 +70,7 @@ class Cases:
         """How many cases were begun and are not done."""
         return self._scheduler.unfinished
 
-    def begin(self, key: Hashable, prepared: PreparedCase, member: BatchMember | None = None) -> Begun:
+    def begin(self, key: Hashable, prepared: PreparedCase, member: "BatchMember | None" = None) -> Begun:
         """Hand a case to the engine, which starts it when there is room. One that was begun before is asked anew."""
         with self._beginning:
             is_repeated = key in self._known
@@ -132,7 +134,7 @@ class Cases:
         """Start what waits: an item's turn is over, and what its case did may not count as a failure."""
         self._scheduler.start_waiting()
 
-    def _submit(self, prepared: PreparedCase, member: BatchMember | None, *, is_repeated: bool) -> Begun:
+    def _submit(self, prepared: PreparedCase, member: "BatchMember | None", *, is_repeated: bool) -> Begun:
         self._recorder.probe()
         prepared = self._signer.sign(prepared)
         if self._recorder.error is not None and member is None:  # the others of a batch wait for each member

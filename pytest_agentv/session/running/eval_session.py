@@ -7,15 +7,20 @@ import pytest
 
 from pytest_agentv.engine.asking import ask_target
 from pytest_agentv.engine.targets.fingerprints import Fingerprints
-from pytest_agentv.engine.targets.pool import Places, TargetPool
+from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.environment import find_repo_root
+from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_loop import USER_LOOP
+from pytest_agentv.session.choosing.asking import Asking
+from pytest_agentv.session.choosing.spending import Spending
 from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.hooking.user_hooks import UserHooks
 from pytest_agentv.session.options import run_options
@@ -61,6 +66,13 @@ class EvalSession:
         """Where this process cannot write to the results file: the lines that go home with the reports."""
         self.recorder = Recorder(self.travelling or sink)
         self.preparer = CasePreparer(config, self.options, places, run_id, evaluators)
+        self.asking = Asking(config, self.options)
+        self.spending = Spending(
+            self.options,
+            lambda folder: load_targets_file(
+                find_targets_file(self.options.targets, folder, places.repo_root, places.cwd), KINDS.with_own(providers)
+            ),
+        )
         self.user_hooks = UserHooks(config)
         self.failures = FailureLimit(config)
         self.progress = Progress(config)
@@ -106,8 +118,8 @@ class EvalSession:
 
     def show_warnings(self, begun: Begun) -> None:
         """Show what was odd about a case's files. Raises `AgentvWarning` where the project makes errors of these."""
-        warnings = [*self._pool.warnings, *self.user_hooks.warnings]
-        self._pool.warnings, self.user_hooks.warnings = [], []
+        warnings = [*self._pool.take_warnings(), *self.user_hooks.warnings]
+        self.user_hooks.warnings = []
         # What is odd about the file as a whole comes with each of its cases, and is said once.
         new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
@@ -121,6 +133,17 @@ class EvalSession:
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""
         return self._loop.run(ask_target(self._pool, self.options, eval_dir, target, prompt))
+
+    def skip_unasked(self, path: Path, target: str, *, has_own_target: bool) -> None:
+        """Skip a test that evaluates and that nobody asked for, where the project wants to be asked.
+
+        `path` is its file. With `has_own_target` something of the project stands in for the target.
+        """
+        if self.asking.is_for_all or self.asking.names(path):
+            return
+        if self.asking.is_paid_only and (has_own_target or not self.spending.is_paid_target(path.parent, target)):
+            return
+        pytest.skip(self.asking.reason)
 
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""

@@ -7,23 +7,22 @@ from collections.abc import Generator, Iterable
 import pytest
 
 from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.session.choosing.samples import left_out
 from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
 from pytest_agentv.session.recording.travel import RECORDS
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.turns import LOG_SECTION, Turns
+from pytest_agentv.session.showing.item_outcomes import EVALUATED
 from pytest_agentv.session.showing.properties import (
     add_properties,
     forget_properties,
     place_properties,
     result_properties,
 )
-from pytest_agentv.session.showing.python_reports import complete_report
 from pytest_agentv.session.showing.report_masking import mask_sections, mask_traceback
-from pytest_agentv.session.showing.step_summary import EVALUATED
 from pytest_agentv.session.showing.terminal import RunReporter
-from pytest_agentv.session.showing.texts import verbose_text
 from pytest_agentv.session.workers.interrupts import shorten_traceback
 
 _NAME = "agentv-session"
@@ -53,9 +52,13 @@ class SessionHooks:
         self._turns = turns
         self._collected: list[str] = []
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """Select by our options before others do, and take the sample of what they have left."""
         self._collected = [item.nodeid for item in items]
+        self._session.asking.learn(items, _is_eval)
         cases = [item for item in items if isinstance(item, EvalItem)]
         counts = Counter(item.entry.eval_id for item in cases)
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
@@ -64,6 +67,19 @@ class SessionHooks:
             selected = {item for item in cases if self._is_selected(item)}
             config.hook.pytest_deselected(items=[item for item in items if item not in selected])
             items[:] = [item for item in items if item in selected]
+        yield
+        if self._session.options.sample is not None:
+            unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
+            config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
+            items[:] = [item for item in items if item not in unwanted]
+        self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
+
+    def _skip_unasked(self, cases: Iterable[EvalItem]) -> None:
+        """Skip the cases that nobody asked for, where the project wants to be asked."""
+        session = self._session
+        for item in () if session.asking.is_for_all else cases:
+            if not session.asking.names(item.path) and (not session.asking.is_paid_only or _is_paid(item, session)):
+                item.add_marker(pytest.mark.skip(reason=session.asking.reason))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if not (hasattr(session.config, "workerinput") or session.config.getoption("collectonly")):
@@ -115,10 +131,14 @@ class SessionHooks:
             _annotate(item, report, self._session)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if item.result is not None and self._session.options.verbose and report.when == "setup":
+                from pytest_agentv.session.showing.texts import verbose_text  # noqa: PLC0415 - if asked for
+
                 # As an attribute of the report it reaches the process that owns the terminal, whoever ran the case.
                 log = dict(report.sections).get(_LOG_TITLE, "")
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
         else:
+            from pytest_agentv.session.showing.python_reports import complete_report  # noqa: PLC0415 - for Python tests
+
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         if self._session.travelling is not None:
             self._session.travelling.pack(item.nodeid, report)
@@ -147,6 +167,16 @@ class SessionHooks:
 
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session began to end
+
+
+def _is_eval(item: pytest.Item) -> bool:
+    """Whether an item is a case, or a test that evaluates."""
+    return isinstance(item, EvalItem) or "agentv" in getattr(item, "fixturenames", ())
+
+
+def _is_paid(item: EvalItem, session: EvalSession) -> bool:
+    case = session.preparer.load(item.suite, item.entry)
+    return case is not None and session.spending.is_paid(case, item.own_fixtures)
 
 
 def _warn_of_unknown_ids(wanted: Iterable[str], known: set[str]) -> None:

@@ -1,5 +1,6 @@
 """Eval items: the cases of an eval file in pytest's tree."""
 
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,13 @@ from typing import Any
 import pytest
 
 from pytest_agentv.engine.overrides import NO_OVERRIDES, Overrides
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.compat import missing_fixture_text
 from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.target_caller import OWN_FIXTURES, overrides
-from pytest_agentv.session.showing.texts import errored, failed
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
 """What gives an item the result of its case, and returns it; put up by the hooks."""
@@ -51,10 +52,12 @@ class EvalItem(pytest.Function):
         result = self.config.stash[TAKE_TURN](self)
         session.stopping.stop_if_needed(self.session)
         if result.status == "error":
-            raise errored(self.config, result, session.masker)
+            raise self._errored(result)
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":
+            from pytest_agentv.session.showing.texts import failed  # noqa: PLC0415 - for cases that failed
+
             raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.reference_answer)
 
     def overrides(self, names: Collection[str]) -> Overrides:
@@ -74,10 +77,16 @@ class EvalItem(pytest.Function):
         shown = pytest.ExceptionInfo.from_exc_info((type(error), error, excinfo.tb)).getrepr(style="value")
         # The one representation that keeps its message in the short summary on every pytest, under xdist too.
         if shown.reprcrash is not None:
-            shown.reprcrash.path = self.location[0]
-            shown.reprcrash.lineno = self.entry.line
+            shown.reprcrash.path, shown.reprcrash.lineno = self._place()
             shown.reprcrash.message = str(error) if isinstance(error, AgentvWarning) else error.headline
         return shown
+
+    def _place(self) -> tuple[str, int]:
+        """Return file and line of the case: those of its row if it was made from one."""
+        row = self.entry.row
+        if row is None or row.line is None:
+            return self.location[0], self.entry.line
+        return os.path.relpath(row.table.path, self.config.rootpath), row.line
 
     def is_shown_as_text(self, error: BaseException) -> bool:
         """Whether an error is shown as our account of it, without a traceback."""
@@ -89,5 +98,10 @@ class EvalItem(pytest.Function):
         if isinstance(error, pytest.FixtureLookupError):
             return MissingFixture(missing_fixture_text(error))
         if self.was_ended and self.result is not None:
-            return errored(self.config, self.result, EvalSession.of(self.config).masker)
+            return self._errored(self.result)
         return None
+
+    def _errored(self, result: EvalResult) -> EvalErrored:
+        from pytest_agentv.session.showing.texts import errored  # noqa: PLC0415 - for cases that broke
+
+        return errored(self.config, result, EvalSession.of(self.config).masker)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,17 +11,20 @@ import pytest
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import CaseIdentity, error_result
-from pytest_agentv.engine.targets.pool import Places, choose_target
-from pytest_agentv.errors import CaseError, ErrorKind, HookError
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pool import choose_target
+from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
+from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 
 
@@ -36,7 +38,7 @@ _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 _NONE: Final = "[]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PreparedCase(Record):
     """A job, or the result of a case that cannot be loaded; and what is odd about its file."""
 
@@ -100,10 +102,17 @@ class CasePreparer:
             dataset=case.dataset,
             target=choose_target(self._options, case.target),
             conversation_id=case.conversation_id,
-            case_hash=self._hash_case(suite, entry, loaded.case, case),
+            case_hash=self._hash_case(suite, loaded, case),
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
+
+    def load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase | None:
+        """Return a case as its file has it; None if it cannot be loaded."""
+        try:
+            return load_case(suite, entry, self._context(suite.path.parent)).case
+        except AgentvError:
+            return None
 
     def broken(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> PreparedCase:
         """Return a case that cannot be run for a reason that is not its own; a resumed run tries it again."""
@@ -128,17 +137,20 @@ class CasePreparer:
             line=entry.line,
             node_id=node_id,
             run_id=self._run_id,
+            row=None if entry.row is None else entry.row.shown_from(self._root),
         )
 
-    def _hash_case(self, suite: SuiteSource, entry: CaseEntry, written: EvalCase, case: EvalCase) -> str:
+    def _hash_case(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> str:
         """Return a hash of all that the case says: its text, its file, the files it refers to, what a hook changed."""
+        written = loaded.case
         if suite.path not in self._headers:
             self._headers[suite.path] = _to_json(_without_threshold(suite.header))
         parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
         files = [(part.is_guideline, _content(part)) for part in parts]
         files_said = _to_json(files) if files else _NONE
         expected = _to_json(written.expected_messages) if written.expected_messages else _NONE  # with texts of files
-        said = [_to_json(_without_threshold(entry.value)), self._headers[suite.path], files_said, expected]
+        said = [_to_json(_without_threshold(loaded.value)), self._headers[suite.path], files_said, expected]
+        said += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
         if case is not written and case != written:
             before, after = written.to_plain(), case.to_plain()
             changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}

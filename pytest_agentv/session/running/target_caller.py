@@ -16,19 +16,20 @@ OWN_FIXTURES: Final = (OWN_PROVIDER, OWN_JUDGE)
 class TargetCaller:
     """A function that asks a target and returns its `ProviderResponse`. Nothing is judged or recorded."""
 
-    def __init__(self, open_session: Callable[[], EvalSession], folder: Path, target: str) -> None:
+    def __init__(self, open_session: Callable[[], EvalSession], file: Path, target: str) -> None:
         self._open_session = open_session
-        self._folder = folder
+        self._file = file
         self._target = target
 
     def __call__(self, prompt: str) -> ProviderResponse:
         """Ask the target and wait for its answer. Raises `AgentvError` when there is none."""
         __tracebackhide__ = True
         session = self._open_session()
+        session.skip_unasked(self._file, self._target, has_own_target=False)
         if session.is_own_thread:
             raise RuntimeError(f"{OWN_PROVIDER} waits for its answer: call it from a function that is not async")
         try:
-            return session.ask(self._folder, self._target, prompt)
+            return session.ask(self._file.parent, self._target, prompt)
         except AgentvError as error:
             raise error.with_traceback(None) from None
 

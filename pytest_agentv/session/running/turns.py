@@ -5,7 +5,6 @@ from typing import Final
 
 import pytest
 
-from pytest_agentv.engine.batching import Batch, BatchMember
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.outcomes import RUN_ENDS, kind_of_break, text_of_break
@@ -99,6 +98,8 @@ class Turns:
             self._cases.yield_to_loop()  # it starts now, not when all the others are prepared
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
+        from pytest_agentv.engine.batching import Batch, BatchMember  # noqa: PLC0415 - for targets that take batches
+
         batch = Batch(len(cases), limit)
         for place, (item, prepared) in enumerate(cases.items()):
             self._note(self._cases.begin(item, prepared, BatchMember(batch, place)))

@@ -1,23 +1,23 @@
 """What tests with evaluations of their own add to their reports."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
+from pytest_agentv.session.showing.item_outcomes import EVALUATED
 from pytest_agentv.session.showing.properties import add_properties, forget_properties, result_properties
 from pytest_agentv.session.showing.report_masking import mask_traceback
-from pytest_agentv.session.showing.step_summary import EVALUATED
 from pytest_agentv.session.showing.texts import verbose_text
 
 _SECTION: Final = "Captured agentv call"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Told:
     """A result, and all that is to be said of it."""
 

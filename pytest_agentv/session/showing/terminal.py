@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -13,16 +13,24 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.markdown import RunVerdict, Trouble
-from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.compat import TerminalReporter, drop_phases
+from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
+from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
-from pytest_agentv.session.showing.step_summary import EVALUATED, ItemOutcomes, append_step_summary
-from pytest_agentv.session.workers.crashes import CrashWatch, may_be_eval
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
+from pytest_agentv.session.showing.kept_reports import KeptReports
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
+
+if TYPE_CHECKING:  # what few runs need
+    from pytest_agentv.reporting.markdown import Trouble
+    from pytest_agentv.reporting.summary import SummaryLine
+    from pytest_agentv.session.workers.crashes import CrashWatch
+
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+"""The variable that names the summary page."""
 
 _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
     "error": {"red": True, "bold": True},
@@ -31,10 +39,6 @@ _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
     "warning": {"yellow": True},
     "heading": {"bold": True},
 }
-
-
-_LET_GO_EACH: Final = 500
-"""Items after which reports are let go."""
 
 
 class RunReporter:
@@ -48,7 +52,6 @@ class RunReporter:
         self._terminal = terminal
         self._root = root
         self._is_checked = False
-        self._finished = 0
         self._identity = identity
         self._options = options
         self._started = time.perf_counter()
@@ -60,6 +63,8 @@ class RunReporter:
         self._run = RunResults()
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self._remarks: list[str] = []
+        self._unasked = 0
+        """Cases that were skipped because nobody asked for them."""
 
     @classmethod
     def register(cls, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> "RunReporter":
@@ -68,15 +73,20 @@ class RunReporter:
         if not isinstance(reporter, cls):
             reporter = cls(identity, options, config.rootpath, config.pluginmanager.get_plugin("terminalreporter"))
             config.pluginmanager.register(reporter, cls.NAME)
+            if reporter._terminal is not None:
+                config.pluginmanager.register(KeptReports(reporter._terminal))
         return reporter
 
     def configure_worker(self, node: Any) -> None:
         """Take over the controller's part for a worker that is about to start."""
         if self._crashes is None:
+            from pytest_agentv.session.workers.crashes import CrashWatch  # noqa: PLC0415 - for runs with workers
+
             self._crashes = CrashWatch(node.config, self._identity, self._options)
             node.config.pluginmanager.register(self._crashes)
         node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
         send_to_worker(self._identity, node)
+        send_named(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -90,6 +100,7 @@ class RunReporter:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take home what a report brings, and show what a case told of itself under `--agentv-verbose`."""
         self._outcomes.note(report)
+        self._unasked += report.skipped and REASON in str(report.longrepr)
         packed = getattr(report, RECORDS, None)
         if packed is not None:
             delattr(report, RECORDS)  # no report of others is to hold it
@@ -99,13 +110,6 @@ class RunReporter:
             if self._terminal.config.get_terminal_writer().width_of_current_line:
                 self._terminal.write_line("")
             self._terminal.write_line(text)
-
-    def pytest_runtest_logfinish(self) -> None:
-        """Let go, from time to time, of reports that nobody reads: there are two for each of 100,000 cases."""
-        if self._terminal is not None:
-            self._finished += 1
-            if self._finished % _LET_GO_EACH == 0:
-                drop_phases(self._terminal, lambda report: hasattr(report, EVALUATED))
 
     def report_loss(self, error: str) -> None:
         """Learn that results could not be written."""
@@ -151,16 +155,20 @@ class RunReporter:
         if self._write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._write_errors:
-            fault = append_step_summary(self._verdict(exitstatus))
-            self._remarks += [fault] if fault else []
+            if os.environ.get(STEP_SUMMARY):
+                self._remarks += self._append_step_summary(exitstatus)
             if wants_results:
                 from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
                 self._remarks += tell_summary(session.config, self._results)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self._unasked:
+            terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
         if not (self._results or self._write_errors or self._remarks):
             return
+        from pytest_agentv.reporting.summary import Outcomes, summary_lines  # noqa: PLC0415 - for runs with results
+
         lines = summary_lines(
             self._results,
             results_path=self._identity.results_path,
@@ -186,8 +194,12 @@ class RunReporter:
     def _results(self) -> tuple[EvalResult, ...]:
         return self._run.results
 
-    def _verdict(self, exitstatus: int) -> RunVerdict:
-        return RunVerdict(
+    def _append_step_summary(self, exitstatus: int) -> Iterator[str]:
+        """Append the verdict to the summary page. Yield why that could not be done, if so."""
+        from pytest_agentv.reporting.markdown import RunVerdict  # noqa: PLC0415 - for CI only
+        from pytest_agentv.session.showing.step_summary import append_step_summary  # noqa: PLC0415 - as above
+
+        verdict = RunVerdict(
             self._results,
             self._run.earlier,
             frozenset(self._outcomes.expected_failures),
@@ -196,9 +208,13 @@ class RunReporter:
             self._options.dry_run,
             self._elapsed_ms,
         )
+        if fault := append_step_summary(verdict):
+            yield fault
 
-    def _troubles(self, exitstatus: int) -> Iterator[Trouble]:
+    def _troubles(self, exitstatus: int) -> "Iterator[Trouble]":
         """Yield what the results themselves do not tell."""
+        from pytest_agentv.reporting.markdown import Trouble  # noqa: PLC0415 - as above
+
         if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
             yield Trouble("The run broke off before its end")
         others = self._outcomes.failed_with_good_scores(self._results)
@@ -245,7 +261,7 @@ def _node_ids(results: Iterable[EvalResult]) -> set[str]:
     return {result.node_id for result in results if result.node_id is not None}
 
 
-def _print(reporter: TerminalReporter, line: SummaryLine) -> None:
+def _print(reporter: TerminalReporter, line: "SummaryLine") -> None:
     if line.style == "title":
         reporter.write_sep("=", line.text)
     else:

@@ -1,6 +1,5 @@
 """The results of cases on which a worker died, made up by the controller: the worker could not."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,14 +8,17 @@ from pytest_agentv.engine.results import CaseIdentity, error_result
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.discovery import is_eval_file
-from pytest_agentv.loading.files.suites import CaseEntry, SuiteSource, read_suite
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource, read_suite
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.recording.identity import RunIdentity
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _File:
     """An eval file, as far as it can still be read."""
 
@@ -53,6 +55,7 @@ class CrashResults:
             line=entry.line if entry else 1,
             node_id=node_id,
             run_id=self._run.run_id,
+            row=entry.row.shown_from(self._config.rootpath) if entry and entry.row else None,
         )
         return error_result(identity, "setup", "crash", message, dry_run=self._options.dry_run)
 
@@ -68,11 +71,11 @@ class CrashResults:
         try:
             if not is_eval_file(path, root=root, is_named=self._is_named(path), globs=globs):
                 return None
-            suite = read_suite(path)
+            suite = read_suite(path, call_row_maker)
         except (AgentvError, OSError):
             return _File(None, {})
         return _File(
-            suite, dict(zip(unique_names(entry.eval_id for entry in suite.entries), suite.entries, strict=True))
+            suite, dict(zip(unique_names(entry.base_name for entry in suite.entries), suite.entries, strict=True))
         )
 
     def _is_named(self, path: Path) -> bool:

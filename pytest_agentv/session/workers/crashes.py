@@ -3,14 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_agentv.loading.files.discovery import SUFFIXES
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.workers.interrupts import shorten_traceback, stop_mark
 
@@ -92,11 +91,6 @@ class CrashWatch:
 
         results = CrashResults(self._config, self._identity, self._options)
         return [node_id for node_id in missing if results.is_case(node_id)]
-
-
-def may_be_eval(node_id: str) -> bool:
-    """Whether an item may be a case of an eval file, by its suffix; other plugins have YAML items as well."""
-    return Path(node_id.partition("::")[0]).suffix in SUFFIXES
 
 
 def _is_crash(report: Any) -> bool:

@@ -1,19 +1,19 @@
 """How many cases may be in flight in each process of a run."""
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 
 WORKER_NUMBER: Final = "agentv_worker"
 """Key of `workerinput`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessShare(Record):
     """This process among those of the run: with `-n 4` there are four."""
 

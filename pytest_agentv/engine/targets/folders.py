@@ -1,0 +1,141 @@
+"""The targets of eval folders: finds, resolves and opens each once."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from pytest_agentv.engine.targets.variables import InProcessProvider, ProcessVariables
+from pytest_agentv.errors import TargetError
+from pytest_agentv.loading.problems import Problem, join_problems
+from pytest_agentv.loading.targets.definitions import TargetsFile
+from pytest_agentv.loading.targets.environment import Environment, load_environment
+from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.loading.targets.kinds import TargetKinds
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
+from pytest_agentv.models.records import record
+from pytest_agentv.models.targets import Target
+from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
+from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
+from pytest_agentv.runtime.closing import close_all
+from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.user_loop import USER_LOOP
+
+
+@record
+class Places:
+    """The folders where searches end, and a folder that processes share."""
+
+    repo_root: Path
+    cwd: Path
+    shared_folder: Path | None = None
+    """Where the processes of a run share their findings; None: there is only one process."""
+
+
+class FolderTargets:
+    """What each eval folder has: its targets file, its environment, and its targets, resolved and opened once.
+
+    Used on the run's event loop only.
+    """
+
+    def __init__(self, options: RunOptions, places: Places, masker: Masker, kinds: Mapping[str, object]) -> None:
+        self.warnings: list[Problem] = []
+        """Warnings about targets files, until `take_warnings`."""
+        self._options = options
+        self._places = places
+        self._masker = masker
+        self._own_kinds = kinds
+        self._paths: dict[Path, Path] = {}
+        """Targets file by eval folder."""
+        self._files: dict[Path, TargetsFile] = {}
+        self._environments: dict[Path, Environment] = {}
+        self._targets: dict[tuple[Path, str], Target] = {}
+        self._providers: dict[tuple[Path, str], Adapter] = {}
+        self._process = ProcessVariables()
+        self._dotenv: dict[Path, Mapping[str, str]] = {}
+        """The variables that a folder's `.env` adds to those of the process."""
+
+    def file(self, eval_dir: Path) -> TargetsFile:
+        """Return the targets file of a folder. Raises `TargetsError`; `TargetError` for warnings of a strict run."""
+        if eval_dir not in self._paths:
+            places = self._places
+            self._paths[eval_dir] = find_targets_file(self._options.targets, eval_dir, places.repo_root, places.cwd)
+        path = self._paths[eval_dir]
+        if path not in self._files:
+            file = load_targets_file(path, self._kinds)
+            if file.warnings and self._options.strict:
+                raise TargetError(join_problems(file.warnings))
+            self.warnings.extend(file.warnings)
+            self._files[path] = file
+        return self._files[path]
+
+    def environment(self, eval_dir: Path) -> Environment:
+        """Return the variables of a folder. From here on its secrets are masked. Raises `AgentvError`."""
+        if eval_dir not in self._environments:
+            original = self._process.original()
+            environment = load_environment(eval_dir, self._places.repo_root, self._places.cwd, original)
+            self._masker.add_environment(environment.variables)
+            self._environments[eval_dir] = environment
+            self._dotenv[eval_dir] = {name: value for name, value in environment.dotenv.items() if name not in original}
+        return self._environments[eval_dir]
+
+    def definition(self, eval_dir: Path, name: str) -> Target:
+        """Return a target as its file defines it, with variables filled in. Raises `TargetsError`, `TargetError`."""
+        key = (eval_dir, name)
+        if key not in self._targets:
+            file = self.file(eval_dir)
+            environment = self.environment(eval_dir)
+            self._targets[key] = resolve_target(file, file.find(name), environment, eval_dir, self._masker)
+        return self._targets[key]
+
+    def known(self, eval_dir: Path, name: str) -> Target | None:
+        """Return a target that was resolved before, else None."""
+        return self._targets.get((eval_dir, name))
+
+    def open(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:
+        """Return a target and its provider, which stays open until `close`. Raises like `definition`."""
+        target = self.definition(eval_dir, name)
+        key = (eval_dir, target.name)
+        if key not in self._providers:
+            self._providers[key] = self._create(eval_dir, target)
+        return target, self._providers[key]
+
+    def in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
+        """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""
+        self.environment(eval_dir)
+        return InProcessProvider(provider, self._process, self._dotenv[eval_dir])
+
+    def take_warnings(self) -> list[Problem]:
+        """Return the new warnings about targets files. Any thread may call it."""
+        taken, self.warnings = self.warnings, []
+        return taken
+
+    async def close(self) -> None:
+        """Close all providers and all that was opened on the loop, even if closing one of them fails."""
+        await asyncio.gather(*(attempt_async(provider.close) for provider in self._providers.values()))
+        await close_all()
+        self._process.close()
+        await run_in_thread(USER_LOOP.close, "agentv-close")
+
+    @cached_property
+    def _kinds(self) -> TargetKinds:
+        return KINDS.with_own(self._own_kinds)  # calls the hooks, so only when a target is needed
+
+    def _create(self, eval_dir: Path, target: Target) -> Adapter:
+        variables = self.environment(eval_dir).variables
+        if target.settings.is_one_by_one and self._places.shared_folder is not None:
+            variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
+        provider = create_provider(target, variables)
+        warm_up = getattr(provider, "warm_up", None)
+        if getattr(provider, "reads_environ", False):
+            provider = self.in_process(eval_dir, provider)
+        if self._options.cache and not target.provider_batching:
+            from pytest_agentv.engine.targets.cache import CachedProvider  # noqa: PLC0415 - for runs with a cache
+
+            return CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self._masker)
+        if warm_up is not None:  # with a cache, perhaps no model is needed
+            warm_up()
+        return provider

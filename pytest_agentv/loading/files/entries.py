@@ -1,0 +1,116 @@
+"""The entries of a case list, and those that rows of tables become: what collection has to know of a case."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Final, NamedTuple
+
+from pytest_agentv.loading.files.layers import Layer, inherit
+from pytest_agentv.loading.files.source import Origins
+from pytest_agentv.loading.places import Place, number_at, warn_of_unknown_keys
+from pytest_agentv.loading.problems import Problem, describe_value
+from pytest_agentv.loading.tables.names import names_a_table
+from pytest_agentv.loading.tables.rows import Row
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.records import record
+
+COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
+"""Keys of a case that collection reads."""
+
+_TABLE_KEYS: Final = ("from", "sample", "seed")
+
+
+@record
+class CaseEntry:
+    """One unchecked entry of a case list."""
+
+    index: int
+    eval_id: str | None
+    """None: the entry has no valid id, so loading it will fail."""
+    line: int
+    """Its line in the eval file; for a row, that of the template or of the table's name."""
+    value: Json
+    """As written, with the `defaults` of its file."""
+    row: Row | None = None
+    """The row of a table that it was made from."""
+    fault: Problem | None = None
+    """Why it cannot be loaded."""
+    origins: Origins = field(default_factory=dict)
+    """Where its values are written that come from `defaults`."""
+
+    @property
+    def base_name(self) -> str | None:
+        """Return the name of the item, before it is made unique; None: it has none."""
+        if self.eval_id is not None or self.row is None:
+            return self.eval_id
+        return f"row-{self.row.number}"
+
+
+class Shared(NamedTuple):
+    """What a file says for all its cases, as part of each."""
+
+    variables: JsonObject
+    defaults: Layer | None
+    template: Layer | None
+    """What each row of a table becomes; None: the rows are cases as they are."""
+
+
+@record
+class TableSpec:
+    """What `evalcases` says of tables."""
+
+    names: tuple[tuple[str, Place], ...]
+    sample: int | None = None
+    seed: int = 0
+
+
+def table_spec(value: Json, place: Place) -> TableSpec | None:
+    """Return what a case list says of tables; None if it is a list of cases. Notes faults."""
+    if isinstance(value, dict) and "from" in value:
+        warn_of_unknown_keys(value, _TABLE_KEYS, place)
+        size = _whole_number(value, "sample", place)
+        return TableSpec(tuple(_names(value["from"], place.at("from"))), size, _whole_number(value, "seed", place) or 0)
+    if isinstance(value, str):
+        return TableSpec(((value, place),)) if names_a_table(value) else None
+    if isinstance(value, list) and all(isinstance(name, str) for name in value) and any(map(names_a_table, value)):
+        return TableSpec(tuple(_names(value, place)))
+    return None
+
+
+def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) -> tuple[CaseEntry, ...]:
+    """Return the entries of a list of cases that is written in the eval file."""
+    source, keys = place.source, place.keys
+    made = (
+        (index, source.line_of((*keys, index)), *with_defaults(value, defaults)) for index, value in enumerate(cases)
+    )
+    return tuple(
+        CaseEntry(index, valid_id(value), line, value, origins=origins) for index, line, value, origins in made
+    )
+
+
+def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
+    """Return a case with the defaults of its file, and where these are written."""
+    return (value, {}) if defaults is None or not isinstance(value, dict) else inherit(value, defaults)
+
+
+def valid_id(value: Json) -> str | None:
+    """Return the id of a case as written; None if it has no valid one."""
+    eval_id = value.get("id") if isinstance(value, dict) else None
+    return eval_id if isinstance(eval_id, str) and eval_id.strip() else None
+
+
+def _names(value: Json, place: Place) -> Iterator[tuple[str, Place]]:
+    listed = [(each, place.at(index)) for index, each in enumerate(value)] if isinstance(value, list) else []
+    for name, where in listed or [(value, place)]:
+        if isinstance(name, str) and name.strip():
+            yield name, where
+        else:
+            got = describe_value(name)
+            where.error(f"expected the name of a file, a glob, or file.py:function, got {got}")
+
+
+def _whole_number(mapping: Mapping[str, Json], key: str, place: Place) -> int | None:
+    number = number_at(mapping, key, place, "a whole number, 0 or more")
+    if number is not None and not number.is_integer():
+        place.at(key).expected("a whole number, 0 or more", mapping[key])
+        return None
+    return None if number is None else int(number)

@@ -1,0 +1,92 @@
+"""The entries that rows of tables become."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from pytest_agentv.loading.files.entries import COLLECTED_KEYS, CaseEntry, Shared, TableSpec, valid_id, with_defaults
+from pytest_agentv.loading.files.layers import Layer
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.tables.names import CallFunction
+from pytest_agentv.loading.tables.reading import read_tables
+from pytest_agentv.loading.tables.rows import Row
+from pytest_agentv.loading.tables.sampling import sample
+from pytest_agentv.loading.variables.filling import TemplateFault, as_text, fill, has_template, render
+from pytest_agentv.models.base import Json, JsonObject
+
+
+def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunction) -> tuple[CaseEntry, ...]:
+    """Return the entries of the rows of tables: those of the sample, if there is one.
+
+    `place` is that of the case list. `call` calls functions that make rows.
+    """
+    rows = read_tables(spec.names, place.path, call)
+    if shared.template is None:
+        line = place.source.line_of(place.keys)
+        made = [_row_as_case(row, index, line, shared.defaults) for index, row in enumerate(rows)]
+    else:
+        made = list(_templated(shared.template, rows, shared))
+    entries = tuple(_unlike(made))
+    if spec.sample is None:
+        return entries
+    chosen = sample([entry.base_name or "" for entry in entries], spec.sample, spec.seed)
+    return tuple(entry for index, entry in enumerate(entries) if index in chosen)
+
+
+def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator[CaseEntry]:
+    """Yield the entry of each row. Only the id is filled now, and what collection reads besides."""
+    value, origins = with_defaults(template.value, shared.defaults)
+    line = template.source.line_of(template.keys)
+    own = value.get("vars")
+    variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
+    collected = {key: value[key] for key in COLLECTED_KEYS if _holds_template(value.get(key))}
+    for index, row in enumerate(rows):
+        known = {**variables, **row.values} if variables else row.values
+        eval_id = None if row.fault else _filled_id(value.get("id"), known)
+        problems: list[Problem] = []
+        place = Place(template.source, template.keys, problems)
+        filled = value | fill(collected, known, place) if collected and not row.fault else value
+        fault = _row_fault(row) or next((problem.replace(row=row.where) for problem in problems), None)
+        yield CaseEntry(index, eval_id, line, filled, row, fault, origins)
+
+
+def _row_as_case(row: Row, index: int, line: int, defaults: Layer | None) -> CaseEntry:
+    value, origins = with_defaults(row.values, defaults)
+    return CaseEntry(index, None if row.fault else valid_id(value), line, value, row, _row_fault(row), origins)
+
+
+def _row_fault(row: Row) -> Problem | None:
+    if row.fault is None:
+        return None
+    told = None if row.table.has_lines else row.where
+    return Problem(row.table.path, row.line, "", row.fault, row=told)
+
+
+def _unlike(entries: Iterable[CaseEntry]) -> Iterator[CaseEntry]:
+    """Give each entry whose id an earlier row has a fault."""
+    first: dict[str, Row] = {}
+    for entry in entries:
+        row, eval_id = entry.row, entry.eval_id
+        if row is None or eval_id is None or first.setdefault(eval_id, row) is row:
+            yield entry
+        else:
+            message = f"the id {eval_id!r} is that of {first[eval_id].where} already: expected one of its own"
+            told = None if row.table.has_lines else row.where
+            fault = entry.fault or Problem(row.table.path, row.line, "id", message, row=told)
+            yield CaseEntry(entry.index, eval_id, entry.line, entry.value, row, fault, entry.origins)
+
+
+def _filled_id(template: Json, variables: JsonObject) -> str | None:
+    """Return the id of a row; None if it has no valid one. Loading the case tells why."""
+    if not isinstance(template, str):
+        return None
+    try:
+        filled = as_text(render(template, variables)) if has_template(template) else template
+    except TemplateFault:
+        return None
+    return filled if filled.strip() else None
+
+
+def _holds_template(value: Json) -> bool:
+    values: Collection[Any] = value if isinstance(value, list) else (value,)
+    return any(isinstance(each, str) and has_template(each) for each in values)

@@ -1,0 +1,1 @@
+"""Reads tables of data, each row of which becomes a case."""

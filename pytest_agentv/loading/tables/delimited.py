@@ -1,0 +1,113 @@
+"""Reads CSV and TSV as spreadsheets write it: quotes, line breaks in cells, `;`, a byte order mark."""
+
+import csv
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import SourceError
+from pytest_agentv.loading.tables.rows import Row, Table
+
+_DELIMITERS: Final = ",;\t|"
+_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
+_EXCEL_HEAD: Final = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)
+"""A first line with which Excel is told the delimiter."""
+_LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+def read_delimited(path: Path) -> list[Row]:
+    """Return the rows below the header. Empty cells are empty texts; empty lines are no rows.
+
+    A row with too few or too many cells has a fault. Raises `SourceError` for a header that is none.
+    """
+    lines = _LINES.findall(_read_text(path))
+    head = _EXCEL_HEAD.fullmatch(lines[0]) if lines else None
+    skipped = 0 if head is None else 1
+    delimiter = head[1] if head else _delimiter(path, lines)
+    with _long_cells():
+        records = _records(lines[skipped:], delimiter, skipped)
+        number, header, fault = next(records, (1, [], None))
+        if fault is not None or not any(map(str.strip, header)):
+            raise SourceError(path, fault or "expected a first line with the names of the columns", number)
+        columns = _columns(path, number, header)
+        table = Table(path)
+        return [
+            Row(table, line, index, *_values(columns, cells, fault))
+            for index, (line, cells, fault) in enumerate(records)
+        ]
+
+
+def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[dict[str, str], str | None]:
+    if fault is not None:
+        return {}, fault
+    if len(cells) != len(columns):
+        more = cells[len(columns) :]
+        if not more or any(more):  # some programs end each line with delimiters
+            return {}, f"has {len(cells)} cells: expected {len(columns)}, as many as the header has"
+    return {name: cell for name, cell in zip(columns, cells, strict=False) if name}, None
+
+
+def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the cells of each record with its first line and its fault."""
+    reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
+    while True:
+        number = reader.line_num + skipped + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield number, [], f"is no valid CSV: {_reason(error)}"
+            continue
+        if cells and not (len(cells) == 1 and not cells[0].strip()):
+            yield number, cells, None
+
+
+def _reason(error: csv.Error) -> str:
+    text = str(error)
+    return 'a quote (") is opened and never closed' if "unexpected end of data" in text else text
+
+
+def _columns(path: Path, number: int, header: list[str]) -> list[str]:
+    """Return the names of the columns. Those without a name are not read."""
+    columns = [name.strip() for name in header]
+    twice = [name for name, count in Counter(filter(None, columns)).items() if count > 1]
+    if twice:
+        raise SourceError(path, f"the column {twice[0]!r} is there twice", number)
+    return columns
+
+
+def _delimiter(path: Path, lines: list[str]) -> str:
+    """Return the delimiter that is most frequent in the header."""
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    first = _QUOTED.sub("", next((line for line in lines if line.strip()), ""))
+    return max(_DELIMITERS, key=first.count)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        fault = f"is not UTF-8: byte 0x{data[error.start]:02x} (save it as CSV UTF-8)"
+        raise SourceError(path, fault, line) from None
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let cells be longer than 128 kB. The limit is one of the whole process."""
+    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)

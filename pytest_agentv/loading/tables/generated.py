@@ -1,0 +1,41 @@
+"""The rows that a function of the project makes."""
+
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from pytest_agentv.loading.tables.names import CallFunction
+from pytest_agentv.loading.tables.rows import Row, Table
+from pytest_agentv.models.base import Json
+
+
+def generated_rows(name: str, folder: Path, call: CallFunction) -> list[Row]:
+    """Return the rows that a function gives. Raises `AgentvError`."""
+    source = name.rpartition(":")[0]
+    path = folder / source if source.endswith(".py") else folder
+    table = Table(path, function=name, has_lines=False)
+    return [_row(table, index, item) for index, item in enumerate(call(name, folder))]
+
+
+def _row(table: Table, index: int, item: object) -> Row:
+    try:
+        if isinstance(item, Mapping):
+            return Row(table, index + 1, index, _plain(item))
+        fault = f"expected a mapping, got a value of type {type(item).__name__}"
+    except TypeError as error:
+        fault = str(error)
+    return Row(table, index + 1, index, {}, fault)
+
+
+def _plain(value: Any) -> Json:
+    """Return a value as files have it. Raises `TypeError` for others."""
+    if isinstance(value, str | bool | int | float | None):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, PathLike):
+        return fspath(value)
+    raise TypeError(f"holds a value of type {type(value).__name__}: expected texts, numbers, lists and mappings")

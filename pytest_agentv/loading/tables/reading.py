@@ -1,0 +1,80 @@
+"""Finds and reads the tables that an eval file names."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import AgentvError, FileError, locate
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.loading.tables.delimited import read_delimited
+from pytest_agentv.loading.tables.generated import generated_rows
+from pytest_agentv.loading.tables.names import CallFunction, is_function
+from pytest_agentv.loading.tables.parquet import read_parquet_rows
+from pytest_agentv.loading.tables.rows import Row
+from pytest_agentv.loading.tables.structured import read_json_rows, read_jsonl_rows, read_yaml_rows
+
+_READERS: Final[Mapping[str, Callable[[Path], list[Row]]]] = {
+    ".csv": read_delimited,
+    ".tsv": read_delimited,
+    ".json": read_json_rows,
+    ".jsonl": read_jsonl_rows,
+    ".parquet": read_parquet_rows,
+    ".yaml": read_yaml_rows,
+    ".yml": read_yaml_rows,
+}
+_MAGIC: Final = frozenset("*?[{")
+
+
+def read_tables(names: Sequence[tuple[str, Place]], eval_file: Path, call: CallFunction) -> list[Row]:
+    """Return the rows of files, globs and functions, in order. Paths are relative to the folder of the eval file.
+
+    Notes an error at the place of each name that names nothing. Raises `FileError` for a file that cannot be read.
+    """
+    rows: list[Row] = []
+    for name, place in names:
+        if is_function(name):
+            rows += _call(name, place, eval_file.parent, call)
+        else:
+            for path in _find(name, place, eval_file):
+                rows += _READERS[path.suffix.lower()](path)
+    return rows
+
+
+def _call(name: str, place: Place, folder: Path, call: CallFunction) -> list[Row]:
+    try:
+        return generated_rows(name, folder, call)
+    except FileError:
+        raise
+    except AgentvError as error:
+        place.error(str(error))
+        return []
+
+
+def _find(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
+    folder = eval_file.parent
+    path = folder / name
+    if path.is_file():
+        if path.suffix.lower() in _READERS:
+            return (path,)
+        place.error(f"{name!r} is no table: expected a name that ends in {', '.join(_READERS)}")
+        return ()
+    if _MAGIC.isdisjoint(name):
+        siblings = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
+        place.error(f"there is no file {locate(path, None)}", did_you_mean(path.name, siblings))
+        return ()
+    found = _glob(name, folder)
+    files = [file for file in found if file.suffix.lower() in _READERS and file != eval_file]
+    if not files:
+        place.error(f"no table matches {name!r} in {locate(folder, None)}")
+    return files
+
+
+def _glob(pattern: str, folder: Path) -> list[Path]:
+    from wcmatch import glob  # noqa: PLC0415 - most files name their tables
+
+    flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.NODIR
+    try:
+        return sorted(folder / name for name in glob.glob(pattern, root_dir=folder, flags=flags, limit=0))
+    except (ValueError, OSError):  # an invalid glob, or a name that is too long for a file
+        return []

@@ -1,0 +1,1 @@
+"""Fills variables into the texts of eval files: `{{ name }}`."""

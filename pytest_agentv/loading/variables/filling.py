@@ -1,0 +1,150 @@
+"""Fills `{{ name }}` into plain values. Texts are Jinja2 templates, which are filled once: what they give is data.
+
+Most templates hold nothing but names. These are filled here, without the import of Jinja2.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.text import format_number
+
+ALL_VARIABLES: Final = "vars"
+"""The name of the mapping of all variables: `{{ vars["a column"] }}`."""
+
+_NAME: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
+_TAG: Final = re.compile(r"\{[{%#]")
+_JINJA_CONSTANTS: Final = frozenset({"true", "false", "none", "True", "False", "None", "loop", "self", ALL_VARIABLES})
+_SHOWN_NAMES: Final = 8
+
+Render: TypeAlias = Callable[[JsonObject], Json]
+"""Fills one template. Raises `TemplateFault`."""
+
+
+class TemplateFault(AgentvError):
+    """A template cannot be filled. `line` is the line within its text, 1-based."""
+
+    def __init__(self, message: str, hint: str | None = None, line: int = 1) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.line = line
+
+
+class Unfilled(NamedTuple):
+    """Keys of mappings that are no templates."""
+
+    keys: Collection[str] = ()
+    """Left as they are, at every depth."""
+    by_type: tuple[tuple[str, str], ...] = ()
+    """Pairs: in a mapping whose `type` is the first, the key that is the second is left as it is."""
+
+
+NOTHING: Final = Unfilled()
+
+
+def has_template(text: str) -> bool:
+    """Whether a text holds `{{`, `{%` or `{#`."""
+    return "{" in text and _TAG.search(text) is not None
+
+
+def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = NOTHING) -> Json:
+    """Return a value with all its templates filled in; the same object if it holds none. Keys are no templates.
+
+    A text that is exactly `{{ … }}` becomes what that gives: a number, a list or a mapping stays one.
+    Notes an error at the place of each template that cannot be filled.
+    """
+    if isinstance(value, str):
+        return _fill_text(value, variables, place) if has_template(value) else value
+    if isinstance(value, dict):
+        raw = _raw_keys(value, unfilled)
+        filled = {
+            key: item if key in raw else fill(item, variables, place.at(key), unfilled) for key, item in value.items()
+        }
+        return filled if any(filled[key] is not item for key, item in value.items()) else value
+    if isinstance(value, list):
+        items = [fill(item, variables, place.at(index), unfilled) for index, item in enumerate(value)]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return value
+
+
+def render(text: str, variables: JsonObject) -> Json:
+    """Fill one template. Raises `TemplateFault`."""
+    return _compiled(text)(variables)
+
+
+def as_text(value: Json) -> str:
+    """Return how a value is shown within a text: null as nothing, lists and mappings as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return format_number(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def unknown_name(name: str, variables: JsonObject, line: int = 1) -> TemplateFault:
+    """Return the fault of a name that is no variable."""
+    hint = did_you_mean(name, variables)
+    if hint is None:
+        names = list(variables)
+        rest = ", …" if len(names) > _SHOWN_NAMES else ""
+        hint = f"known: {', '.join(names[:_SHOWN_NAMES])}{rest}" if names else "there are no variables"
+    return TemplateFault(f"unknown variable {name!r}", hint, line)
+
+
+def _raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
+    typed = [key for kind, key in unfilled.by_type if value.get("type") == kind]
+    return (*unfilled.keys, *typed) if typed else unfilled.keys
+
+
+def _fill_text(text: str, variables: JsonObject, place: Place) -> Json:
+    try:
+        return render(text, variables)
+    except TemplateFault as fault:
+        where = f" (line {fault.line} of the text)" if fault.line > 1 else ""
+        place.error(f"{fault}{where}", fault.hint)
+        return text
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str) -> Render:
+    names = _NAME.findall(text)
+    if _TAG.search(_NAME.sub("", text)) or not _JINJA_CONSTANTS.isdisjoint(names):
+        from pytest_agentv.loading.variables.jinja import compile_template  # noqa: PLC0415 - 0.1 s, for few files
+
+        return compile_template(text)
+    only = _NAME.fullmatch(text)
+    return _whole(only[1]) if only else _mixed(text)
+
+
+def _whole(name: str) -> Render:
+    def render_whole(variables: JsonObject) -> Json:
+        if name not in variables:
+            raise unknown_name(name, variables)
+        return variables[name]
+
+    return render_whole
+
+
+def _mixed(text: str) -> Render:
+    pieces = _NAME.split(text)  # texts and names in turns
+    literals, names = pieces[::2], pieces[1::2]
+
+    def render_mixed(variables: JsonObject) -> str:
+        shown = [literals[0]]
+        for name, literal in zip(names, literals[1:], strict=True):
+            if name not in variables:
+                raise unknown_name(name, variables, "".join(shown).count("\n") + 1)
+            shown += as_text(variables[name]), literal
+        return "".join(shown)
+
+    return render_mixed

@@ -1,0 +1,127 @@
+"""Templates that are more than names: filters, conditions, loops. Imports Jinja2: import this lazily."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, UndefinedError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.loading.variables.filling import ALL_VARIABLES, Render, TemplateFault, as_text, unknown_name
+from pytest_agentv.models.base import Json, JsonObject
+
+MAX_LENGTH: Final = 10 * 1024 * 1024
+"""Most characters of a filled template, and of a text that an operator in it gives."""
+
+_EXPRESSION: Final = re.compile(r"\{\{-?((?:(?!\{\{|\}\}).)*?)-?\}\}", re.DOTALL)
+_MAX_NUMBER: Final = 10**100
+
+
+class _Unknown(StrictUndefined):
+    """A missing variable, or a missing part of one, told in our words."""
+
+    __slots__ = ()
+
+    @property
+    def _undefined_message(self) -> str:
+        if self._undefined_hint:
+            return self._undefined_hint
+        owner, name = self._undefined_obj, str(self._undefined_name)
+        near = did_you_mean(name, map(str, owner)) if isinstance(owner, Mapping) else None
+        return f"there is no {name!r} in it" + (f" ({near})" if near else "")
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """Jinja2 without files, without chance, and with limits: a template is part of a case, and gives data only."""
+
+    intercepted_binops = frozenset(("*", "**"))
+
+    def __init__(self) -> None:
+        super().__init__(undefined=_Unknown, finalize=as_text, keep_trailing_newline=True)
+        self.globals = {"range": self.globals["range"]}
+        del self.filters["random"]  # a case has to be the same each time
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        sizes = [abs(side) if isinstance(side, int | float) else len(side) for side in (left, right)]
+        is_huge = sizes[0] * sizes[1] > MAX_LENGTH if operator == "*" else sizes[1] > 64
+        if is_huge and (operator == "**" or not all(isinstance(side, int | float) for side in (left, right))):
+            raise OverflowError(f"the result of {operator} is too large")
+        return super().call_binop(context, operator, left, right)
+
+
+_ENVIRONMENT: Final = _Environment()
+
+
+def compile_template(text: str) -> Render:
+    """Return what fills a template. A text that is exactly `{{ … }}` gives the value itself."""
+    try:
+        names = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+        only = _EXPRESSION.fullmatch(text)
+        evaluate = _expression(only[1]) if only else _text(text)
+    except TemplateSyntaxError as error:
+        return _failing(TemplateFault(f"is no valid template: {error.message}", line=error.lineno))
+
+    def fill(variables: JsonObject) -> Json:
+        try:
+            return evaluate({ALL_VARIABLES: variables, **variables})
+        except UndefinedError as error:
+            raise _missing(text, names, variables, error) from None
+        except (TemplateError, ArithmeticError, TypeError, ValueError, AttributeError, LookupError) as error:
+            raise TemplateFault(f"cannot be filled: {error}") from None
+
+    return fill
+
+
+def _failing(fault: TemplateFault) -> Render:
+    def fail(_: JsonObject) -> Json:
+        raise TemplateFault(str(fault), fault.hint, fault.line)
+
+    return fail
+
+
+def _expression(source: str) -> Callable[[JsonObject], Json]:
+    evaluate = _ENVIRONMENT.compile_expression(source, undefined_to_none=False)
+    return lambda variables: _plain(evaluate(variables))
+
+
+def _text(source: str) -> Callable[[JsonObject], Json]:
+    template = _ENVIRONMENT.from_string(source)
+    return lambda variables: "".join(_limited(template.generate(variables)))
+
+
+def _limited(pieces: Iterable[str]) -> Iterator[str]:
+    length = 0
+    for piece in pieces:
+        length += len(piece)
+        if length > MAX_LENGTH:
+            raise ValueError(f"the text gets longer than {MAX_LENGTH} characters")
+        yield piece
+
+
+def _plain(value: Any) -> Json:
+    """Return a value as files have it. Raises `TypeError` for a function, and `UndefinedError` for what is missing."""
+    if isinstance(value, Undefined):
+        str(value)  # raises
+    if isinstance(value, str | bool | int | float | None):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, type):
+        return [_plain(item) for item in value]
+    raise TypeError(f"expected a text, a number, a list or a mapping, got a {type(value).__name__}")
+
+
+def _missing(text: str, names: Iterable[str], variables: JsonObject, error: UndefinedError) -> TemplateFault:
+    """Return the fault of the first unknown name; without one, a part of a variable is missing."""
+    unknown = [name for name in names if name not in variables and name not in (ALL_VARIABLES, "range")]
+    places = sorted((_position(text, name), name) for name in unknown)
+    if not places:
+        return TemplateFault(f"cannot be filled: {error.message}")
+    position, name = places[0]
+    return unknown_name(name, variables, text.count("\n", 0, position) + 1)
+
+
+def _position(text: str, name: str) -> int:
+    found = re.search(rf"\{{[{{%][^}}]*?\b{re.escape(name)}\b", text)
+    return found.end() if found else len(text)

@@ -1,0 +1,29 @@
+"""Calls the functions of a project that make the rows of tables."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pytest_agentv.errors import ProviderError
+
+
+def call_row_maker(name: str, folder: Path) -> Iterable[object]:
+    """Call `file.py:function` or `package.module:function` and return all that it gives.
+
+    The function takes no arguments and returns mappings, or yields them. It is called in each process of a run, so it
+    has to give the same rows each time. Raises `ProviderError`.
+    """
+    from pytest_agentv.providers.python.importing import import_callable  # noqa: PLC0415 - for files that have one
+    from pytest_agentv.runtime.user_errors import user_traceback  # noqa: PLC0415 - for files that have one
+
+    found = import_callable(name, folder, name)
+    found.check()
+    try:
+        given = found.function()
+        if isinstance(given, Iterable) and not isinstance(given, str | dict):
+            return list(given)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ProviderError(f"{name} raised {user_traceback(error)}", "config") from error
+    expected = "expected a list of mappings, or a generator of them"
+    raise ProviderError(f"{name} returned a value of type {type(given).__name__}: {expected}", "config")

@@ -1,0 +1,1 @@
+"""Which of the collected cases run: samples, and runs that spend nothing unasked."""

@@ -1,0 +1,71 @@
+"""`agentv_run`: whether somebody asked for the cases of a run, so that no bare `pytest` spends money."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.loading.files.discovery import EVALS_FOLDER
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.session.compat import named_arguments
+
+REASON: Final = "not asked for: --agentv-run asks for it"
+"""Why a case is skipped."""
+
+_WORKER_INPUT: Final = "agentv_named"
+
+
+class Asking:
+    """What the command line asks for."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
+        self.is_for_all = options.run == "always" or bool(
+            options.dry_run or options.eval_id or options.resume or options.retry_errors
+        )
+        """Whether all cases run: by the rule, or because an option makes sense for evals only."""
+        self.is_paid_only = options.run == "asked-if-paid"
+        """Whether only the cases that cost money have to be asked for."""
+        self.reason = f"{REASON} (agentv_run = {options.run})"
+        named = _named_paths(config)
+        self._files = {path for path in named if not path.is_dir()}
+        self._folders = [path for path in named if path.is_dir() and _is_in_evals(path, config.rootpath)]
+        self._others = [path for path in named if path.is_dir() and not _is_in_evals(path, config.rootpath)]
+        """Named folders that ask for their evals only if they hold nothing else."""
+
+    def learn(self, items: Sequence[pytest.Item], is_case: Callable[[pytest.Item], bool]) -> None:
+        """Learn the collected items."""
+        foreign = {item.path for item in items if not is_case(item)}
+        self._folders += (folder for folder in self._others if not any(folder in path.parents for path in foreign))
+        self._others = []
+
+    def names(self, path: Path) -> bool:
+        """Whether the command line names a file, or a folder of evals that it is in."""
+        return path in self._files or any(folder in path.parents for folder in self._folders)
+
+
+def send_named(node: Any) -> None:
+    """Tell an xdist worker what the command line names; for the worker, whatever is collected is named."""
+    node.workerinput[_WORKER_INPUT] = json.dumps(list(map(str, _named_paths(node.config))))
+
+
+def unasked_line(count: int, rule: str) -> str:
+    """Return how to ask for the cases that were skipped."""
+    cases = "1 eval case was" if count == 1 else f"{count} eval cases were"
+    how = "--agentv-run, or their files or folders on the command line, asks for them"
+    return f"{cases} skipped (agentv_run = {rule}): {how}"
+
+
+def _named_paths(config: pytest.Config) -> tuple[Path, ...]:
+    sent = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
+    if sent is not None:
+        return tuple(map(Path, json.loads(sent)))
+    folder = config.invocation_params.dir
+    return tuple(Path(os.path.normpath(folder / word.partition("::")[0])) for word in named_arguments(config))
+
+
+def _is_in_evals(folder: Path, root: Path) -> bool:
+    below = folder.relative_to(root) if folder.is_relative_to(root) else folder
+    return EVALS_FOLDER in below.parts

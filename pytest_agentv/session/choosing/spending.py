@@ -1,0 +1,55 @@
+"""Which cases cost money: those of models and coding agents, and those that a model judges."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from pytest_agentv.engine.overrides import OWN_JUDGE, OWN_PROVIDER
+from pytest_agentv.engine.targets.judging import evaluators_of, needs_judge
+from pytest_agentv.engine.targets.pool import choose_target
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.options import RunOptions
+
+
+class Spending:
+    """Tells by the targets files, without variables: what cannot be read costs nothing, and will be an error."""
+
+    def __init__(self, options: RunOptions, read_targets: Callable[[Path], TargetsFile]) -> None:
+        self._options = options
+        self._read_targets = read_targets
+        self._files: dict[Path, TargetsFile | None] = {}
+
+    def is_paid(self, case: EvalCase, own_fixtures: Collection[str]) -> bool:
+        """Whether a case costs money. `own_fixtures` are those that stand in for targets."""
+        folder = Path(case.path).parent
+        name = choose_target(self._options, case.target)
+        if OWN_PROVIDER not in own_fixtures and self.is_paid_target(folder, name):
+            return True
+        if OWN_JUDGE in own_fixtures or not needs_judge(evaluators_of(case)):
+            return False
+        target = self._find(folder, name)
+        judge = name if target is None else target.judge_target or name
+        return self.is_paid_target(folder, judge)
+
+    def is_paid_target(self, folder: Path, name: str) -> bool:
+        """Whether the target that the eval files of a folder know by a name costs money."""
+        file, definition = self._file(folder), self._find(folder, name)
+        if file is None or definition is None:
+            return False
+        return bool(getattr(file.kinds.find(definition.kind), "costs_money", False))
+
+    def _find(self, folder: Path, name: str) -> TargetDefinition | None:
+        try:
+            file = self._file(folder)
+            return None if file is None else file.find(name)
+        except AgentvError:
+            return None
+
+    def _file(self, folder: Path) -> TargetsFile | None:
+        if folder not in self._files:
+            try:
+                self._files[folder] = self._read_targets(folder)
+            except AgentvError:
+                self._files[folder] = None
+        return self._files[folder]

@@ -1,0 +1,50 @@
+"""What pytest made of the items with evaluations."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from pytest_agentv.models.results import EvalResult
+
+EVALUATED: Final = "agentv_evaluated"
+"""The attribute of a report whose item has a result."""
+
+_STRICT: Final = "[XPASS(strict)]"
+
+
+class ItemOutcomes:
+    """What pytest made of the items, which is not always what the scores of their cases say."""
+
+    def __init__(self) -> None:
+        self.expected_failures: set[str] = set()
+        self.unexpected_passes: set[str] = set()
+        """Of strict `xfail` marks."""
+        self.reported: set[str] = set()
+        self._evaluated: dict[str, None] = {}
+        self._failed: dict[str, None] = {}
+
+    def note(self, report: Any) -> None:
+        """Learn of a phase of an item."""
+        self.reported.add(report.nodeid)
+        if getattr(report, EVALUATED, False):
+            self._evaluated[report.nodeid] = None
+        if report.failed and str(report.longrepr or "").startswith(_STRICT):
+            self.unexpected_passes.add(report.nodeid)
+        if report.failed:
+            self._failed[report.nodeid] = None
+        elif report.skipped and hasattr(report, "wasxfail"):
+            self.expected_failures.add(report.nodeid)
+
+    def unrecorded(self, recorded: Collection[str]) -> str | None:
+        """Say how many results are not in the file, though their cases ran; None: all of them are."""
+        missing = [node_id for node_id in self._evaluated if node_id not in recorded]
+        if not missing:
+            return None
+        found = len(self._evaluated) - len(missing)
+        cases = "1 case" if len(self._evaluated) == 1 else f"{len(self._evaluated)} cases"
+        return f"{cases} ran, {found} {'line' if found == 1 else 'lines'}"
+
+    def failed_with_good_scores(self, results: Sequence[EvalResult]) -> tuple[str, ...]:
+        """Return the node ids of items with evaluations that failed for another reason, in their order."""
+        known = {result.node_id for result in results}
+        told = {result.node_id for result in results if result.status != "pass"}
+        return tuple(node_id for node_id in self._failed if node_id in known and node_id not in told)
