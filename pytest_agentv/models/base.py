@@ -3,10 +3,11 @@
 import dataclasses
 import enum
 import functools
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeAlias, runtime_checkable
+
+from pytest_agentv.models.records import replaced, values_of
 
 Json: TypeAlias = Any
 """A plain JSON value: None, bool, int, float, str, a list of them or a mapping from str to them."""
@@ -49,9 +50,7 @@ class Record:
 
     def replace(self, **changes: object) -> Self:
         """Return a copy with some fields changed."""
-        # `dataclasses.replace` looks at each field in Python, which takes three times as long.
-        names, values = _values_of(type(self))  # type: ignore[arg-type]
-        return type(self)(**{**dict(zip(names, values(self), strict=True)), **changes})
+        return replaced(self, changes)
 
     def to_plain(self) -> dict[str, Json]:
         """Return plain JSON data under the snake_case field names, without fields that are None or absent.
@@ -59,8 +58,7 @@ class Record:
         User data (`Json` fields) stays unchanged.
         """
         plain: dict[str, Json] = {}
-        _, values = _values_of(type(self))  # type: ignore[arg-type]
-        for (name, absent), value in zip(_fields(type(self)), values(self), strict=True):  # type: ignore[arg-type]
+        for (name, absent), value in zip(_fields(type(self)), values_of(self), strict=True):  # type: ignore[arg-type]
             if value is not absent:
                 plain[name] = value if type(value) in ATOMS else _plain(value)
         return plain
@@ -77,15 +75,6 @@ class Record:
 def _fields(cls: type) -> tuple[tuple[str, Absent | None], ...]:
     """Return the names of the fields, each with the value that means "absent"."""
     return tuple((field.name, ABSENT if field.default is ABSENT else None) for field in dataclasses.fields(cls))
-
-
-@functools.cache
-def _values_of(cls: type) -> tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]:
-    """Return the names of the fields, and what gets their values of a record."""
-    names = tuple(field.name for field in dataclasses.fields(cls))
-    if len(names) > 1:
-        return names, operator.attrgetter(*names)
-    return names, lambda record: tuple(getattr(record, name) for name in names)
 
 
 @functools.cache
