@@ -29,9 +29,9 @@ _NAMES = {
         "TextPart",
         "ToolCall",
     ),
-    "models.option_values": ("OutputFormat", "UnknownKeys"),
+    "models.option_values": ("BaselineUpdate", "Gate", "OutputFormat", "Stop", "UnknownKeys"),
     "models.options": ("RunOptions",),
-    "models.results": ("ErrorDetail", "EvalResult", "Status"),
+    "models.results": ("ErrorDetail", "EvalResult", "RepeatFigures", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
     "models.targets": ("Target",),
     "models.traces": ("ExecutionMetrics", "TokenUsage", "TraceEvent", "TraceEventType", "TraceSummary"),
@@ -103,9 +103,20 @@ if TYPE_CHECKING:
         TextPart as TextPart,
         ToolCall as ToolCall,
     )
-    from pytest_agentv.models.option_values import OutputFormat as OutputFormat, UnknownKeys as UnknownKeys
+    from pytest_agentv.models.option_values import (
+        BaselineUpdate as BaselineUpdate,
+        Gate as Gate,
+        OutputFormat as OutputFormat,
+        Stop as Stop,
+        UnknownKeys as UnknownKeys,
+    )
     from pytest_agentv.models.options import RunOptions as RunOptions
-    from pytest_agentv.models.results import ErrorDetail as ErrorDetail, EvalResult as EvalResult, Status as Status
+    from pytest_agentv.models.results import (
+        ErrorDetail as ErrorDetail,
+        EvalResult as EvalResult,
+        RepeatFigures as RepeatFigures,
+        Status as Status,
+    )
     from pytest_agentv.models.scores import EvaluatorResult as EvaluatorResult, Score as Score, Verdict as Verdict
     from pytest_agentv.models.targets import Target as Target
     from pytest_agentv.models.traces import (

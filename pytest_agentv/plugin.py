@@ -58,6 +58,19 @@ def pytest_collect_file(
     return collectors if own is None else [*collectors, own]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Have the run judged, where somebody wants it, when all items are done."""
+    done = yield
+    section = session.config.pluginmanager.get_plugin("agentv-verdict")
+    if section is not None and not session.config.getoption("collectonly"):
+        from pytest_agentv.session.confirming.suspects import confirm_suspects
+
+        confirm_suspects(session, section)
+        section.judge(session)
+    return done
+
+
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     """Show a test whose evaluation could not be judged as an error, not as failed."""
     return ("error", "E", "ERROR") if getattr(report, "agentv_errored", False) and report.failed else None

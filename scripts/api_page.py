@@ -28,9 +28,29 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Answers": (
         *("Message", "ToolCall", "TraceEvent", "TraceEventType", "TraceSummary", "TokenUsage", "ExecutionMetrics"),
     ),
-    "Results": ("EvalResult", "EvaluatorResult", "ErrorDetail", "Status", "Verdict", "ErrorStage", "ErrorKind"),
+    "Results": (
+        "EvalResult",
+        "RepeatFigures",
+        "EvaluatorResult",
+        "ErrorDetail",
+        "Status",
+        "Verdict",
+        "ErrorStage",
+        "ErrorKind",
+    ),
     "Values of fixtures": (
-        *("Agentv", "EvalInput", "PythonEvalResult", "TargetCaller", "RunOptions", "OutputFormat", "UnknownKeys"),
+        *(
+            "Agentv",
+            "EvalInput",
+            "PythonEvalResult",
+            "TargetCaller",
+            "RunOptions",
+            "BaselineUpdate",
+            "Gate",
+            "OutputFormat",
+            "Stop",
+            "UnknownKeys",
+        ),
     ),
     "Errors and warnings": (
         *("AgentvError", "EvaluatorError", "ProviderError", "TargetError"),

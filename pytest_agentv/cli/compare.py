@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_delta
+from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, UsageError, parse_delta
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
+from pytest_agentv.models.options import DEFAULT_MARGIN
 from pytest_agentv.reporting.comparing.case_scores import Scores, align, read_scores
 from pytest_agentv.reporting.comparing.comparison import (
     DEFAULT_THRESHOLD,
@@ -25,18 +26,28 @@ _SHOWN: Final = 10
 _EPILOG: Final = """\
 exit codes:
   0 the candidate's mean score is as good as the baseline's, or better; 1 it is worse;
-  2 the files cannot be compared: nothing is in both, or the candidate lacks cases of the baseline."""
+  2 the files cannot be compared: nothing is in both, or the candidate lacks cases of the baseline.
+  With --statistics: 0. With --statistics --gate: 0 not regressed, 1 regressed or broken, 2 cannot tell,
+  3 could not be compared."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Compare two results files and return the exit code: 0 as good or better, 1 worse, 2 not comparable."""
     options = _create_parser().parse_args(arguments)
+    if options.statistics or options.gate:
+        from pytest_agentv.cli.compare_statistics import compare_statistics  # noqa: PLC0415 - for who asks for it
+
+        runs = [options.candidate, *options.more]
+        output = options.format or "table"
+        return compare_statistics(options.baseline, runs, margin=options.margin, output=output, gate=options.gate)
+    if options.more:
+        raise UsageError("several candidates are the parts of one run: they need --statistics")
     first, second = align(read_scores(options.baseline), read_scores(options.candidate))
     for path, scores in ((options.baseline, first), (options.candidate, second)):
         _check(path, scores)
     comparison = compare_scores(first.by_key, second.by_key, options.threshold)
     lines = comparison_lines(comparison, str(options.baseline), str(options.candidate))
-    if options.format == "table":
+    if options.format in ("table", "verbose"):
         say("\n".join(lines))
     else:
         json.dump(
@@ -74,6 +85,25 @@ def _create_parser() -> ArgumentParser:
     )
     parser.add_argument("baseline", type=Path, help="Results file of the run to compare with.")
     parser.add_argument("candidate", type=Path, help="Results file of the run that may be better or worse.")
+    parser.add_argument("more", type=Path, nargs="*", help="Further parts of the candidate, as of shards.")
+    parser.add_argument(
+        "--statistics",
+        action="store_true",
+        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
+    )
+    parser.add_argument(
+        "--gate",
+        action="store_true",
+        help="With --statistics: exit with 1 for a regression, 2 where the data cannot tell, 3 where nothing could be "
+        "compared (default: off).",
+    )
+    parser.add_argument(
+        "--margin",
+        type=parse_delta,
+        default=DEFAULT_MARGIN,
+        metavar="DROP",
+        help=f'Drop of the pass rate that "not worse" excludes, 0 to 1 (default: {DEFAULT_MARGIN}).',
+    )
     parser.add_argument(
         "-t",
         "--threshold",
@@ -85,9 +115,9 @@ def _create_parser() -> ArgumentParser:
     parser.add_argument(
         "-f",
         "--format",
-        choices=("json", "table"),
-        default="json",
-        help="Output format (default: json; on a terminal also the table, on standard error).",
+        choices=("json", "table", "verbose"),
+        help="Output format: json, table, or verbose, a table that leaves nothing out "
+        "(default: json, on a terminal also the table, on standard error; with --statistics: table).",
     )
     parser.add_argument(
         "--allow-missing",

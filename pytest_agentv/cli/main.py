@@ -16,6 +16,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "eval": "Run evaluations: eval files, folders or globs.",
     "validate": "Check eval, dataset, targets and config files without running anything.",
     "compare": "Compare the scores of two results files.",
+    "plan": "Tell how many cases and repeats it takes to see a drop.",
+    "agree": "Tell how far a judge agrees with people's labels.",
     "convert": "Convert a results file from JSONL to YAML, or back.",
     "generate": "Let a model write the rubrics of an eval file.",
     "init": "Start a project: an example that runs at once, settings, a CI workflow.",

@@ -14,7 +14,7 @@ from pytest_agentv.cli.project_kinds import ProjectKinds
 from pytest_agentv.errors import locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.files.discovery import SUFFIXES
-from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.option_values import UNKNOWN_KEYS
 from pytest_agentv.providers.table import KINDS
@@ -45,7 +45,8 @@ def run(arguments: Sequence[str]) -> int:
         checker.check(path)
     problems = [*problems, *checker.problems, *kinds.problems]
     say("\n".join(_text_lines(files, problems)) if options.format == "text" else _json(files, problems))
-    return int(any(options.strict or problem.level == "error" for problem in problems))
+    strict = [problem for problem in problems if options.strict and not isinstance(problem, Hint)]
+    return int(bool(strict) or any(problem.level == "error" for problem in problems))
 
 
 def _create_parser() -> ArgumentParser:

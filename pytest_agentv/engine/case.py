@@ -53,10 +53,17 @@ class CaseJob(Record):
     options: RunOptions
     dump_qualifier: str | None = None
     """Separates the case's dumps from those of another case with the same id."""
+    answer: int = 0
+    """The number of the answer, 0-based, where the case asks for several."""
 
     @property
     def timeout_seconds(self) -> float | None:
         return self.options.timeout or None
+
+    @property
+    def repeat(self) -> int:
+        """How many answers the case is judged by."""
+        return self.options.repeat or self.case.repeat or self.options.ini_repeat or 1
 
 
 async def run_case(
@@ -139,6 +146,7 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: "BatchMember | None") 
     request = ProviderRequest(
         prepared.asked.prompt,
         eval_id=job.case.eval_id,
+        answer=job.answer,
         guideline_paths=job.case.guideline_paths,
         input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
         timeout_seconds=job.timeout_seconds,
@@ -153,7 +161,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     services = Services(target.judge, target.environment, target.callable_targets)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
-    if job.options.dump_prompts is not None:
+    if job.options.dump_prompts is not None and not job.answer:  # all answers have the same prompt
         from pytest_agentv.reporting.dumps import dump_prompt  # noqa: PLC0415 - for runs that ask for it
 
         dump_prompt(
@@ -195,6 +203,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         error=(response.error or "").strip() or None,
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
+        retrieved_context=response.retrieved_context,
     )
 
 
@@ -208,9 +217,11 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         trace_summary=answered.summary,
         metrics=answered.metrics,
         attempt=max(0, attempts.count - 1),
+        answer=job.answer,
         timeout_seconds=job.timeout_seconds,
         target=prepared.target.name,
         reports_calls=not answered.is_text_only,
+        retrieved_context=answered.retrieved_context,
         dry_run=job.options.dry_run,
         services=prepared.services,
     )
@@ -255,6 +266,7 @@ def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answer
                 folder,
                 job.case.eval_id,
                 attempt=attempt,
+                answer=job.answer,
                 target=job.identity.target,
                 trace=last.trace if last else None,
                 trace_summary=last.summary if last else None,

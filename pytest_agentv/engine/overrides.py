@@ -35,7 +35,7 @@ class Overrides:
     """User objects that replace entries of the targets file."""
 
     provider: object | None = None
-    """Any object that `providers.function.adapt_provider` accepts."""
+    """Any object that `providers.python.foreign.adapt_provider` accepts."""
     judge: object | None = None
     """The same kinds of objects as `provider`."""
     answer: ProviderResponse | None = None

@@ -29,6 +29,11 @@ class CaseIdentity(Record):
     case_hash: str | None = None
     target_hash: str | None = None
     grading_hash: str | None = None
+    tags: tuple[str, ...] | None = None
+    judge: str | None = None
+    required: bool | None = None
+    """True if the case must pass by itself, else None."""
+    group: str | None = None
     row: str | None = None
     """The row of a table that the case was made from."""
 
@@ -57,6 +62,7 @@ class Answered(Record):
     """Set if the target replied without an answer."""
     error_kind: ErrorKind = "crash"
     finish_reason: str | None = None
+    retrieved_context: tuple[str, ...] | None = None
     is_text_only: bool = False
     """Whether the target returned only a text, so that its tool calls are unknown."""
 
@@ -108,6 +114,7 @@ def judged_result(
         unmet_required=unmet,
         judge_retries=_judge_retries(evaluations) or None,
         finish_reason=answered.finish_reason,
+        retrieved_context=answered.retrieved_context,
         execution_metrics=answered.metrics,
         trace=answered.trace if include_trace else None,
         dry_run=dry_run or None,
@@ -155,6 +162,7 @@ def unjudged_result(
         candidate_answer=answered.candidate_answer,
         trace_summary=answered.summary,
         finish_reason=answered.finish_reason,
+        retrieved_context=answered.retrieved_context,
         execution_metrics=answered.metrics,
         cached=answered.cached or None,
     )
@@ -187,6 +195,10 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "case_hash": identity.case_hash,
         "target_hash": identity.target_hash,
         "grading_hash": identity.grading_hash,
+        "tags": identity.tags,
+        "judge": identity.judge,
+        "required": identity.required,
+        "group": identity.group,
     }
 
 

@@ -5,11 +5,20 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from pytest_agentv.runtime.loop import AnyFuture, LoopThread, hand_on
 
 T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class Queuer:
+    """Whoever submits several jobs that are waited for together."""
+
+    is_due: bool = False
+    """Whether its jobs come before all others, and start whatever `may_start` says."""
 
 
 @dataclass(slots=True, eq=False)
@@ -20,6 +29,11 @@ class _Job(Generic[T]):
     group: str
     limit: int
     future: "Future[T]"
+    queuer: Queuer | None = None
+
+    @property
+    def is_due(self) -> bool:
+        return self.queuer is not None and self.queuer.is_due
 
 
 class Scheduler(Generic[T]):
@@ -45,13 +59,33 @@ class Scheduler(Generic[T]):
         """Number of jobs that run or wait."""
         return self.in_flight + len(self._queue)
 
-    def submit(self, start: Callable[[], Coroutine[Any, Any, T]], *, group: str, limit: int) -> "Future[T]":
+    def submit(
+        self, start: Callable[[], Coroutine[Any, Any, T]], *, group: str, limit: int, queuer: Queuer | None = None
+    ) -> "Future[T]":
         """Queue a job. Its future gets the result or the error of the coroutine."""
-        job = _Job(start, group, limit, Future())
+        job = _Job(start, group, limit, Future(), queuer)
         with self._lock:
-            self._queue.append(job)
+            self._enqueue(job)
         self.start_waiting()
         return job.future
+
+    def room(self, group: str, limit: int) -> int:
+        """Return how many jobs of a group would start at once: none while others of it wait."""
+        with self._lock:
+            if any(job.group == group for job in self._queue):
+                return 0
+            return max(0, limit - self._in_flight[group])
+
+    def hurry(self, queuer: Queuer) -> None:
+        """Put the jobs of a queuer, and those that it will submit, before all others."""
+        with self._lock:
+            queuer.is_due = True
+            jobs = [job for job in self._queue if job.queuer is queuer]
+            for job in jobs:
+                self._queue.remove(job)
+            for job in jobs:
+                self._enqueue(job)
+        self.start_waiting()
 
     def start_now(self, future: "Future[T]") -> None:
         """Start a waiting job, ignoring the limit."""
@@ -78,9 +112,19 @@ class Scheduler(Generic[T]):
         while (job := self._next_job()) is not None:
             self._start(job)
 
+    def _enqueue(self, job: _Job[T]) -> None:
+        """Queue a job: behind all others, or behind those that are due as well."""
+        if job.is_due:
+            self._queue.insert(sum(1 for _ in takewhile(lambda other: other.is_due, self._queue)), job)
+        else:
+            self._queue.append(job)
+
     def _next_job(self) -> _Job[T] | None:
         with self._lock:
-            for job in self._queue if self._may_start() else ():
+            may_start = self._may_start()
+            for job in self._queue:
+                if not (may_start or job.is_due):
+                    break
                 if self._in_flight[job.group] < job.limit:
                     self._queue.remove(job)
                     self._in_flight[job.group] += 1

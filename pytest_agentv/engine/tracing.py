@@ -207,7 +207,7 @@ def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage 
     cached = _checked("token_usage.cached", usage.cached, warnings)
     if tokens_in is None or tokens_out is None:
         return None
-    return TokenUsage(tokens_in, tokens_out, cached)
+    return TokenUsage(tokens_in, tokens_out, cached, _checked("token_usage.reasoning", usage.reasoning, warnings))
 
 
 def _tool_durations(messages: Sequence[Message], warnings: list[str]) -> dict[str, tuple[float, ...]]:

@@ -37,6 +37,8 @@ class ProxiedQuestion(Record):
     """The number of the call, 0-based."""
     timeout_seconds: float | None
     """The longest that the call may take, in seconds; None: no limit."""
+    answer: int = 0
+    """The number of the answer that is judged, 0-based, where the case asks for several (`repeat`)."""
 
 
 class ProxiedTargets(Protocol):
@@ -86,12 +88,16 @@ class Context(Record):
     """Tokens, US dollars and milliseconds of the answer; None: nothing is known."""
     attempt: int = 0
     """The number of the call of the target, 0-based."""
+    answer: int = 0
+    """The number of the answer, 0-based, where the case asks for several (`repeat`)."""
     timeout_seconds: float | None = None
     """The longest that a judge may take, in seconds; None: no limit."""
     target: str = ""
     """Name of the target under test."""
     reports_calls: bool = True
     """Whether the target reports its tool calls; a target that returns only a text does not."""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up and answered from, in order; None: not reported."""
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
     services: Services = field(default_factory=Services, repr=False, compare=False)

@@ -26,6 +26,7 @@ from pytest_agentv.loading.targets.validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.models.messages import ROLES
+from pytest_agentv.models.option_values import MAX_REPEAT
 
 Kinds: TypeAlias = Mapping[str, type[Part]]
 
@@ -60,7 +61,10 @@ def _closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonO
     return {"type": "object", "properties": values, "additionalProperties": False}
 
 
-_NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
+_TEMPLATE: Final = {"type": "string", "pattern": r"\{\{"}
+"""Variables may stand for a value of any type."""
+_NUMBER_TO_ONE: Final = _any_of({"type": "number", "minimum": 0, "maximum": 1}, _TEMPLATE)
+_TEXTS: Final = _any_of(_TEXT, _list_of(_TEXT))
 _RUBRIC: Final = _any_of(_FILLED_TEXT, _ref("Rubric"))
 _TOOL_CALL: Final = _MAPPING
 """AgentV passes tool calls on as written, also those in the shape of a model's API."""
@@ -87,24 +91,46 @@ _SHARED: Final = {
     "execution": _ref("execution"),
     "target": _TEXT,
     "threshold": _NUMBER_TO_ONE,
+    "vars": _MAPPING,
+    "input_files": _TEXTS,
+    "repeat": {"type": "integer", "minimum": 1, "maximum": MAX_REPEAT},
+    "min_pass_rate": _NUMBER_TO_ONE,
     **dict.fromkeys(EVALUATOR_LIST_KEYS, _list_of(_ref("evaluator"))),
 }
+_PROMPT_FILE: Final = {**_MAPPING, "required": ["file"], "properties": {"file": _TEXT}, "additionalProperties": False}
+_PARTIAL_CASE: Final = _closed(
+    {
+        **_SHARED,
+        "id": _FILLED_TEXT,
+        "conversation_id": _TEXT,
+        "group": _TEXT,
+        "required": {"type": "boolean"},
+        "rubrics": _any_of(_list_of(_RUBRIC), _TEMPLATE),
+        **dict.fromkeys(OUTCOME_KEYS, _FILLED_TEXT),
+        **dict.fromkeys(INPUT_KEYS, _any_of(_list_of(_ref("message")), _TEXT, _PROMPT_FILE)),
+        **dict.fromkeys(EXPECTED_KEYS, _any_of(_list_of(_ref("message")), _MAPPING, _TEXT)),
+    },
+    CASE_KEYS,
+)
+"""A case that may have its other keys from `defaults`."""
+_JUDGED_KEYS: Final = ("execution", "rubrics", *EVALUATOR_LIST_KEYS)
+"""Keys of cases, and most of them of files, whose evaluators may need no expected outcome."""
 _CASE: Final = {
-    **_closed(
-        {
-            **_SHARED,
-            "id": _FILLED_TEXT,
-            "conversation_id": _TEXT,
-            "rubrics": _list_of(_RUBRIC),
-            **dict.fromkeys(OUTCOME_KEYS, _FILLED_TEXT),
-            **dict.fromkeys(INPUT_KEYS, _any_of(_list_of(_ref("message")), _TEXT)),
-            **dict.fromkeys(EXPECTED_KEYS, _any_of(_list_of(_ref("message")), _MAPPING, _TEXT)),
-        },
-        CASE_KEYS,
-    ),
     "required": ["id"],
-    "allOf": [_one_key(OUTCOME_KEYS), _one_key(INPUT_KEYS)],
+    "allOf": [_ref("partial_case"), _one_key((*OUTCOME_KEYS, *_JUDGED_KEYS)), _one_key(INPUT_KEYS)],
 }
+_NAMED_CASE: Final = {"required": ["id"], "allOf": [_ref("partial_case")]}
+_TABLE: Final = {
+    **_MAPPING,
+    "required": ["from"],
+    "properties": {
+        "from": _TEXTS,
+        "sample": {"type": "integer", "minimum": 0},
+        "seed": {"type": "integer", "minimum": 0},
+    },
+    "additionalProperties": False,
+}
+_CASE_LIST: Final = _any_of(_list_of(_any_of(_ref("named_case"), _TEXT)), _TEXT, _TABLE)
 
 _OVERRIDES: Final[Mapping[str, JsonObject]] = {}
 """Fields that accept more shapes than their models say, because a validator converts them first."""
@@ -119,6 +145,8 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     """
     definitions: dict[str, Json] = {
         "case": _CASE,
+        "named_case": _NAMED_CASE,
+        "partial_case": _PARTIAL_CASE,
         "content_item": _CONTENT_ITEM,
         "evaluator": _by_kind(evaluators, "type", {"name": _FILLED_TEXT, "type": _TEXT}),
         "aggregator": _by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
@@ -129,10 +157,23 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     kinds = (*evaluators.values(), *aggregators.values())
     models = [model for kind in kinds for model in (kind, *parts_of(kind))]
     definitions |= {model.__name__: _model_schema(model) for model in models}
-    lists = dict.fromkeys(CASE_LIST_KEYS, _list_of(_ref("case")))
-    root = _closed({**_SHARED, "dataset": _TEXT, **lists}, HEADER_KEYS)
+    lists = dict.fromkeys(CASE_LIST_KEYS, _CASE_LIST)
+    parts = {"case": _ref("named_case"), "defaults": _ref("partial_case"), "include": _TEXTS}
+    root = {**_closed({**_SHARED, "dataset": _TEXT, **parts, **lists}, HEADER_KEYS), **_whole_cases()}
     no_list = {"not": _one_key(CASE_LIST_KEYS)}  # the sidecar of a JSONL dataset
     return _document("AgentV eval file", {**root, "oneOf": [*_one_key(CASE_LIST_KEYS)["anyOf"], no_list]}, definitions)
+
+
+def _whole_cases() -> JsonObject:
+    """Require the keys of cases where the file itself says nothing that may stand in for them."""
+    without = ("defaults", "include")
+    rules = ((without, _one_key(INPUT_KEYS)), ((*without, *_JUDGED_KEYS), _ref("case")))
+    return {"allOf": [_unless(keys, case) for keys, case in rules]}
+
+
+def _unless(keys: Iterable[str], case: JsonObject) -> JsonObject:
+    lists = {key: {"items": _any_of(case, _TEXT)} for key in CASE_LIST_KEYS}
+    return {"if": {"not": _one_key(keys)}, "then": {"properties": lists}}
 
 
 def targets_schema(kinds: TargetKinds) -> JsonObject:
@@ -143,8 +184,8 @@ def targets_schema(kinds: TargetKinds) -> JsonObject:
     for kind in classes.values():
         definitions[kind.__name__] = _target_schema(kind)
         definitions |= {part.__name__: _model_schema(part, texts=True) for part in parts_of(kind)}
-    root = _closed({"targets": _list_of(_ref("target"))}, ("$schema", "targets"))
-    return _document("AgentV targets file", {**root, "required": ["targets"]}, definitions)
+    root = _closed({"targets": _list_of(_ref("target")), "include": _TEXTS}, ("$schema", "targets", "include"))
+    return _document("AgentV targets file", {**root, **_one_key(("targets", "include"))}, definitions)
 
 
 def _target_schema(kind: type[BaseModel]) -> JsonObject:
@@ -186,7 +227,7 @@ def _model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
         schema = _OVERRIDES.get(f"{model.__name__}.{field}") or _relinked(plain["properties"][field], texts=texts)
         about = {"description": schema["description"]} if "description" in schema else {}
         schema = {key: value for key, value in schema.items() if key != "description"}
-        alternatives = (schema, _TEXT, _NULL) if texts and "const" not in schema else (schema, _NULL)
+        alternatives = (schema, _TEXT if texts else _TEMPLATE, _NULL) if "const" not in schema else (schema, _NULL)
         properties |= {key: {**about, **_any_of(*alternatives)} for key in keys}
         if field in plain.get("required", ()):
             required.append(_one_key(keys))

@@ -5,6 +5,7 @@ from typing import Final
 from pytest_agentv.loading.places import Place, first_key, number_at
 from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.option_values import MAX_REPEAT
 
 CASE_LIST_KEYS: Final = ("evalcases", "eval_cases", "cases", "tests")
 INCLUDE: Final = "include"
@@ -20,7 +21,7 @@ MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
 EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
 _SHARED_KEYS: Final = (
     *("execution", "target", "threshold", "description", "tags", "metadata", "marks", "skip", "xfail", "fixtures"),
-    *("vars", "input_files"),
+    *("vars", "input_files", "repeat", "min_pass_rate"),
     *EVALUATOR_LIST_KEYS,
     *LEGACY_EVALUATOR_KEYS,
 )
@@ -34,7 +35,7 @@ HEADER_KEYS: Final = frozenset(
 """At file level, or in the sidecar of a JSONL file."""
 CASE_KEYS: Final = frozenset(
     (
-        *("id", "conversation_id", "rubrics", "note", "question", "reference_answer"),
+        *("id", "conversation_id", "group", "required", "rubrics", "note", "question", "reference_answer"),
         *OUTCOME_KEYS,
         *INPUT_KEYS,
         *EXPECTED_KEYS,
@@ -46,6 +47,30 @@ CASE_KEYS: Final = frozenset(
 def threshold_at(mapping: JsonObject, place: Place) -> float | None:
     """Return the threshold in a mapping. Notes an error if it is outside 0 to 1."""
     return number_at(mapping, "threshold", place, "a number from 0 to 1", most=1)
+
+
+def repeat_at(mapping: JsonObject, place: Place) -> int | None:
+    """Return how many answers a mapping asks for. Notes an error unless it is 1 to 100."""
+    value = mapping.get("repeat")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_REPEAT:
+        place.at("repeat").expected(f"a whole number from 1 to {MAX_REPEAT}", value)
+        return None
+    return value
+
+
+def min_pass_rate_at(mapping: JsonObject, place: Place) -> float | None:
+    """Return the share of answers that have to pass. Notes an error if it is outside 0 to 1."""
+    return number_at(mapping, "min_pass_rate", place, "a number from 0 to 1, such as 0.8 for 4 of 5", most=1)
+
+
+def flag_at(mapping: JsonObject, key: str, place: Place) -> bool:
+    """Return whether a key says true. Notes an error for anything but true and false."""
+    value = mapping.get(key)
+    if not isinstance(value, bool | None):
+        place.at(key).expected("true or false", value)
+    return value is True
 
 
 def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:

@@ -4,7 +4,7 @@ It depends on no kind: the caller passes tables and classes. Imports pydantic: i
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
@@ -97,6 +97,8 @@ class _Reader(Generic[P]):
         self._place = place
         self._known = known
         self._context = context
+        self._has_variables = bool(getattr(context, "variables", ()))
+        """Whether a number may come from a template: then it is shown as a text where one is expected."""
         self._told: set[KeyPath] = set()
         """Places of keys that a hint already names."""
 
@@ -112,6 +114,8 @@ class _Reader(Generic[P]):
         except Exception as error:  # noqa: BLE001 - users write kinds, and their validators may raise anything
             self._place.error(f"{self._part.__name__} raised {type(error).__name__}: {error}")
             return None
+        if self._has_variables and (shown := _with_texts(given, faults)) is not None:
+            return self.validate(shown)
         unknown = [fault["loc"] for fault in faults if fault["type"] == _UNKNOWN]
         others = [fault for fault in faults if fault["type"] != _UNKNOWN]
         for fault in others:
@@ -149,6 +153,29 @@ class _Reader(Generic[P]):
             self._told.add((*above, near))
         hint = None if near is None else f"is {near!r} a misspelling of it?"
         self._place.at(*fault["loc"]).error("is missing", hint)
+
+
+def _with_texts(value: Json, faults: Sequence[ErrorDetails]) -> Json | None:
+    """Return a value with the numbers as texts that are faults because a text is expected; None if there are none."""
+    changed = value
+    for fault in faults:
+        number = fault["input"]
+        wants_text = fault["type"] == "string_type" or fault.get("ctx", {}).get("what") == "a non-empty text"
+        if wants_text and isinstance(number, int | float) and not isinstance(number, bool):
+            changed = _replaced(changed, fault["loc"], format_number(number))
+    return None if changed == value else changed
+
+
+def _replaced(value: Json, where: KeyPath, new: str) -> Json:
+    """Return a value with another one at a path, if that exists. Copies the values on the path."""
+    if not where:
+        return new
+    key, *below = where
+    if isinstance(value, list | tuple) and isinstance(key, int) and key < len(value):
+        return [_replaced(item, tuple(below), new) if index == key else item for index, item in enumerate(value)]
+    if isinstance(value, dict) and key in value:
+        return {name: _replaced(item, tuple(below), new) if name == key else item for name, item in value.items()}
+    return value
 
 
 def _without(value: Json, where: KeyPath) -> Json:

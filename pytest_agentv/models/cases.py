@@ -101,6 +101,18 @@ class EvalCase(Record):
     """The score from which the case passes, 0 to 1; None: that of the run."""
     threshold_source: str | None = None
     """Where the threshold was written: `case` or `file`."""
+    repeat: int | None = None
+    """How many answers the case is judged by, 1 to 100; None: as many as the run says, else 1."""
+    repeat_source: str | None = None
+    """Where that was written: `case` or `file`."""
+    min_pass_rate: float | None = None
+    """The share of these answers that have to pass, 0 to 1; None: that of the run, else 1."""
+    min_pass_rate_source: str | None = None
+    """Where that was written: `case` or `file`."""
+    required: bool = False
+    """Whether it must pass by itself, whatever the verdict on the whole run."""
+    group: str | None = None
+    """Names the cases that are not independent of each other; None: its conversation, else the case alone."""
     vars: JsonObject | None = None
     """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""
 

@@ -3,6 +3,12 @@
 from typing import Final, Literal
 
 MAX_WORKERS: Final = 50
+MAX_REPEAT: Final = 100
+"""The most answers of a case that its verdict may stand on."""
+
+Stop = Literal["certain", "never"]
+"""When no further answer of a case is asked: once none could change its verdict, or never before all were."""
+STOPS: Final[tuple[Stop, ...]] = ("certain", "never")
 
 RunRule = Literal["always", "asked", "asked-if-paid"]
 """Which cases run without being asked for."""
@@ -17,6 +23,15 @@ UnknownKeys = Literal["error", "warn"]
 UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
 
 
+Gate = Literal["cases", "run", "strict", "off"]
+"""What makes a run fail: its cases, or the verdict on the run as a whole."""
+GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
+
+BaselineUpdate = Literal["write", "add", "force"]
+"""How a baseline is updated: written anew, with the new answers added, or written even in CI."""
+BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "add", "force")
+
+
 def parse_output_format(text: str) -> OutputFormat:
     for known in OUTPUT_FORMATS:
         if text.strip().lower() == known:
@@ -29,6 +44,37 @@ def parse_unknown_keys(text: str) -> UnknownKeys:
         if text.strip().lower() == known:
             return known
     raise ValueError(f"invalid level {text!r} for unknown keys: expected one of {', '.join(UNKNOWN_KEYS)}")
+
+
+def parse_gate(text: str) -> Gate:
+    for known in GATES:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown gate {text!r}: expected one of {', '.join(GATES)}")
+
+
+def parse_baseline_update(text: str) -> BaselineUpdate:
+    for known in BASELINE_UPDATES:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown way to update the baseline {text!r}: expected one of {', '.join(BASELINE_UPDATES)}")
+
+
+def parse_confirm(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of answers: expected 0 or more") from None
+    if not 0 <= count <= MAX_REPEAT:
+        raise ValueError(f"{count} answers are out of range: expected 0 to {MAX_REPEAT}")
+    return count
+
+
+def parse_stop(text: str) -> Stop:
+    for known in STOPS:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown word {text!r}: expected one of {', '.join(STOPS)}")
 
 
 def parse_run_rule(text: str) -> RunRule:
@@ -49,10 +95,21 @@ def parse_sample(text: str) -> int:
 
 
 def parse_threshold(text: str) -> float:
-    value = _number(text, "a number from 0 to 1")
-    if not 0 <= value <= 1:
-        raise ValueError(f"threshold {text} is out of range: expected a number from 0 to 1")
-    return value
+    return _share(text, "threshold")
+
+
+def parse_pass_rate(text: str) -> float:
+    return _share(text, "pass rate")
+
+
+def parse_repeat(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of answers: expected 1 to {MAX_REPEAT}") from None
+    if not 1 <= count <= MAX_REPEAT:
+        raise ValueError(f"{count} answers are out of range: expected 1 to {MAX_REPEAT}")
+    return count
 
 
 def parse_workers(text: str) -> int:
@@ -90,6 +147,13 @@ def parse_bool(text: str) -> bool:
         return known[text.strip().lower()]
     except KeyError:
         raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+def _share(text: str, what: str) -> float:
+    value = _number(text, "a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{what} {text} is out of range: expected a number from 0 to 1")
+    return value
 
 
 def _at_least_zero(text: str, what: str) -> float:

@@ -6,15 +6,24 @@ from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.option_values import (
+    BaselineUpdate,
+    Gate,
     OutputFormat,
     RunRule,
+    Stop,
     UnknownKeys,
+    parse_baseline_update,
+    parse_confirm,
+    parse_gate,
     parse_milliseconds,
     parse_output_format,
+    parse_pass_rate,
+    parse_repeat,
     parse_retries,
     parse_run_rule,
     parse_sample,
     parse_seconds,
+    parse_stop,
     parse_threshold,
     parse_unknown_keys,
     parse_workers,
@@ -24,6 +33,8 @@ from pytest_agentv.models.records import record
 DEFAULT_TIMEOUT_SECONDS: Final = 120.0
 DEFAULT_MAX_RETRIES: Final = 2
 DEFAULT_THRESHOLD: Final = 1.0
+DEFAULT_MARGIN: Final = 0.05
+DEFAULT_CONFIRM: Final = 10
 DEFAULT_EVAL_GLOBS: Final = ("*.eval.yaml", "*.eval.yml", "*.eval.jsonl")
 DEFAULT_EXPLORATION_TOOLS: Final = (
     *("read", "grep", "glob", "search", "list"),
@@ -31,6 +42,8 @@ DEFAULT_EXPLORATION_TOOLS: Final = (
 )
 
 DEFAULT_RESULTS_FOLDER: Final = Path(".agentv/results")
+DEFAULT_BASELINE: Final = Path("agentv.baseline.jsonl")
+"""In pytest's root directory."""
 CACHE_FOLDER: Final = Path(".agentv/cache")
 
 
@@ -95,6 +108,18 @@ class RunOptions(Record):
     """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None
     """`agentv_threshold` in the ini file, 0 to 1; cases and files override it."""
+    repeat: int | None = None
+    """`--agentv-repeat` on the command line: answers per case, 1 to 100; it overrides those of cases and files."""
+    ini_repeat: int | None = None
+    """`agentv_repeat` in the ini file; cases and files override it."""
+    min_pass_rate: float | None = None
+    """`--agentv-min-pass-rate` on the command line, 0 to 1; it overrides those of cases and files."""
+    ini_min_pass_rate: float | None = None
+    """`agentv_min_pass_rate` in the ini file, 0 to 1; cases and files override it."""
+    stop: Stop | None = None
+    """`--agentv-stop`: whether to stop asking a case when its verdict is certain; None: it depends on the run."""
+    include_answers: bool = False
+    """`--agentv-include-answers`: results of repeated cases hold all answers."""
     cache: bool = False
     """`--agentv-cache`: answers of earlier runs are used again."""
     resume: Path | None = None
@@ -107,6 +132,20 @@ class RunOptions(Record):
     """`--agentv-dump-traces`: the folder for traces, absolute."""
     include_trace: bool = False
     """`--agentv-include-trace`: results hold the whole trace."""
+    baseline: Path | None = None
+    """`--agentv-baseline`: the baseline that the run is compared with, absolute; None: none."""
+    update_baseline: BaselineUpdate | None = None
+    """`--agentv-update-baseline`: how the run becomes the baseline; None: it does not."""
+    gate: Gate = "cases"
+    """`--agentv-gate`: what makes the run fail."""
+    min_rate: float | None = None
+    """`--agentv-min-rate`: the pass rate that the run must reach, 0 to 1."""
+    margin: float = DEFAULT_MARGIN
+    """`--agentv-margin`: the drop of the pass rate that "not worse" excludes, 0 to 1."""
+    confirm: int = DEFAULT_CONFIRM
+    """`--agentv-confirm`: fresh answers for a case that looks broken; 0: none."""
+    gates: tuple[str, ...] = ()
+    """`agentv_gates` in the ini file: gates by tag, as written."""
     strict: bool = False
     """`--agentv-strict`: warnings about eval and targets files are errors."""
     unknown_keys: UnknownKeys = "error"
@@ -115,6 +154,12 @@ class RunOptions(Record):
     """`--agentv-verbose`: show targets, provider calls, attempts and timings."""
     exploration_tools: tuple[str, ...] = DEFAULT_EXPLORATION_TOOLS
     """Names of the tools that only look around, for `exploration_ratio`."""
+
+    @property
+    def judges_run(self) -> bool:
+        """Whether there is a verdict on the run as a whole that may fail it, or a baseline to write."""
+        has_baseline = self.baseline is not None or self.update_baseline is not None
+        return has_baseline or self.gate in ("run", "strict") or self.min_rate is not None or bool(self.gates)
 
 
 RUN_OPTIONS: Final = (
@@ -216,6 +261,29 @@ RUN_OPTIONS: Final = (
         ini=True,
     ),
     RunOption(
+        "repeat",
+        "Answers per case, 1 to 100; overrides `repeat` of cases, files and the ini file (default: 1).",
+        parse=parse_repeat,
+        metavar="N",
+        ini=True,
+    ),
+    RunOption(
+        "min-pass-rate",
+        "Share of a repeated case's answers that have to pass, 0 to 1; "
+        "overrides `min_pass_rate` of cases, files and the ini file (default: 1).",
+        parse=parse_pass_rate,
+        metavar="RATE",
+        ini=True,
+    ),
+    RunOption(
+        "stop",
+        "When to stop asking a repeated case: certain (once no answer could change its verdict) or never "
+        "(default: certain; with a baseline, never).",
+        parse=parse_stop,
+        metavar="WHEN",
+        ini=True,
+    ),
+    RunOption(
         "dump-prompts",
         "Write each case's prompt to a JSON file in DIR (default: .agentv/prompts).",
         parse=Path,
@@ -257,7 +325,57 @@ RUN_OPTIONS: Final = (
         "with --agentv-resume, also run the missing cases.",
         is_flag=True,
     ),
+    RunOption(
+        "baseline",
+        "Compare the run with the baseline PATH and fail if cases broke or the run regressed "
+        "(default: agentv.baseline.jsonl in the root directory).",
+        parse=Path,
+        metavar="PATH",
+        optional_value=DEFAULT_BASELINE,
+        ini=True,
+    ),
+    RunOption(
+        "update-baseline",
+        "Make this run the baseline. HOW is write (the default), add (add its answers to those of the baseline) or "
+        "force (write it even where CI is set).",
+        parse=parse_baseline_update,
+        metavar="HOW",
+        optional_value="write",
+    ),
+    RunOption(
+        "gate",
+        "What makes the run fail: cases (each failing case, and a regression), run (required cases, errors and the "
+        "verdict on the run), strict (as run, and a verdict that cannot tell) or off (default: cases).",
+        parse=parse_gate,
+        default="cases",
+        metavar="GATE",
+        ini=True,
+    ),
+    RunOption(
+        "min-rate",
+        "Pass rate that the whole run must reach with --agentv-gate=run or strict, 0 to 1.",
+        parse=parse_pass_rate,
+        metavar="RATE",
+        ini=True,
+    ),
+    RunOption(
+        "margin",
+        "Drop of the pass rate that --agentv-gate=strict must exclude, 0 to 1 (default: 0.05).",
+        parse=parse_pass_rate,
+        default=DEFAULT_MARGIN,
+        metavar="DROP",
+        ini=True,
+    ),
+    RunOption(
+        "confirm",
+        "Fresh answers for each case that looks broken against the baseline; 0 = none (default: 10).",
+        parse=parse_confirm,
+        default=DEFAULT_CONFIRM,
+        metavar="N",
+        ini=True,
+    ),
     RunOption("include-trace", "Include the full trace in each result.", is_flag=True),
+    RunOption("include-answers", "Include all answers of repeated cases in their results.", is_flag=True),
     RunOption(
         "strict", "Treat warnings about eval and targets files (unknown keys, …) as errors.", is_flag=True, ini=True
     ),

@@ -27,6 +27,52 @@ class ErrorDetail(Record):
 
 
 @record
+class RepeatFigures(Record):
+    """What several answers of one case showed."""
+
+    planned: int
+    """The answers that the case was to be judged by: its `repeat`."""
+    asked: int
+    """The answers that were asked: fewer than planned where the verdict was certain before."""
+    judged: int
+    """The answers that were judged."""
+    passes: int
+    """The judged answers that passed."""
+    errors: int
+    """The answers that could not be had or judged. They are neither passes nor fails."""
+    needed: int
+    """The answers that had to pass."""
+    min_pass_rate: float
+    """The share of the planned answers that had to pass, 0 to 1."""
+    min_pass_rate_source: str
+    """Where that was set: `command line`, `case`, `file`, `ini` or `default`."""
+    scores: tuple[float, ...]
+    """The scores of the judged answers, in the order of the answers."""
+    stopped: Literal["certain pass", "certain fail"] | None = None
+    """The verdict that the last answer made certain, where answers were asked one after another until one did."""
+    pass_rate: float | None = None
+    """The unbiased share of answers that pass, 0 to 1; None: no answer was judged."""
+    pass_rate_low: float | None = None
+    """The lower end of its 95 % interval."""
+    pass_rate_high: float | None = None
+    """The upper end of its 95 % interval."""
+    flaky: bool = False
+    """Whether some answers passed and some failed."""
+    same_text: bool | None = None
+    """Whether all judged answers were the same text; None: there were fewer than two."""
+    tools: tuple[tuple[str, ...], ...] | None = None
+    """The names of the tools that each judged answer called, in the order of `scores`; None: none was called."""
+    cached: int | None = None
+    """How many of the answers came from the cache; None: none."""
+    carried: int | None = None
+    """How many of the answers an earlier run had asked, which this one went on with; None: none."""
+    reruns: int | None = None
+    """How often all answers were asked anew before, as by `--reruns`; None: never."""
+    confirm: "RepeatFigures | None" = None
+    """Fresh answers that were asked because the case looked broken; they do not count for its verdict."""
+
+
+@record
 class EvalResult(Record):
     """The result of a case: one line of the results file. The order of the fields is the order of its keys."""
 
@@ -92,6 +138,8 @@ class EvalResult(Record):
     """The path of the log that a coding agent's call wrote."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None: not reported."""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up and answered from; None: not reported."""
     execution_metrics: ExecutionMetrics | None = None
     """Tokens, US dollars and milliseconds of the answer."""
     node_id: str | None = None
@@ -118,3 +166,16 @@ class EvalResult(Record):
     """True in a dry run, else None."""
     cached: bool | None = None
     """True if the answer comes from the cache, else None."""
+    tags: tuple[str, ...] | None = None
+    """The tags of the case and of its file; None: there are none."""
+    judge: str | None = None
+    """The name of the target that judges, and the start of its hash; None: no model took part."""
+    required: bool | None = None
+    """True if the case must pass by itself, whatever the verdict on the whole run, else None."""
+    group: str | None = None
+    """The group that the case names: cases of one group are not independent. None: it names none."""
+    repeat: RepeatFigures | None = None
+    """What its answers showed, where it was asked more than once; then `score` is their mean, the metrics are their
+    sums, and what else is said of an answer is that of the first failing one, else of the first."""
+    answers: tuple[JsonObject, ...] | None = None
+    """All answers in their order, each as the keys of a result of its own, with `--agentv-include-answers`."""

@@ -42,6 +42,8 @@ class TokenUsage(Record):
     """Tokens of the answer."""
     cached: float | None = None
     """Tokens that the API had cached; None: not reported."""
+    reasoning: float | None = None
+    """Those of the output tokens that were spent on reasoning; None: not reported."""
 
     @property
     def total(self) -> float:

@@ -29,6 +29,8 @@ class ProviderRequest(Record):
     """The id of the case."""
     attempt: int = 0
     """The number of the call, 0-based."""
+    answer: int = 0
+    """The number of the answer, 0-based, where the case asks for several (`repeat`)."""
     guideline_paths: tuple[str, ...] = ()
     """Absolute paths of the guidelines."""
     input_paths: tuple[str, ...] = ()
@@ -69,6 +71,8 @@ class ProviderResponse(Record):
     """The kind of that error."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API: `stop`, `length`, `content_filter`, …"""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up and answered from, in order; None: not reported."""
     warnings: tuple[str, ...] = ()
     """What is odd about the reply; the run warns of it once per target."""
     cached: bool = False

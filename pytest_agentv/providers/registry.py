@@ -17,6 +17,6 @@ def create_provider(target: Target, variables: Mapping[str, str]) -> Adapter:
     opened: Adapter = target.settings.open(environment)
     if type(opened).__module__.startswith("pytest_agentv."):
         return opened
-    from pytest_agentv.providers.python.function import complete  # noqa: PLC0415 - for kinds of users
+    from pytest_agentv.providers.python.foreign import complete  # noqa: PLC0415 - for kinds of users
 
     return complete(opened, environment.where)

@@ -80,6 +80,7 @@ class _TokenUsage(_Wire):
     input: _Number
     output: _Number
     cached: _Number | None = None
+    reasoning: _Number | None = None
 
 
 class _Response(_Wire):
@@ -91,6 +92,7 @@ class _Response(_Wire):
     cost_usd: _Number | None = None
     duration_ms: _Number | None = None
     finish_reason: str | None = None
+    retrieved_context: list[str] | None = None
 
 
 def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) -> ProviderResponse:
@@ -116,6 +118,7 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         duration_ms=wire.duration_ms,
         is_text_only=not wire.output_messages and wire.trace is None and wire.trace_ref is None,
         finish_reason=wire.finish_reason,
+        retrieved_context=None if wire.retrieved_context is None else tuple(wire.retrieved_context),
         warnings=tuple(islice(_unknown_keys(data), _MOST_WARNINGS)),
     )
 

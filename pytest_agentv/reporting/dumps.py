@@ -45,6 +45,7 @@ def dump_trace(
     eval_id: str,
     *,
     attempt: int,
+    answer: int = 0,
     target: str,
     trace: tuple[TraceEvent, ...] | None,
     trace_summary: TraceSummary | None,
@@ -53,6 +54,7 @@ def dump_trace(
 ) -> Path:
     """Write the trace of one attempt (counted from 1) to `<eval_id>_attempt-<n>.json` and return the path.
 
+    The second answer of a case that is asked several times goes to `<eval_id>_answer-2_attempt-<n>.json`, and so on.
     Raises `FileError`. Source: eval-cli-2026-01, "Dump traces enabled".
     """
     payload = {
@@ -62,7 +64,8 @@ def dump_trace(
         "trace": None if trace is None else [event.to_plain() for event in trace],
         "trace_summary": None if trace_summary is None else trace_summary.to_plain(),
     }
-    return _dump(folder / f"{file_name(eval_id, qualifier)}_attempt-{attempt}.json", payload, masker)
+    name = file_name(eval_id, qualifier) + (f"_answer-{answer + 1}" if answer else "")
+    return _dump(folder / f"{name}_attempt-{attempt}.json", payload, masker)
 
 
 def file_name(eval_id: str, qualifier: str | None = None) -> str:

@@ -30,7 +30,8 @@ def format_duration(milliseconds: float) -> str:
 def format_tokens(usage: TokenUsage) -> str:
     """`1,250 (1,000 in, 250 out)`."""
     cached = f", {usage.cached:,.0f} cached" if usage.cached else ""
-    return f"{usage.total:,.0f} ({usage.input:,.0f} in, {usage.output:,.0f} out{cached})"
+    reasoning = f", {usage.reasoning:,.0f} of them for reasoning" if usage.reasoning else ""
+    return f"{usage.total:,.0f} ({usage.input:,.0f} in, {usage.output:,.0f} out{reasoning}{cached})"
 
 
 def cost_of(result: EvalResult) -> float | None:

@@ -49,10 +49,13 @@ class RunVerdict(Record):
     """Results that reruns replaced. Only their cost and tokens count."""
     expected_failures: frozenset[str] = frozenset()
     """Node ids of cases whose low score was expected (`xfail`)."""
+    expected_words: str = "failed as expected"
     troubles: tuple[Trouble, ...] = ()
     results_path: Path | None = None
     dry_run: bool = False
     elapsed_ms: float | None = None
+    statistics: tuple[str, ...] = ()
+    """The section EVALUATION STATISTICS, whose first line is its title."""
 
 
 def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LIMIT) -> Iterator[str]:
@@ -90,7 +93,7 @@ def _head_lines(
     counts = {
         "passed": passed,
         "failed": len(failures),
-        "failed as expected": expected,
+        verdict.expected_words: expected,
         "error" if len(errors) == 1 else "errors": len(errors),
     }
     text = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no results"
@@ -107,6 +110,14 @@ def _head_lines(
     if verdict.troubles:
         yield ""
     yield from _figure_table(verdict)
+    yield from _statistics_block(verdict.statistics, masker)
+
+
+def _statistics_block(lines: Sequence[str], masker: Masker) -> Iterator[str]:
+    """Yield the section on statistics as it stands on the terminal; no line of it can end the block."""
+    if lines:
+        fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
+        yield from ("### Statistics", "", f"{fence}text", *map(masker.mask, lines[1:]), fence, "")
 
 
 def _figure_table(verdict: RunVerdict) -> Iterator[str]:

@@ -59,10 +59,12 @@ def failure_text(
     look = Look(masker, limit)
     score_line = _score_line(result, threshold_source)
     cause = _cause(result, look)
-    headline = cause or score_line
+    headline = _repeats(result) or cause or score_line
     sections = [
+        Section(_repeats(result, "the first failing one"), 15),
+        Section(cause if result.repeat else "", 15),
         Section(_assertion(result.assertion, headline, look), 20),
-        Section(score_line if cause else "", 5),
+        Section(score_line if cause and not result.repeat else "", 5),
         Section(_evaluator_table(result, look), 25),
         Section(_findings("Misses", result, look), 25),
         Section(_raw_outputs(result, look), 12),
@@ -95,11 +97,11 @@ def one_line(result: EvalResult, masker: Masker) -> str:
     name = look.name(result.eval_id, 60)
     if result.status == "error":
         return look.name(f"{name}: error: {masker.mask(result.error or 'unknown')}", _LINE)
-    if result.assertion is not None:
+    if result.assertion is not None and result.repeat is None:
         return look.name(f"{name}: {result.status}: {masker.mask(result.assertion)}", _LINE)
     if result.status == "pass" or result.threshold is None:
         return look.name(f"{name}: {result.status}, score {format_score(result.score)}", _LINE)
-    if cause := _cause(result, look):
+    if cause := _repeats(result) or _cause(result, look):
         return look.name(f"{name}: {cause}", _LINE)
     parts = [f"{name}: score {format_score(result.score)} < {format_score(result.threshold)}"]
     for evaluator in result.evaluator_results or ():
@@ -109,6 +111,16 @@ def one_line(result: EvalResult, masker: Masker) -> str:
     if result.evaluator_results is None:
         parts += [masker.mask(why)] if (why := ", ".join(result.misses) or result.reasoning or "") else []
     return look.name("; ".join(parts), _LINE)
+
+
+def _repeats(result: EvalResult, shown: str | None = None) -> str:
+    """Return how many answers of a repeated case passed, or their scores and which one is `shown`; else nothing."""
+    figures = result.repeat
+    if figures is None:
+        return ""
+    from pytest_agentv.reporting.repeats import repeat_headline, scores_line  # noqa: PLC0415 - for repeated cases only
+
+    return repeat_headline(result, figures) if shown is None else scores_line(figures, shown)
 
 
 def _cause(result: EvalResult, look: Look) -> str:

@@ -16,7 +16,7 @@ _IDENTITY: Final = frozenset(
     {
         *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row"),
         "case_hash",
-        *("timestamp", "status", "threshold_source", "error_detail"),
+        *("timestamp", "status", "threshold_source", "error_detail", "group", "repeat", "tags", "judge"),
     }
 )
 """Keys of a record whose values are names or fixed words. Masked values would match nothing later."""
@@ -44,6 +44,8 @@ def _masked_field(key: str, value: Json, masker: Masker) -> Json:
             return [_masked_evaluator(each, masker) for each in value]
         case "trace":
             return [_masked_item(event, masker, _masked_tool) for event in value]
+        case "answers":
+            return [recordable(answer, masker) for answer in value]
         case "trace_summary" | "execution_metrics":
             return _masked_figures(value, masker)
     return masker.mask_plain(value)

@@ -47,6 +47,7 @@ class Outcomes(Record):
     expected_failures: frozenset[str] = frozenset()
     unexpected_passes: frozenset[str] = frozenset()
     """Items with a strict mark, which failed because they passed."""
+    expected_words: str = "failed as expected"
 
     def of(self, result: EvalResult) -> Literal["pass", "fail", "error", "expected"]:
         """Return the outcome that a result counts as."""
@@ -122,7 +123,7 @@ def _label(result: EvalResult) -> str:
 def _count_line(results: Sequence[EvalResult], outcomes: Outcomes) -> SummaryLine:
     counts = Counter(map(outcomes.of, results))
     style: LineStyle = "error" if counts["error"] else "fail" if counts["fail"] else "pass"
-    expected = f"{counts['expected']} failed as expected, " if counts["expected"] else ""
+    expected = f"{counts['expected']} {outcomes.expected_words}, " if counts["expected"] else ""
     errors = f"{counts['error']} {'error' if counts['error'] == 1 else 'errors'}"
     text = f"{counts['pass']} passed, {counts['fail']} failed, {expected}{errors}"
     return SummaryLine(f"Total eval cases: {len(results)} ({text})", style)

@@ -72,4 +72,5 @@ def _total_usage(usages: Sequence[TokenUsage]) -> TokenUsage:
         input=sum(usage.input for usage in usages),
         output=sum(usage.output for usage in usages),
         cached=sum(usage.cached or 0 for usage in usages),
+        reasoning=sum(usage.reasoning or 0 for usage in usages),
     )

@@ -49,6 +49,11 @@ class ResultSink:
         return yaml_document(record)
 
 
+def answers_path(results_path: Path) -> Path:
+    """Return the file beside a results file that keeps single answers of repeated cases while a run is going on."""
+    return results_path.with_name(f".{results_path.name}.answers.jsonl")
+
+
 def default_results_path(cwd: Path, started: datetime, output_format: OutputFormat) -> Path:
     """Return `.agentv/results/eval_<time>.jsonl` (or `.yaml`) below `cwd`; the time is UTC (agentv-formats 8.3)."""
     time = started.astimezone(UTC).strftime("%Y-%m-%dT%H-%M-%S")

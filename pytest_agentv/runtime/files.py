@@ -31,7 +31,7 @@ class LockedAppender:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock_path = path.with_name(f".{path.name}.lock")
+        self._lock_path = lock_of(path)
         self._thread_lock = threading.Lock()
         self._process_lock = ProcessLock(self._lock_path)
         self._file: OpenFile | None = None
@@ -93,6 +93,11 @@ class LockedAppender:
             self._file, end = _replace_file(self._file, self._path)
             self._end = None
         return self._file, end
+
+
+def lock_of(path: Path) -> Path:
+    """Return the lock that a `LockedAppender` makes beside its file."""
+    return path.with_name(f".{path.name}.lock")
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -39,6 +39,7 @@ class TokenUsage(NamedTuple):
     input: float
     output: float
     cached: float | None = None
+    reasoning: float | None = None
 
 
 class TraceSummary(NamedTuple):
@@ -101,6 +102,8 @@ class CodeJudgeInput(NamedTuple):
     trace: tuple[TraceEvent, ...] | None = None
     vars: Mapping[str, Json] | None = None
     """The variables of the case. None: it has none."""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up; None: not reported."""
 
 
 class Result(NamedTuple):

@@ -131,7 +131,9 @@ _MESSAGE_READERS: Final[Mapping[str, Reader]] = {
     "timestamp": optional(text),
     "metadata": optional(mapping),
 }
-_TOKEN_USAGE: Final = record_of(TokenUsage, {"input": number, "output": number, "cached": optional(number)})
+_TOKEN_USAGE: Final = record_of(
+    TokenUsage, {"input": number, "output": number, "cached": optional(number), "reasoning": optional(number)}
+)
 _COST_READERS: Final[Mapping[str, Reader]] = {
     "token_usage": optional(_TOKEN_USAGE),
     "cost_usd": optional(number),
@@ -187,6 +189,7 @@ _INPUT: Final = record_of(
         "execution_metrics": optional(_EXECUTION_METRICS),
         "trace": optional(list_of(_TRACE_EVENT)),
         "vars": optional(mapping),
+        "retrieved_context": optional(list_of(text)),
     },
 )
 _RESULT: Final = record_of(

@@ -6,12 +6,13 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.models.option_values import parse_bool
 from pytest_agentv.models.options import (
+    DEFAULT_BASELINE,
     DEFAULT_EVAL_GLOBS,
     DEFAULT_EXPLORATION_TOOLS,
     RUN_OPTIONS,
@@ -21,6 +22,10 @@ from pytest_agentv.models.options import (
 from pytest_agentv.session.compat import ini_value
 
 PREFIX = "agentv"
+_GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
+
+_BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
+"""Options that beat cases and files as flags, and are beaten by them as ini keys."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -39,6 +44,8 @@ def add_options(parser: pytest.Parser) -> None:
         "args",
         list(DEFAULT_EXPLORATION_TOOLS),
     )
+
+    parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
 
 
 def attach_optional_values(args: list[str]) -> None:
@@ -65,6 +72,8 @@ def check_options(config: pytest.Config) -> None:
         flag = f"--{PREFIX}-{option.name}"
         if option.once and given[flag] > 1:
             raise pytest.UsageError(f"{flag} is given {given[flag]} times: expected it once")
+        if option.optional_value is not None:
+            _given(config, option)
 
 
 def eval_globs(config: pytest.Config) -> Sequence[str]:
@@ -78,13 +87,17 @@ def run_options(config: pytest.Config) -> RunOptions:
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
-    from_flag = config.getoption("agentv_threshold")
+    if values["baseline"] is not None:
+        folder = config.rootpath if values["baseline"] == DEFAULT_BASELINE else cwd
+        values["baseline"] = folder / values["baseline"]
+    for name in _BETWEEN:
+        from_flag = config.getoption(f"{PREFIX}_{name}")
+        values |= {name: from_flag, f"ini_{name}": values[name] if from_flag is None else None}
     return RunOptions(
         **{
             **values,
             "eval_id": tuple(values["eval_id"] or ()),
-            "threshold": from_flag,
-            "ini_threshold": values["threshold"] if from_flag is None else None,
+            "gates": _gates(config),
             "exploration_tools": _names(config, "agentv_exploration_tools"),
         }
     )
@@ -102,7 +115,8 @@ def _flag_arguments(option: RunOption) -> dict[str, Any]:
     if option.repeatable:
         return arguments | {"action": "append"}
     if option.optional_value is not None:
-        return arguments | {"nargs": "?", "const": option.optional_value}
+        # Not parsed yet: pytest reads the arguments once before `attach_optional_values` has written out what is meant.
+        return arguments | {"nargs": "?", "const": option.optional_value, "type": str}
     return arguments
 
 
@@ -116,9 +130,20 @@ def _argparse_type(parse: Callable[[str], object]) -> Callable[[str], object]:
     return parse_or_explain
 
 
+def _given(config: pytest.Config, option: RunOption) -> Any:
+    """Return the value of a flag; None: it was not given. Raises `pytest.UsageError`."""
+    given = config.getoption(f"{PREFIX}_{option.dest}")
+    if option.optional_value is None or not isinstance(given, str):
+        return given
+    try:
+        return option.parse(given)
+    except ValueError as error:
+        raise pytest.UsageError(f"--{PREFIX}-{option.name}: {error}") from None
+
+
 def _value(config: pytest.Config, option: RunOption) -> Any:
     name = f"{PREFIX}_{option.dest}"
-    given = config.getoption(name)
+    given = _given(config, option)
     if given is not None:
         return given
     written = ini_value(config, name) if option.ini else None
@@ -155,6 +180,20 @@ def _names(config: pytest.Config, name: str) -> tuple[str, ...]:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise pytest.UsageError(f"{_ini_name(config)}: {name}: expected a list of texts, got {_shown(written)}")
     return tuple(words)
+
+
+def _gates(config: pytest.Config) -> tuple[str, ...]:
+    """Return the lines of `agentv_gates`, which were checked."""
+    written = ini_value(config, "agentv_gates")
+    lines = tuple(written) if isinstance(written, list) else (str(written),)
+    if lines:
+        from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates  # noqa: PLC0415 - for who has gates
+
+        try:
+            parse_tag_gates(map(str, lines))
+        except ValueError as error:
+            raise pytest.UsageError(f"{_ini_name(config)}: agentv_gates: {error}") from None
+    return tuple(map(str, lines))
 
 
 def _shown(written: object) -> str:

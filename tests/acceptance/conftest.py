@@ -81,10 +81,13 @@ class Run:
 
 
 class Project:
-    """A folder with eval files and targets."""
+    """A folder with eval files and targets.
 
-    def __init__(self, pytester: pytest.Pytester, mode: tuple[str, ...]) -> None:
-        self.path = pytester.path
+    With a `pytester` it runs pytest in this process, and otherwise in a forked one.
+    """
+
+    def __init__(self, path: Path, mode: tuple[str, ...], pytester: pytest.Pytester | None = None) -> None:
+        self.path = path
         self.mode = mode
         self._pytester = pytester
         self._runs = 0
@@ -103,7 +106,7 @@ class Project:
         """Run pytest; its results go to a new file each time."""
         self._runs += 1
         out = self.path / f"out-{self._runs}.jsonl"
-        run = self._run_forked if subprocess else self._pytester.runpytest_inprocess
+        run = self._run_forked if subprocess or self._pytester is None else self._pytester.runpytest_inprocess
         chosen = self.mode if mode is None else mode
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # this checkout's own run makes them errors; a user's does not
@@ -117,6 +120,10 @@ class Project:
         return pytest.RunResult(finished.returncode, finished.stdout.splitlines(), finished.stderr.splitlines(), 0)
 
 
+IN_ONE_PROCESS = pytest.mark.parametrize("mode", [()], ids=["plain"])
+"""For a test of a module that runs in all modes, if workers cannot make a difference to it."""
+
+
 @pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])
 def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """The flags of a run. `-n 0` is no mode: the plugin looks at workers and at their controller only."""
@@ -127,12 +134,22 @@ def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
 @pytest.fixture
 def project_in_all_modes(pytester: pytest.Pytester, mode: tuple[str, ...]) -> Project:
     """Run each test twice: in one process, and with two workers."""
-    return Project(pytester, mode)
+    return Project(pytester.path, mode, pytester)
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> Project:
-    return Project(pytester, ())
+    return Project(pytester.path, (), pytester)
+
+
+@pytest.fixture(scope="module")
+def shared_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
+    """Return a function that makes a project for a whole module: its fixtures run pytest once for many tests."""
+
+    def make(*mode: str) -> Project:
+        return Project(tmp_path_factory.mktemp("shared"), mode)
+
+    return make
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from thorough import tries
 
-COUNT = tries(300, 1000)
+COUNT = tries(150, 1000)
 FRAGMENTS = [
     *("[", "]", "[]", "[a-b]", "::", ":", ":::", "()", "(", "@", "@group", "-", "--lf", "-n", "=", "$HOME", "`x`", "*"),
     *(

@@ -3,8 +3,12 @@
 import functools
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
+
+PLAIN_RUN = Path(__file__).parents[1] / "golden" / "imports" / "plain_run.txt"
 
 HEAVY = {"pydantic", "yaml", "litellm", "asyncio", "filelock", "dotenv", "wcmatch"}
 LIST_MODULES = """
@@ -13,6 +17,15 @@ import sys
 def pytest_unconfigure(config):
     with open(config.rootpath / "modules.txt", "a") as file:  # workers and their controller, one after the other
         print(*sys.modules, sep="\\n", file=file)
+"""
+LIST_REWRITTEN = """
+import sys
+
+def pytest_unconfigure(config):
+    with open(config.rootpath / "modules.txt", "a") as file:
+        for name, module in sys.modules.items():
+            if type(getattr(module, "__loader__", None)).__name__ == "AssertionRewritingHook":
+                print(name, file=file)
 """
 REFUSE_SOCKETS = """
 import socket
@@ -55,6 +68,25 @@ def loaded_without(tmp_path_factory):
     return functools.cache(functools.partial(modules_of_a_run, folder, "-p", "no:agentv"))
 
 
+def test_only_repeated_cases_load_what_they_need(project, loaded):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("a.eval.yaml", SUITE)
+    parts = ("repeating", "combining", "repeats", "confirming", "recording.answers", "statistics")
+    own = {module for module in loaded("a.eval.yaml", "-n0") if module.startswith("pytest_agentv")}
+    assert "pytest_agentv.engine.case" in own
+    assert {module for module in own if module.endswith(parts) and not module.endswith("reporting.statistics")} == set()
+    repeated = loaded("a.eval.yaml", "--agentv-repeat=2")
+    assert {"pytest_agentv.session.repeating.repeats", "pytest_agentv.statistics.repeats"} <= repeated
+    assert "pytest_agentv.session.confirming" not in repeated
+
+
+SUITE = """
+evaluators: [{name: words, type: heuristic, hits: [hello]}]
+evalcases:
+  - {id: one, expected_outcome: hello, input: hello}
+"""
+
+
 def heavy(modules):
     return sorted({module.partition(".")[0] for module in modules} & HEAVY)
 
@@ -92,11 +124,58 @@ def test_listing_cases_loads_no_model_library_reads_no_env_file_and_opens_no_soc
     assert not {"litellm", "dotenv", "openai", "httpx"} & modules
 
 
+def test_listing_cases_does_without_pydantic(project, suite, loaded, loaded_without):
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    assert "pydantic" not in loaded("--collect-only") - loaded_without("--collect-only")
+
+
+def test_a_plain_run_loads_what_it_uses(project, suite, loaded, loaded_without):
+    """Each module costs a third of a millisecond in every run and every worker.
+
+    Does a run with one case on a mock target need the module that you have added? Then add it to the list. Else import
+    it where it is used, as the others are.
+    """
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    added = loaded("qa.eval.yaml") - loaded_without()
+    ours = {module for module in added if module.partition(".")[0] == "pytest_agentv"}
+    listed = set(PLAIN_RUN.read_text("utf-8").split())
+    assert (sorted(ours - listed), sorted(listed - ours)) == ([], [])
+    third_parties = {module.partition(".")[0] for module in added - ours} & packages_distributions().keys()
+    assert third_parties - {"_pytest", "typing_extensions", "_yaml"} == {
+        *("annotated_types", "pydantic", "pydantic_core", "typing_inspection", "yaml"),
+    }
+
+
+def test_pytest_rewrites_none_of_our_modules_but_those_that_it_starts_with(project, suite, loaded):
+    project.write("conftest.py", LIST_REWRITTEN)
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    rewritten = loaded()
+    assert {"conftest", "test_python"} <= rewritten
+    assert {module for module in rewritten if module.startswith("pytest_agentv")} == {
+        "pytest_agentv",
+        "pytest_agentv.plugin",
+        "pytest_agentv.session",
+        "pytest_agentv.session.importing",
+    }
+
+
 def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(project, suite, loaded):
     project.write("conftest.py", LIST_MODULES)
     project.write("qa.eval.yaml", suite(a="hello"))
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
     assert not {"litellm", "dotenv", "openai", "httpx", "aiohttp"} & loaded()
+
+
+def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(project, suite, loaded):
+    project.write("conftest.py", LIST_MODULES)
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    rooms = ("pytest_agentv.statistics.", "pytest_agentv.reporting.verdicts", "pytest_agentv.session.gating")
+    others = ("pytest_agentv.session.confirming", "pytest_agentv.session.repeating")
+    assert {module for module in loaded() if module.startswith(rooms) or module in others} == set()
 
 
 @pytest.mark.parametrize("module", ["pytest_agentv", "pytest_agentv.models.results", "pytest_agentv.errors"])

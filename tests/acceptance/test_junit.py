@@ -1,8 +1,11 @@
 """The JUnit file of a run: one test case per eval case, its figures as properties. Read with a real parser."""
 
+import functools
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+
+from .conftest import IN_ONE_PROCESS
 
 TARGETS = """
 targets:
@@ -47,9 +50,29 @@ evalcases:
 """
 
 
-@pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])
-def mode(request):
-    return request.param
+MODES = pytest.mark.parametrize("cases", [(), ("-n", "2")], ids=["plain", "n2"], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def suites(shared_project):
+    """Return a function that runs pytest once for each mode, and returns the suite of its JUnit file."""
+
+    @functools.cache
+    def suite_of(mode):
+        project = shared_project(*mode)
+        project.write("targets.yaml", TARGETS)
+        project.write("evals/qa.eval.yaml", CASES)
+        project.run("--junitxml=junit.xml")
+        (suite,) = ElementTree.parse(project.path / "junit.xml").getroot()
+        return suite
+
+    return suite_of
+
+
+@pytest.fixture
+def cases(suites, request):
+    """The test cases of the JUnit file by their names."""
+    return {case.get("name"): case for case in suites(request.param)}
 
 
 @pytest.fixture
@@ -77,9 +100,10 @@ def kinds(case):
     return [child.tag for child in case]
 
 
-def test_failures_errors_and_skips_are_told_apart_with_their_texts(project_in_all_modes, junit):
-    cases = junit()
-    suite = ElementTree.parse(project_in_all_modes.path / "junit.xml").getroot()[0]
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_failures_errors_and_skips_are_told_apart_with_their_texts(suites, mode):
+    suite = suites(mode)
+    cases = {case.get("name"): case for case in suite}
     assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
         "tests": "5",
         "failures": "1",
@@ -99,8 +123,8 @@ def test_failures_errors_and_skips_are_told_apart_with_their_texts(project_in_al
     assert {case.get("classname") for case in cases.values()} == {"evals.qa.eval.yaml"}
 
 
-def test_the_figures_of_a_case_are_properties_of_its_item(junit):
-    cases = junit()
+@MODES
+def test_the_figures_of_a_case_are_properties_of_its_item(cases):
     found = properties(cases["good"])
     assert 0 < float(found.pop("agentv_duration_ms")) < 60_000
     assert found == {
@@ -129,8 +153,9 @@ def test_the_figures_of_a_case_are_properties_of_its_item(junit):
     assert "agentv_tokens_input" not in bad
 
 
-def test_a_case_that_could_not_be_judged_has_no_score(junit):
-    broken = properties(junit()["broken"])
+@MODES
+def test_a_case_that_could_not_be_judged_has_no_score(cases):
+    broken = properties(cases["broken"])
     assert broken.pop("agentv_duration_ms")
     assert broken == {
         "agentv_file": "evals/qa.eval.yaml",
@@ -141,8 +166,9 @@ def test_a_case_that_could_not_be_judged_has_no_score(junit):
     }
 
 
-def test_a_skipped_case_says_where_it_is_written(junit):
-    assert properties(junit()["skipped"]) == {"agentv_file": "evals/qa.eval.yaml", "agentv_line": "20"}
+@MODES
+def test_a_skipped_case_says_where_it_is_written(cases):
+    assert properties(cases["skipped"]) == {"agentv_file": "evals/qa.eval.yaml", "agentv_line": "20"}
 
 
 def test_the_old_family_has_file_and_line_as_attributes_too(junit):
@@ -183,6 +209,7 @@ def test_properties_that_fixtures_record_are_kept(project_in_all_modes, junit):
     assert (found["owner"], found["agentv_score"]) == ("desk", "1.0")
 
 
+@IN_ONE_PROCESS
 def test_control_characters_and_markup_do_not_break_the_file(project_in_all_modes, junit):
     project = project_in_all_modes
     odd = r"\u0007 \u001b[31m \ufffe \ud83d\ude00 \u202e <&>]]> \u0000 \u0085"
@@ -204,6 +231,7 @@ def test_control_characters_and_markup_do_not_break_the_file(project_in_all_mode
     assert "<" not in name
 
 
+@IN_ONE_PROCESS
 def test_names_are_not_masked(project_in_all_modes, junit, monkeypatch):
     monkeypatch.setenv("AGENTV_TEST_TOKEN", "sk-0123456789abcdef")
     project = project_in_all_modes
@@ -219,6 +247,7 @@ def test_names_are_not_masked(project_in_all_modes, junit, monkeypatch):
     assert found["agentv_score_sk-0123456789abcdef"] == "0.5"
 
 
+@IN_ONE_PROCESS
 def test_a_collection_error_is_an_error_in_the_file(project_in_all_modes, junit):
     project_in_all_modes.write("evals/bad.eval.yaml", "nothing: here\n")
     junit("--continue-on-collection-errors")

@@ -1,7 +1,7 @@
 """The fault matrix: what becomes of each fault of each API, for a model that is judged and for one that judges.
 
-All cases run through the real litellm at a server on loopback; the tests read what the runs leave. litellm takes seconds
-to import, so the runs follow one another in one process. The first of them imports it.
+All cases run through the real litellm at a server on loopback; the tests read what the runs leave. litellm takes
+seconds to import, so the runs follow one another in one process. The first of them imports it.
 """
 
 import json

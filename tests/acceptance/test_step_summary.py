@@ -6,16 +6,13 @@ import sys
 
 import pytest
 
+from .conftest import IN_ONE_PROCESS
+
 TARGETS = """
 targets:
   - {name: default, provider: mock, response: hello world}
   - {name: exits, provider: cli, command_template: echo out of order >&2; exit 3}
 """
-
-
-@pytest.fixture(params=[("-n", "0"), ("-n", "2")], ids=["n0", "n2"])
-def mode(request):
-    return request.param
 
 
 @pytest.fixture
@@ -67,12 +64,14 @@ def test_without_a_terminal_it_is_written_all_the_same(project_in_all_modes, sum
     assert verdict_of(summary.read_text("utf-8")) == VERDICT
 
 
+@IN_ONE_PROCESS
 def test_what_earlier_steps_wrote_stays_above_it(project_in_all_modes, summary):
     summary.write_text("# Build\nall green", "utf-8")
     project_in_all_modes.run()
     assert verdict_of(summary.read_text("utf-8")) == f"# Build\nall green\n\n{VERDICT}"
 
 
+@IN_ONE_PROCESS
 @pytest.mark.parametrize("value", [None, ""])
 def test_where_it_is_not_asked_for_nothing_is_written(project_in_all_modes, summary, monkeypatch, value):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY")
@@ -102,6 +101,7 @@ def test_listing_the_cases_of_a_resumed_run_says_nothing_of_its_results(project,
     assert not (project.path / "summary.md").exists()
 
 
+@IN_ONE_PROCESS
 @pytest.mark.parametrize("place", ["folder", "no-such-folder/summary.md", "/dev/full"])
 def test_a_file_that_cannot_be_written_is_one_remark_and_changes_nothing_else(
     project_in_all_modes, suite, monkeypatch, place
@@ -120,6 +120,7 @@ def test_a_file_that_cannot_be_written_is_one_remark_and_changes_nothing_else(
     assert run.internals == []
 
 
+@IN_ONE_PROCESS
 def test_a_file_that_is_nearly_full_is_left_as_it_is(project_in_all_modes, summary):
     text = "x" * (1_048_576 - 100)
     summary.write_text(text)
@@ -139,6 +140,7 @@ def test_a_huge_run_stays_far_below_what_github_takes(project, suite, monkeypatc
     assert len(text.encode()) <= 65_536
 
 
+@IN_ONE_PROCESS
 def test_hostile_ids_and_errors_stay_in_their_cells(project_in_all_modes, summary, suite):
     project = project_in_all_modes
     case_id = "|a|\\n## <img src=x onerror=alert(1)> @octocat `x` \\u202e\\u0007"
@@ -176,6 +178,7 @@ def test_secrets_are_masked(project_in_all_modes, summary, suite, monkeypatch):
     assert "sk-" not in text
 
 
+@IN_ONE_PROCESS
 def test_a_low_score_that_is_expected_is_no_failure(project_in_all_modes, summary, suite):
     project = project_in_all_modes
     project.write("evals/qa.eval.yaml", suite(good="hello", bad="nothing").replace("id: bad", "id: bad\n    xfail: x"))

@@ -59,6 +59,7 @@ def test_a_small_case_is_loaded_whole(repo: Path) -> None:
         "guideline_paths": [],
         "file_paths": [],
         "guideline_patterns": list(PATTERNS),
+        "required": False,
     }
 
 

@@ -35,6 +35,7 @@ from pytest_agentv.providers.table import KINDS
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
 INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {
     "agentv_files",
+    "agentv_gates",
     "agentv_exploration_tools",
 }
 
@@ -144,7 +145,8 @@ def check_json(block: Block, _folder: Path) -> None:
 def check_jsonl(block: Block, _folder: Path) -> None:
     assert block.name is not None, "a dataset names its file"
     for line in block.text.splitlines():
-        assert {"id"} <= set(json.loads(line))
+        keys = set(json.loads(line))
+        assert "id" in keys or {"eval_id", "label"} <= keys, "a case, or a label"
 
 
 def check_toml(block: Block, _folder: Path) -> None:

@@ -10,7 +10,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.messages import Message
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
-from pytest_agentv.providers.python.function import adapt_provider
+from pytest_agentv.providers.python.foreign import adapt_provider
 
 REQUEST = ProviderRequest(Prompt("the question", "the rules"), "case", system_prompt="the contract")
 

@@ -15,6 +15,7 @@ from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.providers.python.python import Python, PythonProvider
 
+EXPECTED = "a str, a mapping with 'text' or 'output_messages', a result of an agent framework, or a ProviderResponse"
 REQUEST = ProviderRequest(Prompt("the question"), "case")
 
 
@@ -136,8 +137,14 @@ def test_the_duration_falls_back_to_the_wall_clock() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("None", "None: expected a str, a mapping with 'text' or 'output_messages', or a ProviderResponse"),
-        ("7", "a value of type int: expected a str, a mapping with 'text' or 'output_messages', or a ProviderResponse"),
+        (
+            "None",
+            f"None: expected {EXPECTED}",
+        ),
+        (
+            "7",
+            f"a value of type int: expected {EXPECTED}",
+        ),
         ("{'answer': 1, 'b': 2}", "a mapping with 'answer', 'b': expected 'text' or 'output_messages'"),
         ("{}", "a mapping with no keys: expected 'text' or 'output_messages'"),
         ("{'text': 'x', 'cost_usd': '1'}", None),
@@ -319,7 +326,9 @@ def test_a_function_that_is_not_there_is_an_error_with_the_nearest_name() -> Non
 
 
 def test_what_is_no_function_is_an_error() -> None:
-    assert fault("run = 7") == ": 'run' of agent.py is a int, expected a function"
+    assert fault("run = 7") == (
+        ": 'run' of agent.py is a int, expected a function, or an agent of a framework that is known"
+    )
 
 
 def test_a_module_that_is_not_there_is_an_error() -> None:

@@ -41,13 +41,14 @@ def preload() -> None:
 
 
 def _rehearse(folder: Path) -> None:
-    """Run what most runs do, once: pydantic builds its validators at their first use, a fifth of a short run."""
+    """Run what most runs do, once: pydantic builds its validators at their first use, a fifth of a short run.
+
+    How it ends is for the tests to say.
+    """
     folder.joinpath("targets.yaml").write_text(TARGETS)
     folder.joinpath("rehearsal.eval.yaml").write_text(EVALS)
-    with contextlib.redirect_stdout(io.StringIO()) as shown:
-        code = pytest.main(["-p", "no:cacheprovider", "--agentv-out=out.jsonl", "--junitxml=out.xml"])
-    if code != pytest.ExitCode.TESTS_FAILED:
-        raise RuntimeError(f"the rehearsal ended with {code!r}:\n{shown.getvalue()}")
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        pytest.main(["-p", "no:cacheprovider", "--agentv-out=out.jsonl", "--junitxml=out.xml"])
 
 
 def _all_modules(package: str) -> list[str]:

@@ -28,8 +28,8 @@ class CachedProvider:
     so a later run would judge another answer.
 
     The key covers everything that affects an answer: the kind, the target's settings without secrets, the prompt, the
-    system prompt, the case's id and the content of the files. Entries are written in one step, so any number of
-    processes may share the folder.
+    system prompt, the case's id, the number of the answer and the content of the files. Entries are written in one
+    step, so any number of processes may share the folder.
     """
 
     def __init__(self, provider: Adapter, target: Target, folder: Path, masker: Masker) -> None:
@@ -67,6 +67,8 @@ class CachedProvider:
             "guidelines": len(request.guideline_paths),
             "files": [_hash_file(path) for path in request.file_paths],
         }
+        if request.answer:  # the first answer keeps the key that it has without repeats
+            question["answer"] = request.answer
         key = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
         return self._folder / key[:2] / f"{key}.json"
 

@@ -61,6 +61,13 @@ class Fingerprints:
             return None
         return self._hash_target(eval_dir, target.judge_target or name)
 
+    def judge_name(self, eval_dir: Path, name: str) -> str:
+        """Return the name of the target that judges the answers of a target."""
+        try:
+            return self._pool.definition(eval_dir, name).judge_target or name
+        except (AgentvError, OSError):
+            return name
+
     def grading_hash(self, evaluators: Sequence[AnyEvaluator], judge_hash: str | None) -> str:
         """Return the hash of a case's evaluators: settings, prompts, scripts, code, judge. The threshold is no part."""
         found: dict[str, str] = {}

@@ -31,6 +31,7 @@ class ProviderJudge:
         request = ProviderRequest(
             Prompt(question),
             eval_id=context.case.eval_id,
+            answer=context.answer,
             system_prompt=system_prompt if self._takes_system_prompt else None,
             timeout_seconds=context.timeout_seconds,
         )

@@ -46,13 +46,13 @@ def cap_warning(path: Path, definition: TargetDefinition, kind: object, options:
     return Problem(definition.path or path, definition.line, "", message, level="warning")
 
 
-def is_first_to_tell(folder: Path | None) -> bool:
-    """Whether no other process of the run has shown the warning. The first one leaves a file in the shared folder."""
+def is_first_to_tell(folder: Path | None, what: str = "cap") -> bool:
+    """Whether no other process of the run has shown a warning. The first one leaves a file in the shared folder."""
     if folder is None:
         return True
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / "cap-told").touch(exist_ok=False)
+        (folder / f"{what}-told").touch(exist_ok=False)
     except OSError as error:  # show the warning even if the folder cannot be used
         return not isinstance(error, FileExistsError)
     remove_at_end(folder)

@@ -205,6 +205,6 @@ class TargetPool:
 
 
 def _adapted(value: object, label: str) -> Adapter:
-    from pytest_agentv.providers.python.function import adapt_provider  # noqa: PLC0415 - for objects of users only
+    from pytest_agentv.providers.python.foreign import adapt_provider  # noqa: PLC0415 - for objects of users only
 
     return adapt_provider(value, label)

@@ -49,6 +49,7 @@ async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> Pro
         Prompt(question),
         eval_id=asked.eval_id,
         attempt=asked.attempt,
+        answer=asked.answer,
         system_prompt=system_prompt,
         timeout_seconds=asked.timeout_seconds,
     )

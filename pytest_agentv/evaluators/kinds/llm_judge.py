@@ -110,8 +110,9 @@ def build_question(config: LlmJudge, context: Context) -> JudgeQuestion:
     """Render the configured template, or the default one; the trace follows it where that is asked for."""
     variables = build_variables(context)
     trace = trace_texts(context) if config.include_trace else {}
-    quotes = Quotes((variables["candidate_answer"], variables["output_messages"], *trace.values()))
-    shown = {name: quotes.around(variables[name]) for name in ("candidate_answer", "output_messages")}
+    said = ("candidate_answer", "output_messages", "retrieved_context")
+    quotes = Quotes((*(variables[name] for name in said), *trace.values()))
+    shown = {name: quotes.around(variables[name]) for name in said}
     template = config.prompt or DEFAULT_TEMPLATE
     sections = (section(name, quotes.around(text)) for name, text in trace.items())
     return JudgeQuestion(
@@ -137,6 +138,7 @@ def build_variables(context: Context) -> Mapping[str, str]:
         "input_messages": pretty_json(_input_segments(case.messages)),
         "expected_messages": pretty_json(list(case.expected_messages)),
         "output_messages": pretty_json([camel_case_message(message) for message in context.output_messages or ()]),
+        "retrieved_context": "\n\n".join(context.retrieved_context or ()),
     }
 
 

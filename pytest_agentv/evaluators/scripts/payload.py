@@ -33,6 +33,8 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         "execution_metrics": context.metrics.to_plain() if context.metrics else None,
         "trace": None if context.trace is None else [event.to_plain() for event in context.trace],
     }
+    if context.retrieved_context is not None:
+        payload["retrieved_context"] = context.retrieved_context
     converted = {key: snake_case_keys(value) for key, value in payload.items()}
     return converted if case.vars is None else {**converted, "vars": case.vars}  # under the names that templates use
 

@@ -35,14 +35,18 @@ class _RefusedError(Exception):
 class TargetProxy:
     """The proxy of one run of a judge script, open as long as its context is."""
 
-    def __init__(self, targets: ProxiedTargets, max_calls: int, timeout_seconds: float | None = None) -> None:
+    def __init__(
+        self, targets: ProxiedTargets, max_calls: int, timeout_seconds: float | None = None, answer: int = 0
+    ) -> None:
         """Prepare a proxy.
 
         Args:
             targets: What can be called.
             max_calls: How many calls the script may make.
             timeout_seconds: The longest that one call may take; None: no limit.
+            answer: The number of the answer that is judged.
         """
+        self._answer = answer
         self.max_calls = max_calls
         self.call_count = 0
         self.token = secrets.token_hex(32)
@@ -153,6 +157,7 @@ class TargetProxy:
             eval_id=eval_id if isinstance(eval_id, str) and eval_id else _DEFAULT_EVAL_ID,
             attempt=attempt if isinstance(attempt, int) and attempt >= 0 else _DEFAULT_ATTEMPT,
             timeout_seconds=self._timeout_seconds,
+            answer=self._answer,
         )
 
     def _check_limit(self) -> None:

@@ -26,6 +26,9 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     MARK_KEYS,
     OUTCOME_KEYS,
+    flag_at,
+    min_pass_rate_at,
+    repeat_at,
     threshold_at,
     warn_of_evaluator_word,
 )
@@ -146,6 +149,7 @@ class _CaseLoader:
         self._check_marks()
         guidelines, files = _paths(messages, guidelines=True), _paths(messages, guidelines=False)
         threshold = self._threshold()
+        repeat, min_pass_rate = repeat_at(self.value, self.place), min_pass_rate_at(self.value, self.place)
         eval_id, outcome, evaluators = self._judged()
         return EvalCase(
             eval_id=eval_id,
@@ -165,7 +169,13 @@ class _CaseLoader:
             conversation_id=text_at(self.value, "conversation_id", self.place),
             target=self._target() or self.suite.target,
             threshold=self.suite.threshold if threshold is None else threshold,
-            threshold_source=self._threshold_source(threshold),
+            threshold_source=_source(threshold, self.suite.threshold),
+            repeat=self.suite.repeat if repeat is None else repeat,
+            repeat_source=_source(repeat, self.suite.repeat),
+            min_pass_rate=self.suite.min_pass_rate if min_pass_rate is None else min_pass_rate,
+            min_pass_rate_source=_source(min_pass_rate, self.suite.min_pass_rate),
+            required=flag_at(self.value, "required", self.place),
+            group=text_at(self.value, "group", self.place),
             vars=self.variables,
         )
 
@@ -256,11 +266,6 @@ class _CaseLoader:
         of_execution = threshold_at(self.execution, self.place.at("execution"))
         return of_execution if of_case is None else of_case
 
-    def _threshold_source(self, threshold: float | None) -> str | None:
-        if threshold is not None:
-            return "case"
-        return None if self.suite.threshold is None else "file"
-
     def _evaluators(self) -> tuple[AnyEvaluator, ...] | None:
         """Return the evaluators of the case, else those of its file; None if there are none at all.
 
@@ -308,6 +313,13 @@ class _CaseLoader:
 
     def _scope(self, value: Json, place: Place) -> Scope:
         return Scope(value, place, self.references.at(place), self.context.evaluators, tuple(self.variables or ()))
+
+
+def _source(of_case: float | None, of_file: float | None) -> str | None:
+    """Return where a value was written: by the case, else by its file."""
+    if of_case is not None:
+        return "case"
+    return None if of_file is None else "file"
 
 
 def _paths(messages: tuple[InputMessage, ...], *, guidelines: bool) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from pytest_agentv.loading.keys import (
     CASE_LIST_KEYS,
     EXECUTION_KEYS,
     HEADER_KEYS,
+    min_pass_rate_at,
+    repeat_at,
     threshold_at,
     warn_of_evaluator_word,
 )
@@ -52,10 +54,19 @@ class SuiteSource:
     threshold: float | None
     problems: tuple[Problem, ...]
     """Warnings about the file as a whole."""
+    repeat: int | None = None
+    """How many answers its cases are judged by, where they do not say so themselves."""
+    min_pass_rate: float | None = None
+    """The share of these answers that have to pass."""
     variables: JsonObject = field(default_factory=dict)
     """The `vars` of the file."""
     has_template: bool = False
     """Whether the rows of a table fill a template, `case`. Else they are cases as they are."""
+
+    def tags(self, entry: CaseEntry) -> tuple[str, ...]:
+        """Return the tags of a case: its file's and its own. Values of wrong types are told when it is loaded."""
+        own = entry.value if isinstance(entry.value, dict) else {}
+        return tuple(dict.fromkeys((*names_of(self.header.get("tags")), *names_of(own.get("tags")))))
 
     def case_place(self, entry: CaseEntry, problems: list[Problem]) -> Place:
         source, keys, row = self.source, (*_list_keys(self.cases_key), entry.index), None
@@ -97,6 +108,13 @@ def read_suite(path: Path, call: CallFunction = no_functions) -> SuiteSource:
     if path.suffix in {".yaml", ".yml"}:
         return _read_yaml_suite(path, call)
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
+
+
+def names_of(value: Json) -> tuple[str, ...]:
+    """Return the texts of a key that holds a text or a list of texts."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
 
 
 def dataset_fault(path: Path) -> Problem:
@@ -179,6 +197,7 @@ def _create_suite(
     execution, execution_place = mapping_at(header, "execution", place), place.at("execution")
     targets = (text_at(execution, "target", execution_place), text_at(header, "target", place))
     thresholds = (threshold_at(header, place), threshold_at(execution, execution_place))
+    repeat, min_pass_rate = repeat_at(header, place), min_pass_rate_at(header, place)
     dataset = text_at(header, "dataset", place) or source.path.stem
     warn_of_unknown_keys(header, HEADER_KEYS, place)
     warn_of_unknown_keys(execution, EXECUTION_KEYS, execution_place)
@@ -205,6 +224,8 @@ def _create_suite(
         target=next(filter(None, targets), None),
         threshold=next((threshold for threshold in thresholds if threshold is not None), None),
         problems=tuple(problems),
+        repeat=repeat,
+        min_pass_rate=min_pass_rate,
         variables=shared.variables,
         has_template=tables is not None and shared.template is not None,
     )

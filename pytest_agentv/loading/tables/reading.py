@@ -60,6 +60,9 @@ def _find(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
         place.error(f"{name!r} is no table: expected a name that ends in {', '.join(_READERS)}")
         return ()
     if _MAGIC.isdisjoint(name):
+        if path.is_dir():
+            place.error(f"{name!r} is a folder", f"name its files: {name}/*.csv")
+            return ()
         siblings = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
         place.error(f"there is no file {locate(path, None)}", did_you_mean(path.name, siblings))
         return ()

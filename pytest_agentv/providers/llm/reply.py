@@ -23,7 +23,7 @@ def build_response(reply: ModelReply, model: str, max_output_tokens: int | None 
     """
     response = ProviderResponse(
         output_messages=(Message("assistant", reply.text),),
-        token_usage=reply.usage,
+        token_usage=reply.usage and reply.usage.replace(reasoning=reply.reasoning_tokens),
         finish_reason=reply.finish_reason,
         raw={"model": reply.model},
     )

@@ -1,6 +1,5 @@
-"""Find the function that `callable: package.module:function` or `path/to/file.py:function` names."""
+"""Find the function or the agent that `callable: package.module:function` or `path/to/file.py:function` names."""
 
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,14 +8,15 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.python.folder_modules import FolderModules, modules_of
+from pytest_agentv.providers.python.frameworks.table import runner_of
 from pytest_agentv.runtime.user_errors import user_traceback
 
 
 @record
 class ImportedCallable:
-    """A function, its module, and the modules of the folder that it belongs to."""
+    """A function or an agent, its module, and the modules of the folder that it belongs to."""
 
-    function: Callable[..., Any]
+    function: Any
     module: ModuleType
     modules: FolderModules
     label: str
@@ -29,7 +29,7 @@ class ImportedCallable:
 
 
 def import_callable(name: str, cwd: Path, label: str) -> ImportedCallable:
-    """Import a function. Blocks.
+    """Import a function or an agent. Blocks.
 
     Args:
         name: `package.module:function`, or `file.py:function` with a path that is relative to `cwd`.
@@ -51,8 +51,9 @@ def import_callable(name: str, cwd: Path, label: str) -> ImportedCallable:
     function: object = getattr(module, attribute, None)
     if function is None:
         raise _config_error(label, f"{source} has no function {attribute!r}", did_you_mean(attribute, _names(module)))
-    if not callable(function):
-        raise _config_error(label, f"{attribute!r} of {source} is a {type(function).__name__}, expected a function")
+    if not callable(function) and runner_of(function) is None:
+        found = f"{attribute!r} of {source} is a {type(function).__name__}"
+        raise _config_error(label, f"{found}, expected a function, or an agent of a framework that is known")
     return ImportedCallable(function, module, modules, label)
 
 
@@ -65,7 +66,8 @@ def _existing_file(path: Path, label: str) -> Path:
 
 
 def _names(module: ModuleType) -> list[str]:
-    return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+    public = ((name, value) for name, value in vars(module).items() if not name.startswith("_"))
+    return [name for name, value in public if callable(value) or runner_of(value) is not None]
 
 
 def _config_error(label: str, reason: str, hint: str | None = None) -> ProviderError:

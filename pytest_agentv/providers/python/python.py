@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BeforeValidator, Field
 
 from pytest_agentv.loading.problems import describe_value
-from pytest_agentv.loading.targets.fields import Seconds, filled_text
+from pytest_agentv.loading.targets.fields import Flag, Seconds, filled_text
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
@@ -29,11 +29,14 @@ CallableName: TypeAlias = Annotated[str, BeforeValidator(_callable)]
 
 
 class Python(Provider):
-    """A function in the pytest process, sync or async."""
+    """A function in the pytest process, sync or async, or an agent of a framework."""
 
     kind = "python"
 
     callable: CallableName = Field(description="package.module:function or path/to/file.py:function")
+    messages: Flag | None = Field(
+        default=None, description="whether it gets the conversation as a list of messages, not as one text"
+    )
     arguments: dict[str, Any] = Field(default={}, description="further keyword arguments of every call")
     timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of one call"
@@ -62,6 +65,11 @@ class PythonProvider:
         self._imported: ImportedCallable | None = None
         self._provider: FunctionProvider | None = None
 
+    @property
+    def keeps_limits(self) -> bool:
+        """Whether calls wait for others first."""
+        return self._provider is not None and self._provider.keeps_limits
+
     async def check(self) -> None:
         """Import the function, so that a fault of it is found before the first case."""
         await self._load()
@@ -81,7 +89,11 @@ class PythonProvider:
                     lambda: import_callable(settings.callable, self._folder, self._label), "agentv-import"
                 )
                 self._provider = FunctionProvider(
-                    self._label, imported.function, settings.arguments, settings.timeout_seconds
+                    self._label,
+                    imported.function,
+                    settings.arguments,
+                    settings.timeout_seconds,
+                    as_messages=settings.messages,
                 )
         self._imported.check()
         return self._provider

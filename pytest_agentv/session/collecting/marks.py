@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource
+from pytest_agentv.loading.files.suites import SuiteSource, names_of
 from pytest_agentv.loading.keys import MARK_KEYS
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.records import record
@@ -35,7 +35,7 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMark
     header, own = suite.header, entry.value if isinstance(entry.value, dict) else {}
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
         return NONE
-    names = (*_names(header.get("marks")), *_names(own.get("marks")))
+    names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
     marks = [_mark(name, suite, entry, told) for name in dict.fromkeys(names)]
     skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
     if skip:
@@ -45,8 +45,8 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMark
         marks.append(pytest.mark.xfail(reason=_reason(xfail), raises=EvalFailed))
     return CaseMarks(
         tuple(marks),
-        tuple(dict.fromkeys((*_names(header.get("fixtures")), *_names(own.get("fixtures"))))),
-        (*_names(header.get("tags")), *_names(own.get("tags"))),
+        tuple(dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))),
+        suite.tags(entry),
     )
 
 
@@ -59,12 +59,6 @@ def _mark(name: str, suite: SuiteSource, entry: CaseEntry, told: set[str]) -> py
         warnings.warn_explicit(visible(str(warning.message)), warning.category, str(suite.path), entry.line)
         told.add(name)
     return mark
-
-
-def _names(value: Json) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
 
 
 def _reason(value: Json) -> str:

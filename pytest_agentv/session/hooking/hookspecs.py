@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
     from pytest_agentv.evaluators.base import Evaluator
     from pytest_agentv.evaluators.own import EvaluatorFactory
+    from pytest_agentv.models.base import JsonObject
     from pytest_agentv.models.cases import EvalCase
     from pytest_agentv.models.results import EvalResult
     from pytest_agentv.providers.base import ProviderFactory, ProviderResponse
@@ -76,8 +77,10 @@ def pytest_agentv_result(case: "EvalCase | None", result: "EvalResult") -> None:
 
 
 @pytest.hookspec
-def pytest_agentv_summary(results: "Sequence[EvalResult]") -> None:
+def pytest_agentv_summary(results: "Sequence[EvalResult]", verdict: "JsonObject | None") -> None:
     """See all results of the run at its end, in the process that owns the terminal.
+
+    `verdict` has the keys of `<results>.verdict.json`; None: the run has neither repeats nor gates.
 
     An exception is a line in the summary.
     """

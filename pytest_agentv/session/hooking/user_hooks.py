@@ -11,6 +11,7 @@ import pytest
 from pytest_agentv.engine.overrides import NO_HOOKS, CaseHooks, Decision
 from pytest_agentv.errors import HookError
 from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
@@ -73,11 +74,11 @@ class UserHooks:
             self.warnings.append(Problem(path, result.line, result.eval_id, str(error), level="warning"))
 
 
-def tell_summary(config: pytest.Config, results: Sequence[EvalResult]) -> list[str]:
+def tell_summary(config: pytest.Config, results: Sequence[EvalResult], verdict: JsonObject | None) -> list[str]:
     """Hand all results of a run to the hook that wants them; return what is to be said of it, if it raised."""
     hook: Any = config.hook
     try:
-        hook.pytest_agentv_summary(results=tuple(results))
+        hook.pytest_agentv_summary(results=tuple(results), verdict=verdict)
     except BaseException as error:
         if is_interrupt(error):
             raise

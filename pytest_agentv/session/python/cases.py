@@ -32,6 +32,8 @@ class CaseWords:
     rubrics: Sequence[Any] | None = None
     threshold: float | None = None
     files: Sequence[str | PathLike[str]] = ()
+    repeat: int | None = None
+    min_pass_rate: float | None = None
 
 
 class PythonSource(Source):
@@ -63,6 +65,8 @@ def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
     _set(case, EXPECTED_KEYS, expected)
     _set(case, ("threshold",), words.threshold)
     _set(case, ("rubrics",), words.rubrics)
+    _set(case, ("repeat",), words.repeat)
+    _set(case, ("min_pass_rate",), words.min_pass_rate)
     if words.evaluators is not None:
         execution = case.get("execution")
         if isinstance(execution, dict):

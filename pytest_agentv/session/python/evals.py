@@ -58,6 +58,8 @@ class Agentv:
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
+        repeat: int | None = None,
+        min_pass_rate: float | None = None,
     ) -> PythonEvalResult:
         """Ask the target and judge its answer.
 
@@ -71,12 +73,23 @@ class Agentv:
             rubrics: As in an eval file.
             threshold: Score from which the case passes.
             files: Paths of files that go with a prompt that is a text; relative ones as in eval files.
+            repeat: How many answers the case is judged by, 1 to 100.
+            min_pass_rate: The share of these answers that have to pass, 0 to 1.
 
         Raises `EvalErrored` when the answer cannot be judged: the test is shown as ERROR.
         """
         __tracebackhide__ = True
         words = CaseWords(
-            id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files
+            id,
+            expected_outcome,
+            reference_answer,
+            expected_messages,
+            evaluators,
+            rubrics,
+            threshold,
+            files,
+            repeat,
+            min_pass_rate,
         )
         return self._evaluate(prompt, words, None)
 
@@ -164,7 +177,7 @@ class Agentv:
         """Return the result, and the reference answer that goes with it."""
         session, cases, key = self._session, self._session.cases, (self._item.nodeid, eval_id)
         begun = cases.begin(key, prepared)
-        session.progress.total += 1
+        session.progress.total += prepared.repeat
         self._open.add(begun)
         try:
             result = cases.wait(begun)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentv.session.platforms import obstacle
-
 if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
     from pytest_agentv.loading.targets.definitions import TargetDefinition
     from pytest_agentv.models.options import RunOptions
@@ -19,6 +17,8 @@ if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
 
 def _values() -> Any:
     """Import and return the module that makes the values; where evals cannot run, fail the test that asks for one."""
+    from pytest_agentv.session.platforms import obstacle  # noqa: PLC0415 - see above
+
     if reason := obstacle():
         pytest.fail(reason, pytrace=False)
     from pytest_agentv.session.python import fixture_values  # noqa: PLC0415 - see above

@@ -14,7 +14,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import iter_recorded
 from pytest_agentv.session.recording.identity import RunIdentity
 
-_Key: TypeAlias = tuple[str, str, str, str, str, str]
+CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
 """Eval file, raw case id, target; hashes of the case, of the target, and of what judges its answer."""
 
 
@@ -32,31 +32,35 @@ class Journal:
 
     def __init__(self, results: Iterable[EvalResult], run_id: str, *, with_errors: bool) -> None:
         self._run_id = run_id
-        self._results: dict[_Key, EvalResult] = {}
+        self._results: dict[CaseKey, EvalResult] = {}
         self._last: dict[tuple[str | None, str], EvalResult] = {}
         """The last word on each item, which is what the summary counts."""
         for result in results:
             self._last[result.node_id, result.eval_id] = result
-            key = _key(result, result.target)
+            key = case_key(result, result.target)
             if key is not None:
                 self._note(key, result, with_errors=with_errors)
 
-    def take(self, job: CaseJob) -> Carried | None:
+    def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
         """Return the result of a job that need not run; its status follows the threshold of now, or a hook of then."""
         identity = job.identity
-        key = _key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
-        result = None if key is None else self._results.pop(key, None)
-        if result is None:
+        key = case_key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
+        result = None if key is None else self._results.get(key)
+        current = None if result is None else _as_of_now(result, job, repeat)
+        if key is None or result is None or current is None:
             return None
-        current = result.replace(node_id=identity.node_id, line=identity.line, run_id=self._run_id)
-        if result.status != "error" and result.assertion is None and not job.options.dry_run:
-            threshold = effective_threshold(job.options, job.case)
-            status = decide_status(result.score, threshold.value, result.unmet_required)
-            current = current.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
+        del self._results[key]
+        current = current.replace(node_id=identity.node_id, line=identity.line, run_id=self._run_id)
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _says(current) != _says(result))
 
-    def _note(self, key: _Key, result: EvalResult, *, with_errors: bool) -> None:
+    def answer(self, job: CaseJob) -> EvalResult | None:
+        """Return the result of a case that was asked once: its one answer need not be asked again."""
+        key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
+        result = None if key is None else self._results.get(key)
+        return result if result is not None and result.repeat is None and result.status != "error" else None
+
+    def _note(self, key: CaseKey, result: EvalResult, *, with_errors: bool) -> None:
         """Keep the last word on a case; a case that broke is not finished unless errors are carried over as well."""
         self._results.pop(key, None)
         if result.status != "error" or with_errors:
@@ -71,29 +75,40 @@ class FinishedCases:
 
     def __init__(self, identity: RunIdentity, *, with_errors: bool, is_worker: bool) -> None:
         self._identity = identity
-        self._with_errors = with_errors
+        self.with_errors = with_errors
+        """Whether cases and answers that could not be judged count as finished."""
         self._is_worker = is_worker
         self._crashed_at: int | None = None
         self._journal = self._read()
 
-    def take(self, job: CaseJob) -> Carried | None:
-        """Return the result of a job that need not run."""
+    def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
+        """Return the result of a job that need not run, which is judged by `repeat` answers."""
         crashed_at = _modified_at(self._identity.crash_mark) if self._is_worker else None
         if crashed_at != self._crashed_at:
             self._crashed_at = crashed_at
             self._journal = self._read()
-        return None if self._journal is None else self._journal.take(job)
+        return None if self._journal is None else self._journal.take(job, repeat)
+
+    def answer(self, job: CaseJob) -> EvalResult | None:
+        """Return the result of a case that was asked only once: its answer need not be asked again."""
+        return None if self._journal is None else self._journal.answer(job)
+
+    @property
+    def sources(self) -> dict[Path, str | None]:
+        """Return the results files to read, each with the run in it that counts; None: all do."""
+        sources: dict[Path, str | None] = {}
+        if self._identity.resumed is not None:
+            sources[self._identity.resumed.path] = None
+        if self._crashed_at is not None:
+            sources.setdefault(self._identity.results_path, self._identity.run_id)
+        return sources
 
     def _read(self) -> Journal | None:
         """Read the file to resume, whatever runs it holds; of this run's own file only what this run has written.
 
         What cannot be read is reported by the process that owns the terminal.
         """
-        sources: dict[Path, str | None] = {}
-        if self._identity.resumed is not None:
-            sources[self._identity.resumed.path] = None
-        if self._crashed_at is not None:
-            sources.setdefault(self._identity.results_path, self._identity.run_id)
+        sources = self.sources
         results = [
             entry.result
             for path, run_id in sources.items()
@@ -101,10 +116,33 @@ class FinishedCases:
             for entry in iter_recorded(path, run_id)
             if not isinstance(entry, Problem)
         ]
-        return Journal(results, self._identity.run_id, with_errors=self._with_errors) if sources else None
+        return Journal(results, self._identity.run_id, with_errors=self.with_errors) if sources else None
 
 
-def _key(case: EvalResult | CaseIdentity, target: str) -> _Key | None:
+def _as_of_now(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | None:
+    """Return a result with the status that the rules of now give it; None if they want other answers."""
+    if repeat > 1 or result.repeat is not None:
+        return _repeated(result, job, repeat)
+    if result.status == "error" or result.assertion is not None or job.options.dry_run:
+        return result
+    threshold = effective_threshold(job.options, job.case)
+    status = decide_status(result.score, threshold.value, result.unmet_required)
+    return result.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
+
+
+def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | None:
+    planned = result.repeat.planned if result.repeat else None
+    if result.status == "error" or job.options.dry_run:
+        return result if planned in (None, repeat) else None
+    if planned != repeat:
+        return None
+    from pytest_agentv.engine.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeats import RepeatPlan  # noqa: PLC0415 - for repeated cases only
+
+    return judged_anew(result, RepeatPlan.of(job, repeat), effective_threshold(job.options, job.case))
+
+
+def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
     """Return what tells a case from others; None: not known, so that no earlier result can be known to hold."""
     if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
         return None

@@ -62,7 +62,8 @@ def find_last_run(path: Path, flag: str) -> ResumedFile:
 
 
 def _read(file: Path, flag: str) -> ResumedFile:
-    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - pydantic, for resumed runs only
+    from pytest_agentv.reporting.answers import iter_answers  # noqa: PLC0415 - pydantic, for resumed runs only
+    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - see above
 
     remarks: list[str] = []
     statuses: dict[tuple[str, str], str] = {}
@@ -80,6 +81,10 @@ def _read(file: Path, flag: str) -> ResumedFile:
             statuses[result.eval_file or "", result.eval_id] = result.status
             node_files[(result.node_id or "").partition("::")[0]] = None
             unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
+    for _, answer in iter_answers(file):  # of cases that were not at their end when the run was
+        run_id = run_id or answer.run_id
+        statuses.setdefault((answer.eval_file or "", answer.eval_id), "open")
+        node_files[(answer.node_id or "").partition("::")[0]] = None
     if run_id is None:
         raise pytest.UsageError(f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv")
     if unsigned:

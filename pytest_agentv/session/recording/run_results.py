@@ -57,9 +57,15 @@ def read_run(identity: RunIdentity, reported: Collection[str] | None = None, *, 
             latest[result.node_id, result.eval_id] = result
             attempts[result.node_id, result.eval_id, result.timestamp, result.duration_ms] = result
     last = {id(result) for result in latest.values()}
+    whole = {key for key, result in latest.items() if result.repeat is not None and result.repeat.carried}
     return RunResults(
         tuple(sorted(latest.values(), key=lambda result: (result.eval_file or "", result.line or 0))),
-        tuple(result for result in attempts.values() if id(result) not in last),
+        # A case that went on with its answers has what they took in its own figures.
+        tuple(
+            result
+            for result in attempts.values()
+            if id(result) not in last and (result.node_id, result.eval_id) not in whole
+        ),
         tuple(problems),
     )
 

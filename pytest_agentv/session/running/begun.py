@@ -1,7 +1,7 @@
 """Cases on their way through the engine."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,11 +56,19 @@ class Begun:
     reference_answer: str
     log: CaseLog = field(default_factory=CaseLog)
     ending: Ending = field(default_factory=Ending)
+    hurry: Callable[[], None] | None = None
+    """Has the answers of a repeated case started before all others; None: the case is one job of the scheduler."""
 
     @staticmethod
     def of(
-        future: "Future[EvalResult]", limit: int, prepared: PreparedCase, log: CaseLog, ending: Ending | None = None
+        future: "Future[EvalResult]",
+        limit: int,
+        prepared: PreparedCase,
+        log: CaseLog,
+        ending: Ending | None = None,
+        *,
+        hurry: Callable[[], None] | None = None,
     ) -> "Begun":
         """Keep of a case what its item shows. The case itself, with the texts of its files, goes when it is done."""
         reference_answer = prepared.case.reference_answer if prepared.case else ""
-        return Begun(future, limit, prepared.problems, reference_answer, log, ending or Ending())
+        return Begun(future, limit, prepared.problems, reference_answer, log, ending or Ending(), hurry)

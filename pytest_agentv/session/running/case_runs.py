@@ -1,5 +1,7 @@
 """What happens to a case on the event loop: it is run, carried over or given up, and its result is written."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -44,13 +46,27 @@ class CaseRuns:
         self._identity = identity
 
     async def run(
-        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, ending: Ending, member: "BatchMember | None"
+        self,
+        job: CaseJob,
+        prepared: PreparedCase,
+        log: CaseLog,
+        ending: Ending,
+        *,
+        members: "Sequence[BatchMember]" = (),
+        answers: Callable[[], Awaitable[EvalResult]] | None = None,
     ) -> EvalResult:
-        """Run a case. One that is cancelled because its item was ended is an error, and so is one that breaks."""
+        """Run a case. One that is cancelled because its item was ended is an error, and so is one that breaks.
+
+        `answers` gets the result of one that is asked more than once.
+        """
         current_log.set(log)
         try:
             with ending.watched():
-                result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
+                if answers is None:
+                    member = members[0] if members else None
+                    result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
+                else:
+                    result = await answers()
                 return await self._record(result, prepared)
         except GeneratorExit:
             raise  # the coroutine is closed: it must not await anything
@@ -59,20 +75,45 @@ class CaseRuns:
                 raise
             broken = _broken(job, ending.reason, error)
         finally:
-            if member is not None:
+            for member in members:
                 member.leave()  # the others of its batch would wait for it
         return await self._record(broken, prepared)
 
+    async def answer(
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
+    ) -> EvalResult:
+        """Ask for one answer of a repeated case. Raises only for a cancellation."""
+        current_log.set(log)
+        try:
+            result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if self._stopping.is_ending or (task is not None and task.cancelling()):
+                raise
+            result = _broken(job, None, error)
+        self._progress.count_answer(result)
+        return result
+
+    async def confirm(self, answers: Callable[[], Awaitable[EvalResult]], log: CaseLog, ending: Ending) -> EvalResult:
+        """Get fresh answers of a case that has a result, and write what it says with them."""
+        current_log.set(log)
+        with ending.watched():
+            result = await answers()
+            await self._recorder.record(result)
+            return result
+
     async def carry_over(
-        self, carried: Carried, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
+        self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: "Sequence[BatchMember]"
     ) -> EvalResult:
         """Take over a result; its line is written again only where it says something new."""
         current_log.set(log)
-        if member is not None:
+        for member in members:
             member.leave()
         resumed = self._identity.resumed
         if not carried.is_changed and (resumed is None or resumed.path == self._identity.results_path):
-            self._progress.count(carried.result)
+            self._progress.count(carried.result, prepared.repeat)
             return carried.result
         return await self._record(carried.result.replace(run_id=self._identity.run_id), prepared)
 
@@ -86,7 +127,7 @@ class CaseRuns:
 
     async def _record(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
         """Write a result; its case keeps its place until then: no more is paid for than could be lost in flight."""
-        self._progress.count(result)
+        self._progress.count(result, prepared.repeat)
         if result.status != "pass":
             self._failures.note(result.node_id)
         await self._recorder.record(result)

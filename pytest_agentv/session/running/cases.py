@@ -2,8 +2,10 @@
 
 import sys
 import threading
-from collections.abc import Callable, Hashable
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from pytest_agentv.engine.results import error_result
@@ -22,8 +24,9 @@ from pytest_agentv.session.running.stopping import Stopping, lost_text
 from pytest_agentv.session.showing.logs import CaseLog
 from pytest_agentv.session.showing.progress import Progress
 
-if TYPE_CHECKING:  # for batches only
+if TYPE_CHECKING:  # for batches and repeated cases only
     from pytest_agentv.engine.batching import BatchMember
+    from pytest_agentv.session.repeating.repeats import Repeats
 
 _ALL_TARGETS: Final = ""
 """The group of all cases when `--agentv-workers` counts them together."""
@@ -46,6 +49,7 @@ class Cases:
         recorder: Recorder,
         stopping: Stopping,
         progress: Progress,
+        open_repeats: "Callable[[Scheduler[EvalResult]], Repeats]",
     ) -> None:
         self.paces = paces
         self._loop = loop
@@ -55,11 +59,12 @@ class Cases:
         self._recorder = recorder
         self._stopping = stopping
         self._progress = progress
+        self._open_repeats = open_repeats
         self._scheduler: Scheduler[EvalResult] = Scheduler(loop, may_start=lambda: stopping.runs_on)
         self._beginning = threading.Lock()  # one test may begin cases in several threads
         self._open: dict[Hashable, Begun] = {}
         """Begun, and not yet waited for."""
-        self._known: set[Hashable] = set()
+        self._known: Counter[Hashable] = Counter()
 
     def __contains__(self, key: object) -> bool:
         """Whether a case was begun in this run, once or more."""
@@ -70,15 +75,36 @@ class Cases:
         """How many cases were begun and are not done."""
         return self._scheduler.unfinished
 
-    def begin(self, key: Hashable, prepared: PreparedCase, member: "BatchMember | None" = None) -> Begun:
-        """Hand a case to the engine, which starts it when there is room. One that was begun before is asked anew."""
+    def begin(self, key: Hashable, prepared: PreparedCase, members: "Sequence[BatchMember]" = ()) -> Begun:
+        """Hand a case to the engine, which starts it when there is room. One that was begun before is asked anew.
+
+        `members` are its places in batches, one for each answer.
+        """
         with self._beginning:
-            is_repeated = key in self._known
-            self._known.add(key)
-            begun = self._open[key] = self._submit(prepared, member, is_repeated=is_repeated)
-        if member is not None:
-            self._scheduler.start_now(begun.future)  # the others of its batch wait for each member
+            reruns = self._known[key]
+            self._known[key] += 1
+            begun = self._open[key] = self._submit(prepared, members, reruns=reruns)
+        if members:
+            self._start_now(begun)  # the others of its batch wait for each member
         return begun
+
+    def sign(self, prepared: PreparedCase) -> PreparedCase:
+        """Return a case with its hashes."""
+        return self._signer.sign(prepared)
+
+    def begin_again(self, prepared: PreparedCase, result: EvalResult, answers: int) -> Begun:
+        """Ask a signed case that has a result for fresh answers; its result will hold what these showed."""
+        runs, log, ending, limit = self._runs, CaseLog(), Ending(), self.paces.limit(prepared)
+        assert not isinstance(prepared.job, EvalResult), "a case that cannot be loaded has no answers"
+        again = self._repeats.open_again(
+            prepared.job,
+            lambda once, member: runs.answer(once, prepared, log, member),
+            answers,
+            group=self._group(prepared),
+            limit=limit,
+        )
+        running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending))
+        return Begun.of(running, limit, prepared, log, ending, hurry=again.hurry)
 
     def take(self, key: Hashable) -> Begun | None:
         """Return a case that was begun and not yet taken."""
@@ -88,7 +114,7 @@ class Cases:
         """Start a case now, whatever the limit, and wait for its result: its turn has come."""
         self._loop.refuse_own_thread()
         self._stopping.end_without_parent()
-        self._scheduler.start_now(begun.future)
+        self._start_now(begun)
         while_waiting()
 
         def look_around() -> None:
@@ -126,7 +152,7 @@ class Cases:
 
     def record(self, prepared: PreparedCase) -> EvalResult | None:
         """Write the result of a case that cannot be run and return it; None: the run has ended."""
-        begun = self._submit(prepared, None, is_repeated=True)
+        begun = self._submit(prepared, (), reruns=1)
         self._scheduler.start_now(begun.future)
         return _result_soon(begun)
 
@@ -134,10 +160,16 @@ class Cases:
         """Start what waits: an item's turn is over, and what its case did may not count as a failure."""
         self._scheduler.start_waiting()
 
-    def _submit(self, prepared: PreparedCase, member: "BatchMember | None", *, is_repeated: bool) -> Begun:
+    def _start_now(self, begun: Begun) -> None:
+        if begun.hurry is None:
+            self._scheduler.start_now(begun.future)
+        else:
+            begun.hurry()
+
+    def _submit(self, prepared: PreparedCase, members: "Sequence[BatchMember]", *, reruns: int) -> Begun:
         self._recorder.probe()
         prepared = self._signer.sign(prepared)
-        if self._recorder.error is not None and member is None:  # the others of a batch wait for each member
+        if self._recorder.error is not None and not members:  # the others of a batch wait for each member
             prepared = _unrecordable(prepared, self._recorder.error)
         runs, job, log, ending = self._runs, prepared.job, CaseLog(), Ending()
         if isinstance(job, EvalResult):
@@ -146,17 +178,35 @@ class Cases:
                 lambda: runs.give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
             )
             return Begun.of(future, 1, prepared, log)
-        carried = None if is_repeated else self._finished.take(job)
+        carried = None if reruns else self._finished.take(job, prepared.repeat)
         if carried is not None:
             known = carried
             future = self._scheduler.submit(
-                lambda: runs.carry_over(known, prepared, log, member), group=_NO_CALLS, limit=MAX_WORKERS
+                lambda: runs.carry_over(known, prepared, log, members), group=_NO_CALLS, limit=MAX_WORKERS
             )
             return Begun.of(future, 1, prepared, log)
         limit = self.paces.limit(prepared)
-        group, room = (self._group(prepared), limit) if member is None else (_BATCHES, sys.maxsize)
-        future = self._scheduler.submit(lambda: runs.run(job, prepared, log, ending, member), group=group, limit=room)
+        group, room = (_BATCHES, sys.maxsize) if members else (self._group(prepared), limit)
+        if prepared.repeat > 1:
+            repeated = self._repeats.open(
+                job,
+                lambda once, member: runs.answer(once, prepared, log, member),
+                members,
+                reruns=reruns,
+                group=group,
+                limit=room,
+            )
+            running = self._loop.submit(runs.run(job, prepared, log, ending, members=members, answers=repeated.result))
+            return Begun.of(running, limit, prepared, log, ending, hurry=repeated.hurry)
+        future = self._scheduler.submit(
+            lambda: runs.run(job, prepared, log, ending, members=members), group=group, limit=room
+        )
         return Begun.of(future, limit, prepared, log, ending)
+
+    @cached_property
+    def _repeats(self) -> "Repeats":
+        """Make what only repeated cases need."""
+        return self._open_repeats(self._scheduler)
 
     @staticmethod
     def _group(prepared: PreparedCase) -> str:

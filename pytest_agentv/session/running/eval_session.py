@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_agentv.engine.asking import ask_target
 from pytest_agentv.engine.targets.fingerprints import Fingerprints
 from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.problems import Problem
@@ -43,6 +45,12 @@ from pytest_agentv.session.showing.progress import Progress
 from pytest_agentv.session.workers.interrupts import Parent
 from pytest_agentv.session.workers.shares import process_share, shared_folder
 
+if TYPE_CHECKING:  # for repeated cases only
+    from pytest_agentv.engine.scheduler import Scheduler
+    from pytest_agentv.models.results import EvalResult
+    from pytest_agentv.session.recording.answers import AnswerJournal
+    from pytest_agentv.session.repeating.repeats import Repeats
+
 _KEY = pytest.StashKey["EvalSession"]()
 
 
@@ -56,6 +64,7 @@ class EvalSession:
         self.masker.add_environment(os.environ)  # fixtures know these before any target does
         cwd, run_id, share = config.invocation_params.dir, self.identity.run_id, process_share(config)
         places = Places(find_repo_root(cwd), cwd, shared_folder(run_id) if share.count > 1 else None)
+        self._places = places
         providers = HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers)
         evaluators = EVALUATORS.with_own(HookedKinds("pytest_agentv_evaluators", config.hook.pytest_agentv_evaluators))
         self._loop = LoopThread()
@@ -83,6 +92,10 @@ class EvalSession:
             parent=Parent(config, run_id),
             masker=self.masker,
         )
+        self._finished = FinishedCases(
+            self.identity, with_errors=not self.options.retry_errors, is_worker=hasattr(config, "workerinput")
+        )
+        self._answers: AnswerJournal | None = None
         self.cases = Cases(
             loop=self._loop,
             runs=CaseRuns(
@@ -95,12 +108,11 @@ class EvalSession:
             ),
             paces=Paces(self._loop, self._pool, self.options, share),
             signer=CaseSigner(Fingerprints(self._pool, places, dry_run=self.options.dry_run), self._loop),
-            finished=FinishedCases(
-                self.identity, with_errors=not self.options.retry_errors, is_worker=hasattr(config, "workerinput")
-            ),
+            finished=self._finished,
             recorder=self.recorder,
             stopping=self.stopping,
             progress=self.progress,
+            open_repeats=self._open_repeats,
         )
         self._shown: set[Problem] = set()
         self._log_handler = CaseLogHandler(config, self.masker)
@@ -134,6 +146,20 @@ class EvalSession:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""
         return self._loop.run(ask_target(self._pool, self.options, eval_dir, target, prompt))
 
+    def _warn(self, problem: Problem) -> None:
+        """Show a warning with those of the next item that has a result, in one process of the run."""
+        if is_first_to_tell(self._places.shared_folder, "reruns"):
+            self.user_hooks.warnings.append(problem)
+
+    def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
+        """Make what repeated cases need; single answers are kept where this process can write to the run's files."""
+        from pytest_agentv.session.recording.answers import AnswerJournal  # noqa: PLC0415 - for repeated cases only
+        from pytest_agentv.session.repeating.repeats import Repeats  # noqa: PLC0415 - for repeated cases only
+
+        if self.travelling is None:
+            self._answers = AnswerJournal(self.identity.results_path, self.masker)
+        return Repeats(scheduler, self._answers, self._finished, self.progress.count_answer, self._warn)
+
     def skip_unasked(self, path: Path, target: str, *, has_own_target: bool) -> None:
         """Skip a test that evaluates and that nobody asked for, where the project wants to be asked.
 
@@ -153,5 +179,7 @@ class EvalSession:
             self._loop.run(self._pool.close())
             self._loop.stop()
         self.recorder.close()
+        if self._answers is not None:
+            self._answers.close()
         self._log_handler.remove()
         self._streams.remove()

@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterable
 import pytest
 
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.session.choosing.samples import left_out
 from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
 from pytest_agentv.session.recording.travel import RECORDS
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -37,6 +36,10 @@ def participate(config: pytest.Config) -> EvalSession:
         turns = Turns(session, lookahead)
         config.stash[TAKE_TURN] = turns.take
         config.pluginmanager.register(SessionHooks(config, session, lookahead, turns), _NAME)
+        if session.options.judges_run:
+            from pytest_agentv.session.gating.judged_cases import JudgedCases  # noqa: PLC0415 - for who has a gate
+
+            config.pluginmanager.register(JudgedCases(config, session.options))
         if not hasattr(config, "workerinput"):
             RunReporter.register(config, session.identity, session.options)
     return session
@@ -69,6 +72,8 @@ class SessionHooks:
             items[:] = [item for item in items if item in selected]
         yield
         if self._session.options.sample is not None:
+            from pytest_agentv.session.choosing.samples import left_out  # noqa: PLC0415 - for runs that ask for it
+
             unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
             config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
             items[:] = [item for item in items if item not in unwanted]
@@ -86,7 +91,10 @@ class SessionHooks:
             identity, options = self._session.identity, self._session.options
             RunReporter.register(session.config, identity, options).check(self._collected)
         self._lookahead.remember(session.items)
-        self._session.progress.total = sum(isinstance(item, EvalItem) for item in session.items)
+        planned = self._session.preparer.planned
+        self._session.progress.total = sum(
+            planned(item.suite, item.entry) for item in session.items if isinstance(item, EvalItem)
+        )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(

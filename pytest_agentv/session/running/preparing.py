@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import CaseIdentity, error_result
 from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
 from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
@@ -23,6 +24,7 @@ from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart
+from pytest_agentv.models.option_values import MAX_REPEAT
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
@@ -31,6 +33,14 @@ from pytest_agentv.models.results import EvalResult
 def _to_plain(value: object) -> Json:
     return value.to_plain() if isinstance(value, Plain) else str(value)
 
+
+_RULES: Final = frozenset(
+    (
+        *("threshold", "threshold_source", "repeat", "repeat_source", "min_pass_rate", "min_pass_rate_source"),
+        *("required", "group"),
+    )
+)
+"""What a case says of its verdict, and not of its question."""
 
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
@@ -48,6 +58,11 @@ class PreparedCase(Record):
     own: Overrides = NO_OVERRIDES
     folder: Path | None = None
     """Where the eval file lies, if its environment is still to be read for the secrets in it."""
+
+    @property
+    def repeat(self) -> int:
+        """How many answers the case is judged by: one, where it is given."""
+        return 1 if isinstance(self.job, EvalResult) or self.own.answer is not None else self.job.repeat
 
     @property
     def case(self) -> EvalCase | None:
@@ -78,6 +93,7 @@ class CasePreparer:
         """What eval files say for all their cases, as JSON."""
         self._contexts: dict[Path, LoadContext] = {}
         self._context_problems: list[Problem] = []
+        self._told_of_repeat = False
 
     def prepare(
         self,
@@ -102,10 +118,13 @@ class CasePreparer:
             dataset=case.dataset,
             target=choose_target(self._options, case.target),
             conversation_id=case.conversation_id,
+            required=case.required or None,
+            group=case.group,
             case_hash=self._hash_case(suite, loaded, case),
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None
-        return PreparedCase(CaseJob(identity, case, self._options, qualifier), (*found, *loaded.warnings))
+        problems = (*found, *loaded.warnings, *self._overruled(case))
+        return PreparedCase(CaseJob(identity, case, self._options, qualifier), problems)
 
     def load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase | None:
         """Return a case as its file has it; None if it cannot be loaded."""
@@ -119,6 +138,13 @@ class CasePreparer:
         identity = self._identify(suite, entry, node_id)
         result = error_result(identity, "setup", kind, reason, dry_run=self._options.dry_run)
         return PreparedCase(result.replace(duration_ms=0.0), folder=suite.path.parent)
+
+    def planned(self, suite: SuiteSource, entry: CaseEntry) -> int:
+        """Return how many answers an entry asks for, as far as it can be told before it is loaded."""
+        options, value = self._options, entry.value
+        written = value.get("repeat") if isinstance(value, dict) else None
+        own = written if type(written) is int and 1 <= written <= MAX_REPEAT else suite.repeat
+        return options.repeat or own or options.ini_repeat or 1
 
     def eval_file(self, suite: SuiteSource) -> str:
         """Return the file's path as results name it: relative to the root directory where it lies below it."""
@@ -137,6 +163,7 @@ class CasePreparer:
             line=entry.line,
             node_id=node_id,
             run_id=self._run_id,
+            tags=suite.tags(entry) or None,
             row=None if entry.row is None else entry.row.shown_from(self._root),
         )
 
@@ -144,18 +171,28 @@ class CasePreparer:
         """Return a hash of all that the case says: its text, its file, the files it refers to, what a hook changed."""
         written = loaded.case
         if suite.path not in self._headers:
-            self._headers[suite.path] = _to_json(_without_threshold(suite.header))
+            self._headers[suite.path] = _to_json(_without_rules(suite.header))
         parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
         files = [(part.is_guideline, _content(part)) for part in parts]
         files_said = _to_json(files) if files else _NONE
         expected = _to_json(written.expected_messages) if written.expected_messages else _NONE  # with texts of files
-        said = [_to_json(_without_threshold(loaded.value)), self._headers[suite.path], files_said, expected]
+        said = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], files_said, expected]
         said += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
         if case is not written and case != written:
             before, after = written.to_plain(), case.to_plain()
             changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
-            said += map(_to_json, filter(None, [_without_threshold(changed)]))
+            said += map(_to_json, filter(None, [_without_rules(changed)]))
         return hashlib.sha256(f"[{', '.join(said)}]".encode()).hexdigest()[:16]
+
+    def _overruled(self, case: EvalCase) -> Iterator[Problem]:
+        """Say once that the command line asks for fewer answers than a case."""
+        wanted = self._options.repeat
+        if wanted is None or (case.repeat or 1) <= wanted or self._told_of_repeat:
+            return
+        self._told_of_repeat = True
+        if is_first_to_tell(self._places.shared_folder, "repeat"):
+            message = f"--agentv-repeat={wanted} beats the {case.repeat} answers that its {case.repeat_source} asks for"
+            yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
 
     def _context(self, eval_dir: Path) -> LoadContext:
         """Raises `CaseError` for odd config files when the project is strict."""
@@ -185,10 +222,10 @@ def _content(part: FilePart) -> str:
         return part.text
 
 
-def _without_threshold(value: Json) -> Json:
-    """Leave out what a kept score can be held against anew without a call."""
+def _without_rules(value: Json) -> Json:
+    """Leave out what kept scores can be held against anew without a call."""
     if not isinstance(value, dict):
         return value
-    rest = {key: item for key, item in value.items() if key not in ("threshold", "threshold_source")}
-    execution = _without_threshold(rest.pop("execution", None))
+    rest = {key: item for key, item in value.items() if key not in _RULES}
+    execution = _without_rules(rest.pop("execution", None))
     return rest | {"execution": execution} if execution else rest

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from pytest_agentv.engine.targets.fingerprints import Fingerprints, asks_a_target
 from pytest_agentv.engine.targets.judging import evaluators_of
@@ -9,6 +10,8 @@ from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.running.preparing import PreparedCase
+
+_HASH_DIGITS: Final = 8
 
 
 class CaseSigner:
@@ -30,7 +33,9 @@ class CaseSigner:
         evaluators = evaluators_of(job.case)
         judge = self._judge_hash(key, prepared) if asks_a_target(evaluators) else ""
         grading = None if judge is None else self._grading_hash(evaluators, judge)
-        identity = job.identity.replace(target_hash=self._target_hash(key, prepared), grading_hash=grading)
+        identity = job.identity.replace(
+            target_hash=self._target_hash(key, prepared), grading_hash=grading, judge=self._judge_name(key, judge)
+        )
         return prepared.replace(job=job.replace(identity=identity))
 
     def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str:
@@ -49,6 +54,10 @@ class CaseSigner:
         if key not in self._targets:
             self._targets[key] = self._loop.run(self._fingerprints.target_hash(*key, own))
         return self._targets[key]
+
+    def _judge_name(self, key: tuple[Path, str], judge: str | None) -> str | None:
+        """Return the judge's name with the start of its hash, as baselines tell judges apart."""
+        return f"{self._fingerprints.judge_name(*key)}@{judge[:_HASH_DIGITS]}" if judge else None
 
     def _judge_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:
         own = prepared.own

@@ -98,11 +98,14 @@ class Turns:
             self._cases.yield_to_loop()  # it starts now, not when all the others are prepared
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
+        """Begin cases that share a call; those that are asked again share a further call for each answer."""
         from pytest_agentv.engine.batching import Batch, BatchMember  # noqa: PLC0415 - for targets that take batches
 
-        batch = Batch(len(cases), limit)
+        counts = [prepared.repeat for prepared in cases.values()]
+        batches = [Batch(sum(count > number for count in counts), limit) for number in range(max(counts))]
         for place, (item, prepared) in enumerate(cases.items()):
-            self._note(self._cases.begin(item, prepared, BatchMember(batch, place)))
+            members = tuple(BatchMember(batch, place) for batch in batches[: prepared.repeat])
+            self._note(self._cases.begin(item, prepared, members))
 
     def _followers(self, item: EvalItem, target: str) -> dict[EvalItem, PreparedCase]:
         """Return the cases that go into one batch with an item's: those of its folder with the same target."""

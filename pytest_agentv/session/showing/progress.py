@@ -16,11 +16,13 @@ _MARGIN = 12
 
 
 class Progress:
-    """Counts the cases of this process and shows them."""
+    """Counts the answers of this process and shows them."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.total = 0
-        """Cases this process has to run."""
+        """Answers this process has to get: one of each case, or as many as a case is judged by."""
+        self._answers: dict[str | None, tuple[int, float]] = {}
+        """Answers, and what they cost, of repeated cases that are not done, by node id."""
         self._done = 0
         self._errors = 0
         self._cost = 0.0
@@ -31,11 +33,20 @@ class Progress:
         self._file = _terminal(config) if has_terminal else None
         self._is_shown = False
 
-    def count(self, result: EvalResult) -> None:
-        """Learn of a case that is done."""
-        self._done += 1
+    def count(self, result: EvalResult, planned: int = 1) -> None:
+        """Learn of a case that is done, and counts as all of its planned answers."""
+        counted, cost = self._answers.pop(result.node_id, (0, 0.0))
+        self._done += max(1 if planned == 1 else 0, planned - counted)
         self._errors += result.status == "error"
-        self._cost += 0 if result.cached else cost_of(result) or 0
+        self._cost += max(0.0, (0 if result.cached else cost_of(result) or 0) - cost)
+
+    def count_answer(self, result: EvalResult) -> None:
+        """Learn of an answer of a case that is asked more than once."""
+        counted, known = self._answers.get(result.node_id, (0, 0.0))
+        cost = 0 if result.cached else cost_of(result) or 0
+        self._answers[result.node_id] = (counted + 1, known + cost)
+        self._done += 1
+        self._cost += cost
 
     def show(self, in_flight: int) -> None:
         """Draw the line anew, without moving the cursor."""

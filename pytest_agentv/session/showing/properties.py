@@ -55,7 +55,19 @@ def result_properties(result: EvalResult) -> list[tuple[str, _Scalar]]:
         "agentv_tokens_input": _whole(usage.input) if usage else None,
         "agentv_tokens_output": _whole(usage.output) if usage else None,
         "agentv_tokens_cached": _whole(usage.cached) if usage else None,
+        "agentv_tokens_reasoning": _whole(usage.reasoning) if usage else None,
     }
+    if result.repeat is not None:
+        repeat = result.repeat
+        figures |= {
+            "agentv_repeat": repeat.planned,
+            "agentv_judged": repeat.judged,
+            "agentv_passes": repeat.passes,
+            "agentv_pass_rate": repeat.pass_rate,
+            "agentv_pass_rate_low": repeat.pass_rate_low,
+            "agentv_pass_rate_high": repeat.pass_rate_high,
+            "agentv_stopped": repeat.stopped,
+        }
     evaluators = [each for each in result.evaluator_results or () if each.error is None]
     names = _unique_names(visible(evaluator.name) for evaluator in evaluators)
     scores = [(f"agentv_score_{name}", each.score) for name, each in zip(names, evaluators, strict=True)]

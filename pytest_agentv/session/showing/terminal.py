@@ -1,9 +1,9 @@
 """What a run says at its end, and its exit code: in the one process that owns the terminal."""
 
+import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -13,7 +13,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.reporting.writers import ResultSink, answers_path
 from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import may_be_eval
@@ -22,6 +22,7 @@ from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 from pytest_agentv.session.showing.kept_reports import KeptReports
+from pytest_agentv.session.showing.verdict_section import VerdictSection
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
 
 if TYPE_CHECKING:  # what few runs need
@@ -46,11 +47,9 @@ class RunReporter:
 
     NAME: Final = "agentv-reporter"
 
-    def __init__(
-        self, identity: RunIdentity, options: RunOptions, root: Path, terminal: TerminalReporter | None
-    ) -> None:
-        self._terminal = terminal
-        self._root = root
+    def __init__(self, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> None:
+        self._terminal: TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
+        self._root = config.rootpath
         self._is_checked = False
         self._identity = identity
         self._options = options
@@ -63,6 +62,7 @@ class RunReporter:
         self._run = RunResults()
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self._remarks: list[str] = []
+        self._section = VerdictSection(config, options, lambda: read_run(identity, self._outcomes.reported).results)
         self._unasked = 0
         """Cases that were skipped because nobody asked for them."""
 
@@ -71,7 +71,7 @@ class RunReporter:
         """Return the run's reporter, registered as a plugin of its own."""
         reporter = config.pluginmanager.get_plugin(cls.NAME)
         if not isinstance(reporter, cls):
-            reporter = cls(identity, options, config.rootpath, config.pluginmanager.get_plugin("terminalreporter"))
+            reporter = cls(config, identity, options)
             config.pluginmanager.register(reporter, cls.NAME)
             if reporter._terminal is not None:
                 config.pluginmanager.register(KeptReports(reporter._terminal))
@@ -84,6 +84,7 @@ class RunReporter:
 
             self._crashes = CrashWatch(node.config, self._identity, self._options)
             node.config.pluginmanager.register(self._crashes)
+            self._section.has_crashes = lambda: self._crashes is not None and self._crashes.has_crashed
         node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
         send_to_worker(self._identity, node)
         send_named(node)
@@ -132,6 +133,7 @@ class RunReporter:
         if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
             raise pytest.UsageError(fault)
         if any(map(may_be_eval, node_ids)):
+            self._section.check(node_ids)
             try:
                 self._sink.probe()
             except AgentvError as error:
@@ -152,6 +154,8 @@ class RunReporter:
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
         self._find_loss()
+        self._remarks += self._section.finish(self._results, self._identity.results_path)
+        self._drop_answers()
         if self._write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._write_errors:
@@ -160,7 +164,7 @@ class RunReporter:
             if wants_results:
                 from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
-                self._remarks += tell_summary(session.config, self._results)
+                self._remarks += tell_summary(session.config, self._results, self._section.contract())
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._unasked:
@@ -175,9 +179,13 @@ class RunReporter:
             dry_run=self._options.dry_run,
             elapsed_ms=self._elapsed_ms,
             earlier=self._run.earlier,
-            outcomes=Outcomes(frozenset(self._outcomes.expected_failures), frozenset(self._outcomes.unexpected_passes)),
+            outcomes=Outcomes(
+                frozenset(self._outcomes.expected_failures),
+                frozenset(self._outcomes.unexpected_passes),
+                self._expected_words,
+            ),
         )
-        for line in lines:
+        for line in itertools.chain(lines, self._section.lines()):
             _print(terminalreporter, line)
         for remark in self._remarks:
             terminalreporter.write_line(visible(remark), yellow=True)
@@ -194,6 +202,10 @@ class RunReporter:
     def _results(self) -> tuple[EvalResult, ...]:
         return self._run.results
 
+    @property
+    def _expected_words(self) -> str:
+        return "failed as expected" if self._options.gate in ("cases", "off") else "judged with the run"
+
     def _append_step_summary(self, exitstatus: int) -> Iterator[str]:
         """Append the verdict to the summary page. Yield why that could not be done, if so."""
         from pytest_agentv.reporting.markdown import RunVerdict  # noqa: PLC0415 - for CI only
@@ -203,10 +215,12 @@ class RunReporter:
             self._results,
             self._run.earlier,
             frozenset(self._outcomes.expected_failures),
+            self._expected_words,
             tuple(self._troubles(exitstatus)),
             self._identity.results_path,
             self._options.dry_run,
             self._elapsed_ms,
+            tuple(line.text for line in self._section.lines()),
         )
         if fault := append_step_summary(verdict):
             yield fault
@@ -217,6 +231,7 @@ class RunReporter:
 
         if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
             yield Trouble("The run broke off before its end")
+        yield from (Trouble("The gate failed", (text,)) for text in self._section.red_texts())
         others = self._outcomes.failed_with_good_scores(self._results)
         if self._write_errors:
             yield Trouble("Results were lost", tuple(dict.fromkeys(self._write_errors)))
@@ -227,6 +242,14 @@ class RunReporter:
 
     def _lost(self) -> list[str]:
         return self._crashes.lost(_node_ids(self._results)) if self._crashes else []
+
+    def _drop_answers(self) -> None:
+        """Delete the journal of single answers when no run will go on from it."""
+        if not self._write_errors and answers_path(self._identity.results_path).is_file():
+            from pytest_agentv.session.recording.answers import drop_answers  # noqa: PLC0415 - for repeated cases only
+
+            results = read_run(self._identity).results
+            drop_answers(self._identity.results_path, {(each.node_id, each.eval_id): each for each in results})
 
     def _record_crashes(self) -> None:
         """Write an error for each case on which a worker died: the worker could not."""

@@ -16,7 +16,7 @@ _LONGEST_HEADLINE = 300
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
-_REPEATED_FLAGS = ("target", "targets", "threshold")
+_REPEATED_FLAGS = ("target", "targets", "threshold", "repeat", "min-pass-rate")
 """Flags that shape a case's outcome and so belong to the command that runs it again."""
 
 
@@ -66,6 +66,8 @@ def verbose_text(result: EvalResult, log: str) -> str:
         format_duration(result.duration_ms or 0),
         f"score {format_score(result.score)}" + (f" ({scores})" if scores else ""),
     ]
+    if result.repeat is not None:
+        facts.insert(1, f"{result.repeat.passes} of {result.repeat.judged} answers pass")
     lines = [f"{_name(result.node_id or '')}: {result.status}; {', '.join(facts)}"]
     lines += visible(log).split("\n") if log else []
     return "\n  ".join(lines)
@@ -79,6 +81,6 @@ def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
     """Return what to type in the root directory to run a case again, as it was run."""
     if node_id is None:
         return None
-    given = ((name, config.getoption(f"agentv_{name}")) for name in _REPEATED_FLAGS)
+    given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
     flags = [f"--agentv-{name}={value}" for name, value in given if value is not None]
     return shlex.join(["pytest", node_id, *flags])

@@ -67,6 +67,11 @@ class CrashWatch:
             self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
 
     @property
+    def has_crashed(self) -> bool:
+        """Whether a worker died, on whatever item."""
+        return self._has_crashed
+
+    @property
     def has_crashes(self) -> bool:
         return bool(self._crashed)
 

@@ -1,0 +1,97 @@
+"""`agentv compare BASE RUN... --statistics`: the comparison that a run's gate makes, of results files."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.cli.console import note, say
+from pytest_agentv.errors import FileError, locate
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.options import DEFAULT_BASELINE
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.readers import Entry, iter_entries
+from pytest_agentv.reporting.verdicts.baseline import baseline_of, read_baseline
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, read_cases, unique_names
+from pytest_agentv.reporting.verdicts.comparison import compare_runs
+from pytest_agentv.reporting.verdicts.lines import statistics_lines
+from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key
+from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, RunVerdict, compare_with_baseline, judge_run
+
+_SHOWN: Final = 10
+_REGRESSED: Final[frozenset[RunVerdict]] = frozenset({"broken", "regressed"})
+_NOT_COMPARABLE: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors"})
+CANNOT_TELL, NOT_COMPARED = 2, 3
+
+
+def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, output: str, gate: bool) -> int:
+    """Compare the results of one run, in one or more files, with a baseline or results file; return the exit code.
+
+    Without `gate` it is 0 whatever the verdict. Raises `FileError`.
+    """
+    cases = _read_runs(runs)
+    statistics = _compare(base, cases, margin=margin)
+    if output == "json":
+        json.dump(statistics.contract(), sys.stdout, indent=2)
+        say()
+    else:
+        say("\n".join(line.text for line in statistics_lines(statistics, verbose=output == "verbose")))
+        for reason in statistics.reasons:
+            say(visible(f"Verdict: {reason}"))
+    return exit_code(statistics) if gate else 0
+
+
+def exit_code(statistics: RunStatistics) -> int:
+    """Return 0, 1 for a regression, 2 where the data cannot tell, 3 where the runs could not be compared."""
+    found = set(statistics.verdicts)
+    if statistics.comparison is None or statistics.comparison.difference is None:
+        return NOT_COMPARED
+    if found & _REGRESSED:
+        return 1
+    if found & _NOT_COMPARABLE:
+        return NOT_COMPARED
+    return CANNOT_TELL if "inconclusive" in found else 0
+
+
+def _compare(base: Path, cases: Sequence[JudgedCase], *, margin: float) -> RunStatistics:
+    is_confirming = any(case.confirmation is not None for case in cases)
+    if is_baseline(base):
+        baseline = read_baseline(base)
+        return compare_with_baseline(cases, baseline, base.name, margin=margin, is_confirming=is_confirming)
+    old = read(base)
+    pairing = pair_cases(cases, old, shared_key(cases, old))
+    comparison = compare_runs(cases, old, margin=margin, is_confirming=is_confirming, pairing=pairing)
+    return judge_run(comparison.replace(baseline=baseline_of(old), baseline_name=base.name), cases)
+
+
+def is_baseline(path: Path) -> bool:
+    """Whether a file is a baseline rather than a results file."""
+    if path.name == DEFAULT_BASELINE.name:
+        return True
+    first = next(iter_entries(path), None)
+    return isinstance(first, Entry) and "agentv_baseline" in first.value
+
+
+def _read_runs(paths: Sequence[Path]) -> list[JudgedCase]:
+    """Read the shards of one run; the last result of a case counts."""
+    cases: dict[tuple[str, str | None, str | None], JudgedCase] = {}
+    for path in paths:
+        cases |= {(case.name, case.target, case.node_id): case for case in read(path)}
+    return unique_names(list(cases.values()))
+
+
+def read(path: Path) -> list[JudgedCase]:
+    """Read the cases of a results file, and note what cannot be read. Raises `FileError` where it holds none."""
+    cases, problems = read_cases(path)
+    for text in _remarks(path, problems):
+        note(visible(text))
+    if not cases:
+        raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
+    return cases
+
+
+def _remarks(path: Path, problems: Sequence[Problem]) -> Iterator[str]:
+    yield from map(str, problems[:_SHOWN])
+    if len(problems) > _SHOWN:
+        yield f"{locate(path, None)}: {len(problems) - _SHOWN} more problems"

@@ -1,0 +1,106 @@
+"""Reads what a function returned: a text, a mapping in the shape of `wire.py`, or a result of another package."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic.alias_generators import to_camel
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
+from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TOO_LARGE
+from pytest_agentv.providers.python.streams import Chunks
+from pytest_agentv.providers.wire import EXPECTED_KEYS, WireError, answer_message, parse_response
+from pytest_agentv.runtime.threads import run_in_thread
+
+_OWN_KEYS: Final = ("text", "output_messages", "outputMessages")
+
+_METRICS: Final = {
+    spelling: name
+    for name in ("token_usage", "cost_usd", "duration_ms", "finish_reason", "retrieved_context")
+    for spelling in (name, to_camel(name))
+}
+
+_EXPECTED: Final = f"a str, a mapping with {EXPECTED_KEYS}, a result of an agent framework, or a ProviderResponse"
+
+
+async def read_value(value: object, label: str) -> ProviderResponse:
+    """Return the response that a value of the user's stands for. Raises `ProviderError`.
+
+    Only a text is read here. Anything else may be large, so a thread reads it.
+    """
+    if isinstance(value, ProviderResponse):
+        return value
+    if isinstance(value, str):
+        return _read_text(value, label)
+    return await run_in_thread(lambda: _read(value, label), "agentv-answer")
+
+
+def _read_text(value: str, label: str) -> ProviderResponse:
+    if len(value) > SIZE_LIMIT:
+        raise ProviderError(f"{label} returned a text that cannot be read: {TOO_LARGE}", "crash")
+    return ProviderResponse(output_messages=(answer_message(value),), is_text_only=True)
+
+
+def _read(value: Any, label: str) -> ProviderResponse:
+    if isinstance(value, Mapping) and any(key in value for key in _OWN_KEYS):
+        return _read_mapping(value, label)
+    try:
+        value = _joined(value)
+        answer = None if isinstance(value, str) else _native(value)
+        response = None if answer is None else build_response(answer)
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        returned = value.value if isinstance(value, AgentOutput) else value
+        what = "a generator" if isinstance(value, Chunks) else f"a value of type {type(returned).__name__}"
+        raise ProviderError(f"{label} returned {what} that cannot be read: {reason}", "crash") from error
+    if isinstance(value, str):
+        return _read_text(value, label)
+    if isinstance(value, Mapping):
+        return _read_mapping(value, label, response)
+    if response is not None:
+        return response
+    returned = "None" if value is None else f"a value of type {type(value).__name__}"
+    raise ProviderError(f"{label} returned {returned}: expected {_EXPECTED}", "crash")
+
+
+def _joined(value: Any) -> Any:
+    """Return what the chunks of a generator make together; any other value as it is."""
+    if not isinstance(value, Chunks):
+        return value
+    from pytest_agentv.providers.python.frameworks.chunks import join  # noqa: PLC0415 - only for streams
+
+    return join(value)
+
+
+def _native(value: Any) -> NativeAnswer | None:
+    if isinstance(value, NativeAnswer):
+        return value
+    if isinstance(value, AgentOutput):
+        return value.read(value.value)
+    from pytest_agentv.providers.python.frameworks.reading import read_native  # noqa: PLC0415 - reads all packages
+
+    return read_native(value)
+
+
+def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse | None = None) -> ProviderResponse:
+    """Read a mapping. Beside native messages it may tell tokens, cost and so on by our own keys."""
+    if native is not None:
+        value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
+    try:
+        text = json.dumps(dict(value), allow_nan=False)
+        if len(text) > SIZE_LIMIT:
+            raise WireError(TOO_LARGE)
+        response = parse_response(json.loads(text))
+    except WireError as error:
+        raise ProviderError(f"{label} returned a mapping that cannot be read: {error}", "crash") from None
+    except (TypeError, ValueError) as error:
+        raise ProviderError(f"{label} returned a mapping that is no JSON: {error}", "crash") from None
+    if native is not None:
+        told = {name: found for name in _METRICS.values() if (found := getattr(response, name)) is not None}
+        return native.replace(**told)
+    if response.output_messages is None:
+        keys = ", ".join(map(repr, value)) or "no keys"
+        raise ProviderError(f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}", "crash")
+    return response

@@ -1,0 +1,80 @@
+"""Objects of the user's own as providers: functions, agents, and what has an `invoke` of the plugin's kind."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.python.answers import read_value
+from pytest_agentv.providers.python.calling import call_user
+from pytest_agentv.providers.python.frameworks.table import runner_of
+from pytest_agentv.providers.python.function import FunctionProvider
+
+
+class ForeignAdapter:
+    """An object of the user's own that has `invoke`, and perhaps other parts of an `Adapter`.
+
+    Its async methods share the loop of users, its sync ones run in threads.
+    """
+
+    def __init__(self, value: Any, label: str, *, is_owned: bool) -> None:
+        """Take an object; one that is not owned is neither checked nor closed: who made it sees to that."""
+        self.mode: PromptMode = getattr(value, "mode", "lm")
+        self.keeps_limits: bool = getattr(value, "keeps_limits", False)
+        self.reads_environ: bool = getattr(value, "reads_environ", False)
+        self._value = value
+        self._label = label
+        self._is_owned = is_owned
+        if hasattr(value, "warm_up"):
+            self.warm_up = value.warm_up
+        if hasattr(value, "invoke_batch"):
+            self.invoke_batch = self._invoke_batch
+
+    async def check(self) -> None:
+        if self._is_owned:
+            await self._call("check")
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        limit = None if self.keeps_limits else request.timeout_seconds
+        return await read_value(await self._call("invoke", request, limit=limit), f"{self._label}: invoke()")
+
+    async def close(self) -> None:
+        if self._is_owned:
+            await self._call("close")
+
+    async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        values: Any = await self._call("invoke_batch", requests)
+        return [await read_value(value, f"{self._label}: invoke_batch()") for value in values]
+
+    async def _call(self, name: str, *arguments: object, limit: float | None = None) -> object:
+        method = getattr(self._value, name, None)
+        if method is None:
+            return None
+        return await call_user(method, arguments, {}, label=self._label, limit=limit)
+
+
+def complete(value: Any, label: str) -> Adapter:
+    """Return what `Provider.open` gave, with what an `Adapter` has beside `invoke`. Raises `ProviderError`."""
+    if callable(getattr(value, "invoke", None)):
+        return ForeignAdapter(value, label, is_owned=True)
+    raise ProviderError(f"{label}: open() returned {type(value).__name__}, expected an object with `invoke`", "config")
+
+
+def adapt_provider(value: object, label: str) -> Adapter:
+    """Return the provider that an object stands for: an async `invoke`, a function of the prompt, an agent.
+
+    Raises `ProviderError` of the kind `config` for anything else; `label` is how messages begin.
+    """
+    if runner_of(value) is not None:
+        return FunctionProvider(label, value, {})
+    invoke = getattr(value, "invoke", None)
+    if inspect.iscoroutinefunction(invoke):
+        return ForeignAdapter(value, label, is_owned=False)
+    if callable(value) and not isinstance(value, type):
+        return FunctionProvider(label, value, {})
+    found = f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
+    hint = "; its `invoke` is not async: hand over `object.invoke` itself" if callable(invoke) else ""
+    expected = "a function that takes the prompt, or an object with an async `invoke`"
+    raise ProviderError(f"{label} is {found}: expected {expected}{hint}", "config")

@@ -1,0 +1,126 @@
+"""What is read from another package's result, and what its tokens cost."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.records import record
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.apis.prices import price
+from pytest_agentv.providers.base import ProviderResponse, candidate_answer
+from pytest_agentv.providers.python.frameworks.plain import get
+
+
+@record
+class Spent(Record):
+    """The tokens of one reply of a model."""
+
+    usage: TokenUsage
+    model: str | None = None
+    """The model, as its API names it."""
+    provider: str | None = None
+    """Whose price table is looked into; None: the price is not known."""
+    cost_usd: float | None = None
+    """US dollars, where the reply tells them."""
+
+
+@record
+class NativeAnswer(Record):
+    """What another package's result tells."""
+
+    messages: tuple[Message, ...]
+    """Those of this answer, in order."""
+    spent: tuple[Spent, ...] = ()
+    """The tokens of the replies."""
+    usage: TokenUsage | None = None
+    """The tokens of the whole run, where they are more than those of the replies."""
+    cost_usd: float | None = None
+    """US dollars of the whole run, where it tells them."""
+    finish_reason: str | None = None
+    retrieved_context: tuple[str, ...] | None = None
+    refusal: str | None = None
+    """The words of a refusal that stands in place of an answer."""
+    error: str | None = None
+    """Why there is no answer."""
+    is_single_reply: bool = False
+    """It is one reply of a model: tools may have been called before it."""
+
+
+@record
+class AgentOutput:
+    """What an agent that the plugin ran returned."""
+
+    value: Any
+    read: Callable[[Any], NativeAnswer | None]
+    """Reads the value."""
+
+
+def build_response(answer: NativeAnswer) -> ProviderResponse:
+    """Return the response. Looks up prices, which may import a table: call it in a thread."""
+    usage = answer.usage or total([spent.usage for spent in answer.spent])
+    has_calls = any(message.tool_calls for message in answer.messages)
+    error = answer.error
+    if error is None and answer.refusal and not candidate_answer(answer.messages).strip():
+        error = f"the model refused: {answer.refusal}"
+    if error is None and not answer.messages:
+        error = "the result holds no answer: nothing was said after the last message of the user"
+    return ProviderResponse(
+        output_messages=answer.messages,
+        token_usage=usage,
+        cost_usd=_cost(answer),
+        finish_reason=answer.finish_reason,
+        retrieved_context=answer.retrieved_context,
+        error=error,
+        error_kind="crash" if error is None else "no_answer",
+        is_text_only=answer.is_single_reply and not has_calls,
+    )
+
+
+def total(usages: Sequence[TokenUsage]) -> TokenUsage | None:
+    """Return the sum of some tokens; None without any."""
+    if not usages:
+        return None
+    return TokenUsage(
+        sum(usage.input for usage in usages),
+        sum(usage.output for usage in usages),
+        sum(usage.cached or 0 for usage in usages) or None,
+        sum(usage.reasoning or 0 for usage in usages) or None,
+    )
+
+
+def tokens(total_in: object, total_out: object, cached: object = 0, reasoning: object = 0) -> TokenUsage | None:
+    """Return tokens; `total_in` counts the cached ones in, the record does not. None: none are reported."""
+    read, written = count(total_in), count(total_out)
+    if not read and not written:
+        return None
+    return TokenUsage(max(0, read - count(cached)), written, count(cached) or None, count(reasoning) or None)
+
+
+def count(value: object) -> int:
+    """Return a number of tokens; 0 for anything that is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def part_count(value: object, *path: str) -> int:
+    """Return a number of tokens that stands in a part of a part; 0 where there is none."""
+    for name in path:
+        value = get(value, name)
+    return count(value)
+
+
+def _cost(answer: NativeAnswer) -> float | None:
+    """Return the US dollars; None where the price of any reply is not known, or some replies are not."""
+    if answer.cost_usd is not None:
+        return answer.cost_usd
+    if not answer.spent or answer.usage not in (None, total([spent.usage for spent in answer.spent])):
+        return None
+    costs = [_price(spent) for spent in answer.spent]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _price(spent: Spent) -> float | None:
+    if spent.cost_usd is not None or spent.model is None or spent.provider is None:
+        return spent.cost_usd
+    return price(spent.model, spent.provider, spent.usage)

@@ -1,0 +1,141 @@
+"""Anthropic's messages: replies, and lists of messages whose tools stand in blocks."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, count, part_count
+from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.transcript import Transcript
+
+_HELPER_EVENTS: Final = frozenset({"ping", "text", "input_json", "citation", "thinking", "signature"})
+"""What the package's own streams yield between the events of the API."""
+
+
+def is_reply(value: object) -> bool:
+    """Whether a value is a reply; the messages of OpenAI's responses have no `usage`."""
+    is_message = get(value, "type") == "message" and get(value, "role") == "assistant"
+    return is_message and get(value, "usage") is not None and isinstance(get(value, "content"), list | tuple)
+
+
+def has_tools(message: object) -> bool:
+    """Whether a message has tools in its blocks, as no other API has them."""
+    return any(_is_call(block) or _is_result(block) for block in items(get(message, "content")))
+
+
+def read_reply(reply: object) -> NativeAnswer:
+    """Read a reply."""
+    spent = _spent(reply)
+    return read_messages([reply]).replace(
+        spent=(spent,) if spent else (), finish_reason=text(get(reply, "stop_reason")), is_single_reply=True
+    )
+
+
+def read_messages(messages: Sequence[Any]) -> NativeAnswer:
+    """Read a conversation: the answer is what follows the last message of the user that brings no results of tools."""
+    transcript = Transcript()
+    context: list[str] = []
+    for message in messages:
+        blocks = items(get(message, "content"))
+        if get(message, "role") == "user" and not any(map(_is_result, blocks)):
+            transcript.restart()
+            context.clear()
+            continue
+        if get(message, "role") == "assistant":
+            transcript.say(text_content(get(message, "content")), [_call(block) for block in blocks if _is_call(block)])
+        for block in blocks:
+            if _is_result(block):
+                transcript.result(_output(get(block, "content")), text(get(block, "tool_use_id")))
+            context += _quoted(block)
+    return NativeAnswer(transcript.messages, retrieved_context=tuple(dict.fromkeys(context)) or None)
+
+
+def _is_call(block: object) -> bool:
+    return str(get(block, "type")).endswith("tool_use")
+
+
+def _is_result(block: object) -> bool:
+    return str(get(block, "type")).endswith("tool_result")
+
+
+def _call(block: object) -> ToolCall:
+    given = get(block, "input")
+    return ToolCall(
+        text(get(block, "name")) or "?", ABSENT if given is None else plain(given), id=text(get(block, "id"))
+    )
+
+
+def _output(content: object) -> Json:
+    found = text_content(content)
+    return plain(content) if found is ABSENT else parsed(found)
+
+
+def _quoted(block: object) -> Iterator[str]:
+    """Yield what the answer cites, and the search results that tools gave."""
+    for citation in items(get(block, "citations")):
+        if isinstance(words := get(citation, "cited_text"), str):
+            yield words
+    for part in items(get(block, "content")):
+        if get(part, "type") == "search_result" and isinstance(words := text_content(get(part, "content")), str):
+            yield words
+
+
+def _spent(reply: object) -> Spent | None:
+    """Return the tokens; what is read from a cache is counted apart, what is written to it is input."""
+    usage = get(reply, "usage")
+    read = count(get(usage, "input_tokens")) + count(get(usage, "cache_creation_input_tokens"))
+    written, cached = count(get(usage, "output_tokens")), count(get(usage, "cache_read_input_tokens"))
+    if not read and not written:
+        return None
+    reasoning = part_count(usage, "output_tokens_details", "thinking_tokens")
+    found = TokenUsage(read, written, cached or None, reasoning or None)
+    return Spent(found, text(get(reply, "model")), "anthropic")
+
+
+def is_event(value: object) -> bool:
+    """Whether a value is an event of a streamed reply."""
+    kind = str(get(value, "type"))
+    return kind.startswith(("message_", "content_block_")) or kind in _HELPER_EVENTS
+
+
+def join(events: Sequence[Any]) -> dict[str, Any]:
+    """Return the reply that was streamed."""
+    reply: dict[str, Any] = {"type": "message", "role": "assistant"}
+    usage: dict[str, Any] = {}
+    blocks: dict[Any, dict[str, Any]] = {}
+    for event in events:
+        kind = get(event, "type")
+        if kind == "message_start":
+            reply["model"] = get(get(event, "message"), "model")
+            usage |= _counts(get(get(event, "message"), "usage"))
+        elif kind == "content_block_start":
+            blocks[get(event, "index")] = _block(get(event, "content_block"))
+        elif kind == "content_block_delta":
+            _extend(blocks.setdefault(get(event, "index"), {"type": "text"}), get(event, "delta"))
+        elif kind == "message_delta":
+            reply["stop_reason"] = get(get(event, "delta"), "stop_reason")
+            usage |= _counts(get(event, "usage"))
+    content = [{**block, "input": parsed(block.get("json") or "{}")} for block in blocks.values()]
+    return {**reply, "content": content, "usage": usage}
+
+
+def _block(block: object) -> dict[str, Any]:
+    names = ("type", "text", "id", "name", "content", "tool_use_id", "citations")
+    return {name: found for name in names if (found := get(block, name)) is not None}
+
+
+def _extend(block: dict[str, Any], delta: object) -> None:
+    if words := text(get(delta, "text")):
+        block["text"] = block.get("text", "") + words
+    if json := text(get(delta, "partial_json")):
+        block["json"] = block.get("json", "") + json
+    if (citation := get(delta, "citation")) is not None:
+        block["citations"] = [*block.get("citations", ()), citation]
+
+
+def _counts(usage: object) -> dict[str, Any]:
+    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    found = {name: get(usage, name) for name in (*names, "output_tokens_details")}
+    return {name: value for name, value in found.items() if value is not None}

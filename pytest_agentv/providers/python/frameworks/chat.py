@@ -1,0 +1,118 @@
+"""OpenAI's chat completions, those of servers and packages that speak the language, and lists of its messages."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
+from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.transcript import Transcript
+
+
+def is_reply(value: object) -> bool:
+    """Whether a value is a chat completion."""
+    choices = items(get(value, "choices"))
+    return bool(choices) and get(choices[0], "message") is not None
+
+
+def is_message(value: object) -> bool:
+    """Whether a value is a message, of the chat completions or of an API that is like them in this."""
+    return isinstance(get(value, "role"), str) and not items(get(value, "parts"))
+
+
+def read_reply(reply: object) -> NativeAnswer:
+    """Read a chat completion."""
+    choice = get(reply, "choices")[0]
+    message = get(choice, "message")
+    transcript = Transcript()
+    _say(transcript, message)
+    spent = _spent(reply)
+    return NativeAnswer(
+        transcript.messages,
+        spent=(spent,) if spent else (),
+        finish_reason=text(get(choice, "finish_reason")),
+        refusal=text(get(message, "refusal")),
+        is_single_reply=True,
+    )
+
+
+def read_messages(messages: Sequence[Any]) -> NativeAnswer:
+    """Read a conversation: the answer is what follows the last message of the user."""
+    transcript = Transcript()
+    refusal = None
+    for message in messages:
+        role = get(message, "role")
+        if role == "user":
+            transcript.restart()
+        elif role in ("tool", "function"):
+            name = text(get(message, "name"))
+            transcript.result(_output(get(message, "content")), text(get(message, "tool_call_id")), name)
+        elif role in ("assistant", "model"):
+            _say(transcript, message)
+            refusal = text(get(message, "refusal"))
+    return NativeAnswer(transcript.messages, refusal=refusal)
+
+
+def _say(transcript: Transcript, message: object) -> None:
+    transcript.say(text_content(get(message, "content")), list(_calls(message)), name=text(get(message, "name")))
+
+
+def _calls(message: object) -> Iterator[ToolCall]:
+    """Yield the calls; those of a `custom` tool have a text for input."""
+    for call in items(get(message, "tool_calls")):
+        function = get(call, "function", "custom")
+        arguments = get(function, "arguments", "input")
+        name = text(get(function, "name")) or "?"
+        yield ToolCall(name, ABSENT if arguments is None else parsed(arguments), id=text(get(call, "id")))
+
+
+def _output(content: object) -> Any:
+    found = text_content(content)
+    return plain(content) if found is ABSENT else parsed(found)
+
+
+def _spent(reply: object) -> Spent | None:
+    """Return the tokens; litellm and OpenRouter tell the cost beside them."""
+    usage = get(reply, "usage")
+    cached = part_count(usage, "prompt_tokens_details", "cached_tokens")
+    reasoning = part_count(usage, "completion_tokens_details", "reasoning_tokens")
+    found = tokens(get(usage, "prompt_tokens"), get(usage, "completion_tokens"), cached, reasoning)
+    if found is None:
+        return None
+    cost = get(get(reply, "_hidden_params"), "response_cost") or get(usage, "cost")
+    known = float(cost) if isinstance(cost, int | float) and cost > 0 else None
+    return Spent(found, text(get(reply, "model")), "openai", known)
+
+
+def is_chunk(value: object) -> bool:
+    """Whether a value is a part of a streamed chat completion."""
+    return isinstance(kind := get(value, "object"), str) and kind == "chat.completion.chunk"
+
+
+def join(chunks: Sequence[Any]) -> dict[str, Any]:
+    """Return the chat completion that was streamed."""
+    contents: list[str] = []
+    refusals: list[str] = []
+    calls: dict[Any, dict[str, str]] = {}
+    reason = usage = None
+    for chunk in chunks:
+        usage = get(chunk, "usage") or usage
+        for choice in items(get(chunk, "choices"))[:1]:
+            delta = get(choice, "delta")
+            contents += filter(None, [text(get(delta, "content"))])
+            refusals += filter(None, [text(get(delta, "refusal"))])
+            reason = get(choice, "finish_reason") or reason
+            for call in items(get(delta, "tool_calls")):
+                _extend(calls.setdefault(get(call, "index"), {"id": "", "name": "", "arguments": ""}), call)
+    tool_calls = [{"id": call["id"], "function": call} for call in calls.values()]
+    message = {"content": "".join(contents) or None, "refusal": "".join(refusals) or None, "tool_calls": tool_calls}
+    choices = [{"message": message, "finish_reason": reason}]
+    return {"choices": choices, "usage": usage, "model": get(chunks[-1], "model")}
+
+
+def _extend(call: dict[str, str], delta: object) -> None:
+    function = get(delta, "function")
+    call["id"] += text(get(delta, "id")) or ""
+    call["name"] += text(get(function, "name")) or ""
+    call["arguments"] += text(get(function, "arguments")) or ""

@@ -1,0 +1,125 @@
+"""Google's google-genai: replies, and lists of contents."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, count, tokens
+from pytest_agentv.providers.python.frameworks.plain import get, items, plain, text
+from pytest_agentv.providers.python.frameworks.transcript import Transcript
+
+_USAGE: Final = ("usage_metadata", "usageMetadata")
+_FEEDBACK: Final = ("prompt_feedback", "promptFeedback")
+_HISTORY: Final = "automatic_function_calling_history"
+
+
+def is_reply(value: object) -> bool:
+    """Whether a value is a reply; one whose prompt was blocked has no candidates."""
+    has_candidates = bool(items(get(value, "candidates")))
+    return has_candidates or text(get(get(value, *_FEEDBACK), "block_reason", "blockReason")) is not None
+
+
+def is_content(value: object) -> bool:
+    """Whether a value is a content: a message of this API."""
+    return isinstance(get(value, "parts"), list) and get(value, "role") in ("user", "model", "function", "tool", None)
+
+
+def read_reply(reply: object) -> NativeAnswer:
+    """Read a reply, with the calls that the package made for it."""
+    candidates = items(get(reply, "candidates"))
+    first = candidates[0] if candidates else None
+    history = items(get(reply, _HISTORY))
+    content = get(first, "content")
+    answer = read_contents([*history, *([] if content is None else [content])])
+    blocked = text(get(get(reply, *_FEEDBACK), "block_reason", "blockReason"))
+    spent = _spent(reply)
+    return answer.replace(
+        spent=(spent,) if spent and not history else (),  # those of the calls before are not told
+        finish_reason=text(get(first, "finish_reason", "finishReason")) or blocked,
+        retrieved_context=tuple(_grounds(first)) or None,
+        is_single_reply=not history,
+        error=f"the prompt was blocked: {blocked}" if blocked and first is None else None,
+    )
+
+
+def read_contents(contents: Sequence[Any]) -> NativeAnswer:
+    """Read a conversation: the answer is what follows the last content of the user that brings no results of tools."""
+    transcript = Transcript()
+    for content in contents:
+        parts = items(get(content, "parts"))
+        results = [found for part in parts if (found := get(part, "function_response", "functionResponse")) is not None]
+        for result in results:
+            transcript.result(plain(get(result, "response")), text(get(result, "id")), text(get(result, "name")))
+        if get(content, "role") == "model" or (get(content, "role") is None and not results):
+            transcript.say(_text(parts), list(_calls(parts)))
+        elif get(content, "role") == "user" and not results:
+            transcript.restart()
+    return NativeAnswer(transcript.messages)
+
+
+def _text(parts: Sequence[Any]) -> Json:
+    texts = [found for part in parts if get(part, "thought") is not True and (found := text(get(part, "text")))]
+    return "".join(texts) if texts else ABSENT
+
+
+def _calls(parts: Sequence[Any]) -> Iterator[ToolCall]:
+    """Yield the calls of functions, and the code that Google ran, whose result is the part that follows."""
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        call, code = get(part, "function_call", "functionCall"), get(part, "executable_code", "executableCode")
+        if call is not None:
+            yield ToolCall(text(get(call, "name")) or "?", plain(get(call, "args") or {}), id=text(get(call, "id")))
+        elif code is not None:
+            result = get(following, "code_execution_result", "codeExecutionResult")
+            output = ABSENT if result is None else plain(get(result, "output"))
+            yield ToolCall("code_execution", {"code": plain(get(code, "code"))}, output)
+
+
+def _grounds(candidate: object) -> Iterator[str]:
+    """Yield the texts that the answer rests on."""
+    metadata = get(candidate, "grounding_metadata", "groundingMetadata")
+    for chunk in items(get(metadata, "grounding_chunks", "groundingChunks")):
+        source = get(chunk, "retrieved_context", "retrievedContext")
+        if found := text(get(source, "text")):
+            yield found
+
+
+def _spent(reply: object) -> Spent | None:
+    """Return the tokens; thoughts are paid for as output."""
+    usage = get(reply, *_USAGE)
+    thoughts = count(get(usage, "thoughts_token_count", "thoughtsTokenCount"))
+    read = count(get(usage, "prompt_token_count", "promptTokenCount"))
+    found = tokens(
+        read + count(get(usage, "tool_use_prompt_token_count", "toolUsePromptTokenCount")),
+        count(get(usage, "candidates_token_count", "candidatesTokenCount")) + thoughts,
+        get(usage, "cached_content_token_count", "cachedContentTokenCount"),
+        thoughts,
+    )
+    return None if found is None else Spent(found, text(get(reply, "model_version", "modelVersion")), "google")
+
+
+def is_chunk(value: object) -> bool:
+    """Whether a value is a part of a streamed reply; the last may have the tokens only."""
+    return is_reply(value) or get(value, *_USAGE) is not None
+
+
+def join(chunks: Sequence[Any]) -> dict[str, Any]:
+    """Return the reply that was streamed."""
+    firsts = [candidates[0] for chunk in chunks if (candidates := items(get(chunk, "candidates")))]
+    parts = [part for first in firsts for part in items(get(get(first, "content"), "parts"))]
+    last = {
+        "finish_reason": _last(firsts, "finish_reason", "finishReason"),
+        "grounding_metadata": _last(firsts, "grounding_metadata", "groundingMetadata"),
+        "content": {"role": "model", "parts": parts},
+    }
+    return {
+        "candidates": [last] if firsts else [],
+        "usage_metadata": _last(chunks, *_USAGE),
+        "prompt_feedback": _last(chunks, *_FEEDBACK),
+        "model_version": _last(chunks, "model_version", "modelVersion"),
+        _HISTORY: _last(chunks, _HISTORY),
+    }
+
+
+def _last(values: Sequence[Any], *names: str) -> Any:
+    return next((found for value in reversed(values) if (found := get(value, *names)) is not None), None)

@@ -1,0 +1,216 @@
+"""LangChain and LangGraph: messages, states of graphs, what chains return, and everything that can be invoked."""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.providers.python.frameworks import chat
+from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, part_count, tokens
+from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.transcript import Transcript
+from pytest_agentv.providers.python.question import Question
+
+_ANSWERS: Final = ("structured_response", "answer", "output", "result", "response", "generation")
+"""Keys under which chains and graphs without messages have their answer."""
+
+_QUESTIONS: Final = ("question", "input", "query", "prompt", "user_input", "task")
+"""Keys under which chains and graphs take the question, where they take more."""
+
+_CONTEXTS: Final = ("context", "source_documents", "documents", "docs")
+
+_PROVIDERS: Final = {"google_genai": "google", "google_vertexai": "google", "azure_openai": "azure"}
+
+
+def is_message(value: object) -> bool:
+    """Whether a value is a message."""
+    kind = get(value, "type")
+    known = isinstance(kind, str) and kind.removesuffix("MessageChunk").lower() in ("ai", "human", "tool", "system")
+    return known and get(value, "content") is not None and get(value, "role") is None
+
+
+def is_state(value: object) -> bool:
+    """Whether a value is the state of a graph, or what a chain that retrieves documents returns."""
+    if any(map(is_message, items(get(value, "messages")))):
+        return True
+    return isinstance(value, Mapping) and any(True for _ in _documents(value)) and _said(value) is not ABSENT
+
+
+def read(value: object) -> NativeAnswer | None:
+    """Read a message, a list of messages, or a state."""
+    if is_message(value):
+        return read_messages([value]).replace(is_single_reply=True)
+    if is_state(value):
+        return _read_state(value)
+    return read_messages(items(value)) if any(map(is_message, items(value))) else None
+
+
+def read_messages(messages: Sequence[Any]) -> NativeAnswer:
+    """Read a conversation: the answer is what follows the last message of the user.
+
+    A human's message with a name is what one agent tells another, as supervisors of graphs have it.
+    """
+    transcript = Transcript()
+    replies: list[Any] = []
+    context: list[str] = []
+    for message in messages:
+        kind = _kind(message)
+        if kind == "human" and get(message, "name") is None:
+            transcript.restart()
+            replies.clear()
+            context.clear()
+        elif kind == "ai":
+            replies.append(message)
+            transcript.say(text_content(get(message, "content")), _calls(message), name=_name(message))
+        elif kind == "tool":
+            transcript.result(_output(message), text(get(message, "tool_call_id")), _name(message))
+            context += _texts_of(get(message, "artifact"))
+    spent = (_spent(reply) for reply in replies)
+    return NativeAnswer(
+        transcript.messages,
+        spent=tuple(found for found in spent if found is not None),
+        finish_reason=_finish_reason(replies[-1]) if replies else None,
+        retrieved_context=tuple(context) or None,
+        refusal=text(get(get(replies[-1], "additional_kwargs"), "refusal")) if replies else None,
+    )
+
+
+def read_output(value: object) -> NativeAnswer | None:
+    """Read what a Runnable returned: also a text, a mapping or an object, which are answers as they are."""
+    found = read(value)
+    if found is not None:
+        return found
+    said = _said(value) if isinstance(value, Mapping) else ABSENT
+    transcript = Transcript()
+    transcript.say(plain(value if said is ABSENT else said))
+    return NativeAnswer(transcript.messages, is_single_reply=True)
+
+
+def read_state(value: Any) -> NativeAnswer | None:
+    """Read what a graph returned: its whole state, which is no answer as it is."""
+    if not isinstance(value, Mapping):
+        return read_output(value)
+    if items(get(value, "messages")) or "__interrupt__" in value or _said(value) is not ABSENT:
+        return _read_state(value)
+    keys = ", ".join(map(repr, value)) or "no keys"
+    raise ValueError(f"the state of the graph has {keys}: expected 'messages' or one of {', '.join(_ANSWERS)}")
+
+
+async def run(runnable: Any, question: Question, **arguments: Any) -> AgentOutput:
+    """Invoke a graph, a chain or a model. Each call is a thread of its own for what graphs remember."""
+    config = dict(arguments.pop("config", None) or {})
+    config["configurable"] = {"thread_id": uuid.uuid4().hex, **(config.get("configurable") or {})}
+    read_it = read_state if hasattr(runnable, "get_state") else read_output
+    return AgentOutput(await runnable.ainvoke(_input(runnable, question), config=config, **arguments), read_it)
+
+
+def _input(runnable: Any, question: Question) -> Any:
+    """Return the input in the form that the Runnable asks for: messages, a mapping with one key, or a text."""
+    turns = [dict(turn) for turn in question.turns]
+    keys = _input_keys(runnable)
+    if keys is None:
+        return turns if len(turns) > 1 else question.text
+    if "messages" in keys:
+        return {"messages": turns}
+    asked = [key for key in keys if len(keys) == 1 or key in _QUESTIONS]
+    if len(asked) != 1:
+        takes = ", ".join(map(repr, keys))
+        what = f"expected 'messages', one key, or one of {', '.join(_QUESTIONS)} among them"
+        raise ProviderError(
+            f"{type(runnable).__name__} takes {takes}: {what}. Name a function that invokes it", "config"
+        )
+    return {asked[0]: question.text}
+
+
+def _input_keys(runnable: Any) -> Sequence[str] | None:
+    """Return the keys of the input; None where it is no mapping, or nobody knows."""
+    state = get(getattr(runnable, "builder", None), "input_schema", "input", "schema")
+    keys = list(getattr(state, "__annotations__", ()))  # of a graph; its schema needs more than some types have
+    if keys:
+        return keys
+    try:
+        schema: Any = runnable.get_input_jsonschema()
+    except Exception:  # noqa: BLE001 - other people's code: types that have no schema, older versions
+        return None
+    target = str(schema.get("$ref", "")).rpartition("/")[2]
+    schema = schema.get("$defs", {}).get(target, schema)
+    properties = schema.get("properties") if schema.get("type") == "object" else None
+    return schema.get("required") or list(properties) if properties else None
+
+
+def _read_state(state: Any) -> NativeAnswer:
+    messages = items(get(state, "messages"))
+    answer = read_messages(messages) if any(map(is_message, messages)) else chat.read_messages(messages)
+    said = _said(state) if not answer.messages else get(state, "structured_response")
+    if said is not None and said is not ABSENT:
+        transcript = Transcript()
+        transcript.say(plain(said))
+        answer = answer.replace(messages=answer.messages + transcript.messages)
+    context = tuple(_documents(state)) or answer.retrieved_context
+    waits = get(state, "__interrupt__")
+    error = f"the graph was interrupted and waits for a person: {_interrupts(waits)}" if waits else None
+    return answer.replace(retrieved_context=context, error=error, is_single_reply=not messages)
+
+
+def _interrupts(waits: object) -> str:
+    return ", ".join(str(plain(get(wait, "value")))[:200] for wait in items(waits))
+
+
+def _said(state: Mapping[str, Any]) -> Any:
+    """Return the answer of a state without messages; `ABSENT` where no key says that it is one."""
+    found = get(state, *_ANSWERS)
+    if found is None:
+        return ABSENT
+    return text_content(get(found, "content")) if is_message(found) else found
+
+
+def _documents(state: object) -> Iterator[str]:
+    for key in _CONTEXTS:
+        yield from _texts_of(get(state, key))
+
+
+def _texts_of(documents: object) -> Iterator[str]:
+    for document in items(documents):
+        if found := text(get(document, "page_content")):
+            yield found
+
+
+def _kind(message: object) -> str:
+    return str(get(message, "type")).removesuffix("MessageChunk").lower()
+
+
+def _name(message: object) -> str | None:
+    return text(get(message, "name"))
+
+
+def _calls(message: object) -> list[ToolCall]:
+    """Return the calls, those whose arguments were no JSON too."""
+    found = [*items(get(message, "tool_calls")), *items(get(message, "invalid_tool_calls"))]
+    return [
+        ToolCall(text(get(call, "name")) or "?", parsed(get(call, "args") or {}), id=text(get(call, "id")))
+        for call in found
+    ]
+
+
+def _output(message: object) -> Json:
+    content = get(message, "content")
+    found = text_content(content)
+    return plain(content) if found is ABSENT else parsed(found)
+
+
+def _finish_reason(message: object) -> str | None:
+    return text(get(get(message, "response_metadata"), "finish_reason", "stop_reason", "done_reason"))
+
+
+def _spent(message: object) -> Spent | None:
+    usage, metadata = get(message, "usage_metadata"), get(message, "response_metadata")
+    cached = part_count(usage, "input_token_details", "cache_read")
+    reasoning = part_count(usage, "output_token_details", "reasoning")
+    found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), cached, reasoning)
+    if found is None:
+        return None
+    provider = text(get(metadata, "model_provider"))
+    model = text(get(metadata, "model_name", "model"))
+    return Spent(found, model, _PROVIDERS.get(provider or "", provider))

@@ -1,0 +1,77 @@
+"""openai-agents: results of runs, streamed ones too, and agents."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_agentv.providers.python.frameworks import responses
+from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent
+from pytest_agentv.providers.python.frameworks.plain import get, items, text
+from pytest_agentv.providers.python.frameworks.transcript import Transcript
+from pytest_agentv.providers.python.question import Question
+
+
+def read(value: object) -> NativeAnswer | None:
+    """Read the result of a run."""
+    if not isinstance(get(value, "new_items"), list) or not isinstance(get(value, "raw_responses"), list):
+        return None
+    transcript = Transcript()
+    context: list[str] = []
+    for item in get(value, "new_items"):
+        raw = get(item, "raw_item")
+        name = text(get(get(item, "agent"), "name"))
+        if get(item, "type") == "tool_call_output_item" and (output := get(item, "output")) is not None:
+            transcript.result(responses.output_of(output), text(get(raw, "call_id", "id")))
+        elif get(item, "type") not in ("mcp_approval_request_item", "tool_approval_item"):
+            responses.read_item(transcript, raw, name)
+            context += responses.retrieved(raw)
+    transcript.end(get(value, "final_output"))
+    waits = [text(get(item, "name")) or "a tool" for item in items(get(value, "interruptions"))]
+    return NativeAnswer(
+        transcript.messages,
+        spent=tuple(_spent(value)),
+        retrieved_context=tuple(context) or None,
+        error=f"the run waits for a person to approve {', '.join(waits)}" if waits else None,
+    )
+
+
+async def run(agent: Any, question: Question, **arguments: Any) -> Any:
+    """Run an agent."""
+    turns = question.turns
+    asked = turns[0]["content"] if len(turns) == 1 else [dict(turn) for turn in turns]
+    result = await sys.modules["agents"].Runner.run(agent, asked, **arguments)
+    return result if "run_config" in arguments else AgentOutput(result, _with_model)
+
+
+async def finish(result: Any) -> Any:
+    """Read a streamed run to its end."""
+    if result.is_complete:
+        return result
+    async for _ in result.stream_events():
+        pass
+    return result
+
+
+def _spent(value: object) -> Iterator[Spent]:
+    """Yield the tokens of each reply; which model gave it is not told."""
+    for reply in get(value, "raw_responses"):
+        spent = responses.read_usage(get(reply, "usage"), None)
+        if spent is not None:
+            yield spent
+
+
+def _with_model(value: object) -> NativeAnswer | None:
+    """Read a run whose settings override no model: where all its agents name the same, the replies are of that."""
+    answer = read(value)
+    models = {_model(get(item, "agent")) for item in items(get(value, "new_items"))}
+    if answer is None or len(models) != 1:
+        return answer
+    return answer.replace(spent=tuple(spent.replace(model=model) for model in models for spent in answer.spent))
+
+
+def _model(agent: object) -> str | None:
+    model = get(agent, "model")
+    default = getattr(sys.modules.get("agents.models.default_models"), "get_default_model", None)
+    if model is None and default is not None:
+        return text(default())
+    return text(model) or text(get(model, "model"))

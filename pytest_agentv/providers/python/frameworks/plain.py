@@ -1,0 +1,132 @@
+"""Reads parts of objects and mappings alike, and turns what tools and agents return into plain JSON data."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Final
+
+from pytest_agentv.models.base import ABSENT, Json
+
+SIZE_LIMIT: Final = 64 * 2**20
+"""The most characters of what a function returns."""
+
+TOO_LARGE: Final = f"it has more than {SIZE_LIMIT // 2**20} million characters"
+
+_DEEPEST: Final = 100
+_TEXT_PARTS: Final = frozenset({"text", "output_text", "input_text"})
+
+
+class TooLargeError(ValueError):
+    """What a function returned is larger than `SIZE_LIMIT`."""
+
+    def __init__(self) -> None:
+        super().__init__(TOO_LARGE)
+
+
+def get(value: object, *names: str) -> Any:
+    """Return the first of some attributes, or keys of a mapping, that is there and not None; else None."""
+    for name in names:
+        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def items(value: object) -> Sequence[Any]:
+    """Return a list or a tuple as it is, nothing for anything else."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def text(value: object) -> str | None:
+    """Return a text as it is, the text of an enum's member, None for anything else."""
+    value = value.value if isinstance(value, Enum) else value
+    return value if isinstance(value, str) else None
+
+
+def text_content(content: object) -> Json:
+    """Return the text of a message's content, which may come in parts; `ABSENT` where it has none."""
+    if isinstance(content, str):
+        return str(content)
+    texts = list(_texts(content))
+    return "".join(texts) if texts else ABSENT
+
+
+def _texts(content: object) -> Iterator[str]:
+    for part in items(content):
+        if isinstance(part, str):
+            yield part
+        elif get(part, "type") in _TEXT_PARTS and isinstance(found := get(part, "text"), str):
+            yield found
+
+
+def parsed(value: object) -> Json:
+    """Return plain data; a text that is JSON, as most APIs send the arguments of tools, is read."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return plain(value)
+
+
+def time_text(value: object) -> str | None:
+    """Return a time, a `datetime` or seconds since 1970, as ISO 8601 in UTC with milliseconds."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = datetime.fromtimestamp(value, UTC)
+    if isinstance(value, datetime):
+        in_utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return in_utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return text(value)
+
+
+def plain(value: object) -> Json:
+    """Return plain JSON data for any value. Raises `TooLargeError`."""
+    return _Plain().of(value, 0)
+
+
+class _Plain:
+    def __init__(self) -> None:
+        self._left = SIZE_LIMIT
+
+    def of(self, value: object, depth: int) -> Json:
+        self._pay(len(value) if isinstance(value, str | bytes) else 1)
+        if isinstance(value, Enum):
+            return self.of(value.value, depth)
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else str(value)
+        if depth == _DEEPEST:
+            return "…"
+        return self._nested(value, depth + 1)
+
+    def _nested(self, value: object, depth: int) -> Json:
+        if isinstance(value, Mapping):
+            return {str(key): self.of(item, depth) for key, item in value.items()}
+        if isinstance(value, list | tuple | Set):
+            return [self.of(item, depth) for item in value]
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = [field.name for field in dataclasses.fields(value) if field.repr]
+            return {name: self.of(getattr(value, name, None), depth) for name in names}
+        return self._other(value, depth)
+
+    def _other(self, value: object, depth: int) -> Json:
+        if isinstance(value, datetime):
+            return value.isoformat()
+        if isinstance(value, bytes | bytearray):
+            return f"<{len(value)} bytes>"
+        dump = getattr(value, "model_dump", None)
+        try:
+            return self.of(dump(mode="json"), depth) if callable(dump) and not isinstance(value, type) else str(value)
+        except TooLargeError:
+            raise
+        except Exception:  # noqa: BLE001 - other people's code; the type is all that can be said
+            return f"<{type(value).__name__}>"
+
+    def _pay(self, amount: int) -> None:
+        self._left -= amount
+        if self._left < 0:
+            raise TooLargeError

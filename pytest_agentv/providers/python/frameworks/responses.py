@@ -1,0 +1,119 @@
+"""OpenAI's responses, and lists of their items."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
+from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.transcript import Transcript
+
+_INPUTS: Final = ("arguments", "input", "action", "queries", "code", "operation")
+"""Where the calls of the kinds of tools have what they were given, the likeliest first."""
+
+_OUTPUTS: Final = ("output", "results", "outputs")
+
+_NO_CALLS: Final = frozenset({"message", "reasoning", "compaction", "item_reference", "mcp_list_tools"})
+
+
+def is_reply(value: object) -> bool:
+    """Whether a value is a response."""
+    return get(value, "object") == "response" and isinstance(get(value, "output"), list)
+
+
+def is_item(value: object) -> bool:
+    """Whether a value is an item that no other API has."""
+    kind = get(value, "type")
+    return isinstance(kind, str) and (kind == "reasoning" or kind.endswith(("_call", "_call_output")))
+
+
+def read_reply(reply: object) -> NativeAnswer:
+    """Read a response."""
+    answer = read_items(get(reply, "output"))
+    reason = text(get(get(reply, "incomplete_details"), "reason")) or text(get(reply, "status"))
+    failure = text(get(get(reply, "error"), "message"))
+    spent = read_usage(get(reply, "usage"), text(get(reply, "model")))
+    return answer.replace(
+        spent=(spent,) if spent else (),
+        finish_reason=reason,
+        error=f"the response has failed: {failure}" if failure else None,
+        is_single_reply=True,
+    )
+
+
+def read_items(found: Sequence[Any]) -> NativeAnswer:
+    """Read the items of a conversation: the answer is what follows the last message of the user."""
+    transcript = Transcript()
+    context: list[str] = []
+    refusal = None
+    for item in found:
+        if get(item, "role") == "user":
+            transcript.restart()
+            context.clear()
+            refusal = None
+        else:
+            read_item(transcript, item)
+            context += retrieved(item)
+            refusal = next(_refusals(item), refusal)
+    return NativeAnswer(transcript.messages, retrieved_context=tuple(context) or None, refusal=refusal)
+
+
+def read_item(transcript: Transcript, item: object, name: str | None = None) -> None:
+    """Add what an item says; `name` is that of the agent who said it."""
+    kind = text(get(item, "type")) or "message"
+    if kind.endswith("_output"):
+        transcript.result(output_of(get(item, "output")), text(get(item, "call_id", "id")))
+    elif kind == "message":
+        if get(item, "role") in ("assistant", None):
+            transcript.say(text_content(get(item, "content")), name=name)
+    elif kind not in _NO_CALLS:
+        transcript.say(ABSENT, [_call(item, kind)], name=name)
+
+
+def output_of(value: object) -> Json:
+    """Return the output of a tool, which may come in parts."""
+    found = text_content(value)
+    return plain(value) if found is ABSENT else parsed(found)
+
+
+def retrieved(item: object) -> Iterator[str]:
+    """Yield the texts that a search of files found."""
+    if get(item, "type") == "file_search_call":
+        yield from (found for part in items(get(item, "results")) if (found := text(get(part, "text"))))
+
+
+def read_usage(usage: object, model: str | None) -> Spent | None:
+    """Return the tokens of a response."""
+    cached = part_count(usage, "input_tokens_details", "cached_tokens")
+    reasoning = part_count(usage, "output_tokens_details", "reasoning_tokens")
+    found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), cached, reasoning)
+    return None if found is None else Spent(found, model, "openai")
+
+
+def _call(item: object, kind: str) -> ToolCall:
+    """Return a call: that of a function has a name, the API's own tools have that of their kind."""
+    given = get(item, *_INPUTS)
+    output = get(item, *_OUTPUTS)
+    return ToolCall(
+        text(get(item, "name")) or kind.removesuffix("_call"),
+        ABSENT if given is None else parsed(given),
+        ABSENT if output is None else output_of(output),
+        text(get(item, "call_id", "id")),
+    )
+
+
+def _refusals(item: object) -> Iterator[str]:
+    for part in items(get(item, "content")):
+        if get(part, "type") == "refusal" and isinstance(words := get(part, "refusal"), str):
+            yield words
+
+
+def is_event(value: object) -> bool:
+    """Whether a value is an event of a streamed response."""
+    return str(get(value, "type")).startswith("response.")
+
+
+def join(events: Sequence[Any]) -> Any:
+    """Return the response that was streamed: the last event has it whole."""
+    return next((found for event in reversed(events) if (found := get(event, "response")) is not None), None)

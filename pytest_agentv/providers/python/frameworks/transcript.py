@@ -1,0 +1,86 @@
+"""Collects the messages of an answer, and joins the results of tools with their calls."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.providers.python.frameworks.plain import parsed, plain
+
+
+class Transcript:
+    """Messages in the order in which they were said."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._open: list[tuple[int, int]] = []
+        """The calls without a result: positions of the message, and within it."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(self._messages)
+
+    def restart(self) -> None:
+        """Forget all: a user asks, so what was said before is no part of this answer."""
+        self._messages.clear()
+        self._open.clear()
+
+    def say(
+        self, content: Json, calls: Sequence[ToolCall] = (), *, name: str | None = None, timestamp: str | None = None
+    ) -> None:
+        """Add a message of the assistant; one without content and calls is left out."""
+        if content == "" and calls:  # some APIs have an empty text beside their calls
+            content = ABSENT
+        if content is ABSENT and not calls:
+            return
+        position = len(self._messages)
+        self._messages.append(Message("assistant", content, tuple(calls), name, timestamp))
+        self._open += [(position, index) for index, call in enumerate(calls) if call.output is ABSENT]
+
+    def result(self, output: Json, call_id: str | None, tool: str | None = None, ended: object = None) -> None:
+        """Give a call its result: the one with this id, else the first of this tool that waits for one."""
+        place = self._place(call_id, tool)
+        if place is None:
+            return
+        self._open.remove(place)
+        message = self._messages[place[0]]
+        call = message.tool_calls[place[1]]
+        done = call.replace(output=output, duration_ms=call.duration_ms or _milliseconds(call.timestamp, ended))
+        calls = (*message.tool_calls[: place[1]], done, *message.tool_calls[place[1] + 1 :])
+        self._messages[place[0]] = message.replace(tool_calls=calls)
+
+    def drop(self, tool: str | None) -> None:
+        """Take the calls of a tool out, by which a framework ends a run: they are the answer, and no step to it."""
+        if tool is None:
+            return
+        kept = [
+            message.replace(tool_calls=tuple(call for call in message.tool_calls if call.tool != tool))
+            for message in self._messages
+        ]
+        self._messages = [message for message in kept if message.tool_calls or message.content is not ABSENT]
+        self._open.clear()
+
+    def end(self, output: object) -> None:
+        """Let the output of a run be its answer, unless the last message says the same, perhaps as JSON."""
+        if output is None:
+            return
+        said = plain(output)
+        last = self._messages[-1].content if self._messages else ABSENT
+        if said not in (last, parsed(last)):
+            self.say(said)
+
+    def _place(self, call_id: str | None, tool: str | None) -> tuple[int, int] | None:
+        for place in self._open:
+            call = self._messages[place[0]].tool_calls[place[1]]
+            if call.id == call_id if call_id and call.id else tool in (None, call.tool):
+                return place
+        return None
+
+
+def _milliseconds(started: str | None, ended: object) -> float | None:
+    """Return the time between two moments; None where one is not known, or is rounded to seconds by its API."""
+    if started is None or not isinstance(ended, datetime) or ended.tzinfo is None:
+        return None
+    begin = datetime.fromisoformat(started)
+    is_exact = begin.microsecond and begin.tzinfo is not None
+    return round((ended - begin).total_seconds() * 1000) if is_exact and ended >= begin else None

@@ -1,0 +1,40 @@
+"""Reads generators to their end: functions may yield their answer in chunks."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
+from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TooLargeError
+
+
+@record
+class Chunks(Record):
+    """All that a generator yielded, in order."""
+
+    parts: tuple[Any, ...]
+
+
+async def gather(stream: AsyncIterator[Any]) -> Chunks:
+    """Read an asynchronous generator to its end. Raises `TooLargeError`."""
+    budget = _Budget()
+    return Chunks(tuple([budget.take(part) async for part in stream]))
+
+
+def gather_sync(stream: Iterator[Any]) -> Chunks:
+    """Read a generator to its end. Blocks. Raises `TooLargeError`."""
+    budget = _Budget()
+    return Chunks(tuple(budget.take(part) for part in stream))
+
+
+class _Budget:
+    """Ends a generator that would go on for ever, before the memory does."""
+
+    def __init__(self) -> None:
+        self._left = SIZE_LIMIT
+
+    def take(self, part: Any) -> Any:
+        self._left -= 1 + len(part) if isinstance(part, str) else 100
+        if self._left < 0:
+            raise TooLargeError
+        return part

@@ -1,0 +1,175 @@
+"""People's labels of cases, and how far a judge agrees with them."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_agentv.errors import FileError
+from pytest_agentv.loading.problems import Problem, describe_value
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.reporting.readers import iter_entries
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.statistics.agreement import (
+    Confusion,
+    CorrectedRate,
+    confusion,
+    corrected_rate,
+    kappa,
+    krippendorff_alpha,
+)
+
+_WORDS: Final = {"pass": 1.0, "true": 1.0, "yes": 1.0, "good": 1.0, "fail": 0.0, "false": 0.0, "no": 0.0, "bad": 0.0}
+_DIGITS: Final = 9
+_HALF: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Label(Record):
+    """What a person says of a case."""
+
+    eval_id: str
+    value: float
+    """0 to 1."""
+    eval_file: str | None = None
+    target: str | None = None
+    rater: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement(Record):
+    """How far a judge agrees with labels."""
+
+    cases: int
+    """Judged cases that have a label."""
+    confusion: Confusion
+    kappa: float | None
+    """None: both are constant."""
+    linear_kappa: float | None
+    """For labels on a scale; None for pass or fail."""
+    quadratic_kappa: float | None
+    alpha: float | None
+    """Krippendorff's alpha of the people, where several label."""
+    raters: int
+    corrected: CorrectedRate | None
+    """The pass rate of all cases, corrected by the labels; None: too few labels."""
+    unlabelled: int
+    unmatched: int
+    """Labels of cases that the results do not hold, or that could not be judged."""
+
+
+def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
+    """Read labels: CSV, or results-like JSONL or YAML, with `eval_id` and `label`. Raises `FileError`."""
+    labels = [_label(path, line, value, scale) for line, value in _entries(path)]
+    if not labels:
+        raise FileError(path, "holds no labels: expected lines with eval_id and label")
+    return labels
+
+
+def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | None:
+    """Hold the verdicts of a run against labels; None where nothing can be compared."""
+    by_case: dict[int, list[Label]] = {}
+    unmatched = 0
+    judged = [case for case in cases if case.scores]
+    for label in labels:
+        found = [index for index, case in enumerate(judged) if _is_of(label, case)]
+        unmatched += not found
+        for index in found:
+            by_case.setdefault(index, []).append(label)
+    if not by_case:
+        return None
+    labelled = [judged[index] for index in by_case]
+    values = [sum(label.value for label in group) / len(group) for group in by_case.values()]
+    is_scale = any(label.value not in (0, 1) for label in labels)
+    verdicts = [_passes(case) for case in labelled]
+    said = [value >= _bar(case, is_scale=is_scale) for value, case in zip(values, labelled, strict=True)]
+    scores = [round(sum(case.scores) / case.judged, _DIGITS) for case in labelled]
+    ratings = [round(value, _DIGITS) for value in values]
+    others = [case for index, case in enumerate(judged) if index not in by_case]
+    raters = sorted({label.rater for label in labels})
+    return Agreement(
+        cases=len(labelled),
+        confusion=confusion(verdicts, said),
+        kappa=kappa(list(map(float, verdicts)), list(map(float, said))),
+        linear_kappa=kappa(scores, ratings, "linear") if is_scale else None,
+        quadratic_kappa=kappa(scores, ratings, "quadratic") if is_scale else None,
+        alpha=_alpha(by_case.values(), raters, is_scale=is_scale),
+        raters=len(raters),
+        corrected=corrected_rate(
+            list(map(float, verdicts)), list(map(float, said)), [float(_passes(case)) for case in others]
+        ),
+        unlabelled=len(others),
+        unmatched=unmatched,
+    )
+
+
+def _entries(path: Path) -> Iterator[tuple[int, JsonObject]]:
+    if path.suffix == ".csv":
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                rows = list(csv.DictReader(file))
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(path, f"cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+        yield from ((number, {key: text for key, text in row.items() if text}) for number, row in enumerate(rows, 2))
+        return
+    for entry in iter_entries(path):
+        if isinstance(entry, Problem):
+            raise FileError(path, entry.message, entry.line)
+        yield entry.line, entry.value
+
+
+def _label(path: Path, line: int, value: JsonObject, scale: tuple[float, float]) -> Label:
+    eval_id = value.get("eval_id", value.get("id"))
+    if not isinstance(eval_id, str):
+        raise FileError(path, f"eval_id: expected a text, got {describe_value(eval_id)}", line)
+    texts: Mapping[str, Any] = {
+        key: text for key in ("eval_file", "target", "rater") if isinstance(text := value.get(key), str)
+    }
+    return Label(eval_id, _value(path, line, value.get("label"), scale), **texts)
+
+
+def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> float:
+    low, high = scale
+    if isinstance(label, bool):
+        return float(label)
+    word = label.strip().lower() if isinstance(label, str) else ""
+    if word in _WORDS:
+        return _WORDS[word]
+    try:
+        number = float(word) if word else label
+    except ValueError:
+        number = None
+    if not isinstance(number, int | float) or not is_number(number) or not low <= number <= high:
+        expected = f"expected pass, fail or a number from {low:g} to {high:g}"
+        raise FileError(path, f"label: {expected}, got {describe_value(label)}", line)
+    return (number - low) / (high - low)
+
+
+def _is_of(label: Label, case: JudgedCase) -> bool:
+    if label.eval_id != case.eval_id:
+        return False
+    same_file = label.eval_file is None or label.eval_file == case.eval_file
+    return same_file and (label.target is None or label.target == case.target)
+
+
+def _passes(case: JudgedCase) -> bool:
+    """Whether a case passes; of several answers, whether most do."""
+    if case.threshold is None:
+        return sum(case.scores) / case.judged >= _HALF
+    return 2 * case.passes > case.judged
+
+
+def _bar(case: JudgedCase, *, is_scale: bool) -> float:
+    """Return the label from which an answer is good: on a scale, the threshold that the case's scores must reach."""
+    return case.threshold if is_scale and case.threshold is not None else _HALF
+
+
+def _alpha(groups: Sequence[Sequence[Label]] | Any, raters: Sequence[str], *, is_scale: bool) -> float | None:
+    if len(raters) < 2:
+        return None
+    ratings = []
+    for group in groups:
+        said = {label.rater: label.value for label in group}
+        ratings.append([said.get(rater) for rater in raters])
+    return krippendorff_alpha(ratings, "interval" if is_scale else "nominal")

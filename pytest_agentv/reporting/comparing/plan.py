@@ -1,0 +1,67 @@
+"""What a run teaches about the runs to come: how many cases and repeats a drop takes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.comparison import compare_runs
+from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key
+from pytest_agentv.statistics.planning import cases_to_see, variance_between, variance_within
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Record):
+    """The variances that a run showed, and the drop that later runs are to see."""
+
+    cases: int
+    """Judged cases."""
+    answers: int
+    """Answers of most of them."""
+    drop: float
+    within: float
+    """Variance of the answers of one case."""
+    between: float
+    """Variance of the cases' true differences between two runs."""
+    remarks: tuple[str, ...]
+    """Where the variances come from."""
+
+    def cases_for(self, repeats: int) -> int:
+        """Return how many cases see the drop with so many answers per case."""
+        return cases_to_see(self.drop, self.within, self.between, repeats)
+
+
+def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, drop: float) -> Plan:
+    """Return the plan that a run, and another of the same cases where there is one, allows."""
+    judged = [case for case in cases if case.scores]
+    answers = Counter(case.judged for case in judged).most_common(1)
+    deviation, repeats = _deviation(judged, earlier)
+    within = variance_within([case.outcomes for case in judged])
+    if within is not None:
+        source = "The variance within cases is that of their answers."
+    elif deviation is not None:
+        within = deviation**2 * repeats / 2
+        source = "One answer per case: the variance within cases is an upper bound, half of that of the differences."
+    else:
+        rates = [case.value for case in judged]
+        within = sum(rate * (1 - rate) for rate in [sum(rates) / len(rates)]) if rates else 0.25
+        source = "One answer per case: the variance within cases is an upper bound, as if all cases were alike."
+    between = drop**2 if deviation is None else variance_between(deviation, within, repeats)
+    other = (
+        f"How far single cases change is not known: {drop * 100:g} points are assumed (--against=FILE tells)."
+        if deviation is None
+        else "How far single cases change is that between the two runs."
+    )
+    return Plan(len(judged), answers[0][0] if answers else 0, drop, within, between, (source, other))
+
+
+def _deviation(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None) -> tuple[float | None, int]:
+    """Return the standard deviation of the differences of two runs, and the answers per case behind it."""
+    if earlier is None:
+        return None, 1
+    pairing = pair_cases(cases, earlier, shared_key(cases, earlier))
+    difference = compare_runs(cases, earlier, pairing=pairing).difference
+    if difference is None or difference.estimate.units < 2:
+        return None, 1
+    return difference.error, min(min(pair.new.judged, pair.old.judged) for pair in pairing.pairs)

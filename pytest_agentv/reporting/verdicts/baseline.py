@@ -1,0 +1,216 @@
+"""The baseline in git: a header and one line for each case, sorted, so that a diff shows cases."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from pytest_agentv.errors import FileError
+from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.statistics.repeats import passing
+
+FORMAT: Final = 1
+DEFAULT_NAME: Final = "agentv.baseline.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline(Record):
+    """The answers of an earlier run that later runs are compared with."""
+
+    cases: tuple[JudgedCase, ...]
+    repeat: int = 1
+    """Answers per case, of most cases."""
+    target: str | None = None
+    """None: several, which the cases name."""
+    target_hash: str | None = None
+    judge: str | None = None
+    """The judges' names with their hashes; None: no model judged."""
+    rolls: int = 1
+    """How often it was written anew for the same cases and the same target."""
+    sha256: str | None = None
+    """Of the file that it was read from."""
+
+
+def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
+    """Return the baseline that a run's judged cases make."""
+    judged = [case for case in cases if case.scores]
+    targets = sorted({(case.target, case.target_hash) for case in judged}, key=str)
+    target, target_hash = targets[0] if len(targets) == 1 else (None, None)
+    repeat = Counter(case.judged for case in judged).most_common(1)
+    return Baseline(
+        tuple(sorted(judged, key=lambda case: (case.name, case.target or ""))),
+        repeat=repeat[0][0] if repeat else 1,
+        target=target,
+        target_hash=target_hash,
+        judge=judges_of(judged),
+    )
+
+
+def judges_of(cases: Iterable[JudgedCase]) -> str | None:
+    """Return the names of the judges of cases; None: no model judged."""
+    return ", ".join(sorted({case.judge for case in cases if case.judge is not None})) or None
+
+
+def updated(old: Baseline, run: Baseline) -> Baseline:
+    """Return a run as the baseline in the place of an old one; it counts how often nothing but luck was new."""
+    return run.replace(rolls=old.rolls + 1 if _is_same_system(old, run) else 1)
+
+
+def pooled(old: Baseline, run: Baseline) -> Baseline:
+    """Return a run with the answers of an old baseline added, where case, grading and target are the same."""
+    known = {(case.name, case.target): case for case in old.cases}
+    cases = [_pool(known.get((case.name, case.target)), case) for case in run.cases]
+    return baseline_of(cases).replace(rolls=old.rolls if _is_same_system(old, run) else 1)
+
+
+def is_same_subject(one: JudgedCase, other: JudgedCase) -> bool:
+    """Whether two results are of one case, judged in one way; what is not known does not differ."""
+    pairs = (
+        (one.case_hash, other.case_hash),
+        (one.grading_hash, other.grading_hash),
+        (one.threshold, other.threshold),
+    )
+    return all(a is None or b is None or a == b for a, b in pairs)
+
+
+def baseline_text(baseline: Baseline) -> str:
+    """Return the text of the file: LF, sorted keys, no answers, dates or durations."""
+    header = {
+        "agentv_baseline": FORMAT,
+        "judge": baseline.judge,
+        "repeat": baseline.repeat,
+        "rolls": baseline.rolls,
+        "target": baseline.target,
+        "target_hash": baseline.target_hash,
+    }
+    lines = [header, *(_line(case, baseline) for case in baseline.cases)]
+    return "".join(f"{_json(line)}\n" for line in lines)
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline. Raises `FileError` that names the line at fault."""
+    try:
+        data = path.read_bytes()
+        lines = data.decode("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise FileError(path, f"the baseline cannot be read: {reason}") from None
+    values = [(number, _parse(path, number, line)) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not values or values[0][1].get("agentv_baseline") != FORMAT:
+        expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
+        raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
+    header = values[0][1]
+    cases: dict[tuple[str, str | None], JudgedCase] = {}
+    for number, value in values[1:]:
+        case = _case(path, number, value, header)
+        if (case.name, case.target) in cases:
+            raise FileError(path, f"the case {case.name!r} is there twice", number)
+        cases[case.name, case.target] = case
+    return Baseline(
+        tuple(cases.values()),
+        repeat=_whole(path, header, "repeat"),
+        target=header.get("target"),
+        target_hash=header.get("target_hash"),
+        judge=header.get("judge"),
+        rolls=_whole(path, header, "rolls"),
+        sha256=hashlib.sha256(data).hexdigest(),
+    )
+
+
+def _is_same_system(old: Baseline, run: Baseline) -> bool:
+    """Whether target and cases are what they were, as far as both have them."""
+    known = {(case.name, case.target): case for case in old.cases}
+    both = [(known[key], case) for case in run.cases if (key := (case.name, case.target)) in known]
+    hashes = (old.target, old.target_hash) == (run.target, run.target_hash)
+    return hashes and bool(both) and all(_is_same_answerer(one, other) for one, other in both)
+
+
+def _is_same_answerer(one: JudgedCase, other: JudgedCase) -> bool:
+    return is_same_subject(one, other) and one.target_hash == other.target_hash
+
+
+def _pool(old: JudgedCase | None, new: JudgedCase) -> JudgedCase:
+    if old is None or not _is_same_answerer(old, new):
+        return new
+    return new.replace(scores=old.scores + new.scores, passes=old.passes + new.passes)
+
+
+def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
+    line: dict[str, Json] = {
+        "case": case.name,
+        "grading": case.grading_hash,
+        "group": case.group,
+        "hash": case.case_hash,
+        "scores": [_number(score) for score in case.scores],
+        "threshold": None if case.threshold is None else _number(case.threshold),
+    }
+    if case.threshold is not None and case.passes != passing(case.scores, case.threshold):
+        line["passes"] = case.passes  # a required rubric or a hook decided
+    if (case.target, case.target_hash) != (baseline.target, baseline.target_hash):
+        line |= {"target": case.target, "target_hash": case.target_hash}
+    return line
+
+
+def _number(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    known = {key: item for key, item in value.items() if item is not None}
+    return json.dumps(known, ensure_ascii=False, sort_keys=True)
+
+
+def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+    if line.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
+        raise FileError(path, "holds the marks of a merge conflict: resolve it, or write the baseline anew", number)
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise FileError(path, f"invalid JSON: {error}", number) from None
+    if not isinstance(value, dict):
+        raise FileError(path, "expected a JSON object", number)
+    return value
+
+
+def _case(path: Path, number: int, value: JsonObject, header: JsonObject) -> JudgedCase:
+    name, scores, threshold = value.get("case"), value.get("scores"), value.get("threshold")
+    if not isinstance(name, str):
+        _refuse(path, number, "case: expected a text")
+    if not isinstance(scores, list) or not scores or not all(map(is_number, scores)):
+        _refuse(path, number, "scores: expected a list of numbers")
+    if threshold is not None and not is_number(threshold):
+        _refuse(path, number, "threshold: expected a number")
+    counted = 0 if threshold is None else passing(scores, threshold)
+    passes = value.get("passes", counted)
+    if isinstance(passes, bool) or not isinstance(passes, int) or not 0 <= passes <= len(scores):
+        _refuse(path, number, f"passes: expected a number from 0 to {len(scores)}")
+    eval_file, _, eval_id = name.partition("::")
+    return JudgedCase(
+        name,
+        tuple(map(float, scores)),
+        passes,
+        threshold,
+        asked=len(scores),
+        eval_id=eval_id,
+        eval_file=eval_file,
+        target=value.get("target", header.get("target")),
+        target_hash=value.get("target_hash", header.get("target_hash")),
+        group=value.get("group"),
+        case_hash=value.get("hash"),
+        grading_hash=value.get("grading"),
+    )
+
+
+def _whole(path: Path, header: JsonObject, key: str) -> int:
+    value = header.get(key, 1)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        _refuse(path, 1, f"{key}: expected a whole number from 1")
+    return int(value)
+
+
+def _refuse(path: Path, number: int, text: str) -> NoReturn:
+    raise FileError(path, text, number)

@@ -1,0 +1,110 @@
+"""How a run differs from an earlier one."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.reporting.verdicts.baseline import Baseline
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
+from pytest_agentv.reporting.verdicts.pairing import CaseComparison, Pair, Pairing, compare_cases, pair_cases
+from pytest_agentv.statistics.pairs import Difference, compare_pairs, decide_change
+from pytest_agentv.statistics.planning import cases_to_see, drop_seen, variance_between, variance_within
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison(Record):
+    """How a run differs from its baseline."""
+
+    pairing: Pairing
+    cases: tuple[CaseComparison, ...]
+    change: str
+    """`regressed`, `improved`, `not worse`, `cannot tell`; `stale` where nothing matches."""
+    difference: Difference | None
+    worse: int
+    better: int
+    least_drop: float | None
+    """The least drop that would be seen in 4 of 5 runs; None with fewer than two units."""
+    cases_needed: int | None
+    """Cases that it takes to see a drop of the margin."""
+    margin: float
+    judge_changed: bool = False
+    baseline: Baseline | None = None
+    baseline_name: str = ""
+    bounds_with_errors: tuple[float, float] | None = None
+    """The difference if all cases that could not be judged failed, and if they passed."""
+
+    @property
+    def resolution(self) -> str:
+        """What the comparison would have seen; "cannot tell" never stands without it."""
+        if self.least_drop is None:
+            return "one case, or one group of cases, tells nothing about a run"
+        if self.least_drop >= 1:
+            return "so few cases would hardly show any drop"
+        return f"a drop of {self.least_drop * 100:.0f} points would be seen in 4 of 5 runs"
+
+    @property
+    def broken(self) -> tuple[CaseComparison, ...]:
+        return tuple(case for case in self.cases if case.broke)
+
+
+def compare_runs(
+    new: Sequence[JudgedCase],
+    old: Sequence[JudgedCase],
+    *,
+    margin: float = DEFAULT_MARGIN,
+    is_confirming: bool | None = None,
+    pairing: Pairing | None = None,
+) -> RunComparison:
+    """Compare a run with an earlier one.
+
+    Args:
+        new: The cases of the run.
+        old: Those of the earlier run.
+        margin: The drop that "not worse" excludes.
+        is_confirming: Whether suspects get fresh answers; None: as the cases of the run show.
+        pairing: How the cases match; None: by file, id and target.
+    """
+    if is_confirming is None:
+        is_confirming = any(case.confirmation is not None for case in new)
+    matched = pairing if pairing is not None else pair_cases(new, old)
+    cases = compare_cases(matched, is_confirming=is_confirming)
+    pairs = matched.pairs
+    deltas = [pair.delta for pair in pairs]
+    if not pairs:
+        return RunComparison(matched, cases, "stale", None, 0, 0, None, None, margin)
+    graded = any(pair.new.threshold is None or max(pair.new.judged, pair.old.judged) > 1 for pair in pairs)
+    difference = compare_pairs(deltas, groups_of([pair.new for pair in pairs]), graded=graded)
+    return RunComparison(
+        matched,
+        cases,
+        decide_change(difference, margin),
+        difference,
+        worse=sum(delta < -1e-9 for delta in deltas),
+        better=sum(delta > 1e-9 for delta in deltas),
+        least_drop=drop_seen(difference.error, difference.estimate.units),
+        cases_needed=_cases_needed(pairs, difference, margin),
+        margin=margin,
+        bounds_with_errors=_bounds_with_errors(matched, deltas),
+    )
+
+
+def _cases_needed(pairs: Sequence[Pair], difference: Difference, drop: float) -> int | None:
+    """Return how many cases tell a drop of that size, with as many answers per case as these runs have."""
+    if difference.estimate.units < 2 or drop <= 0:
+        return None
+    repeats = min(min(pair.new.judged, pair.old.judged) for pair in pairs)
+    seen = variance_within([side.outcomes for pair in pairs for side in (pair.new, pair.old)])
+    # With one answer the variance within cases is not known; half of that of the differences is its upper bound.
+    within = seen if seen is not None and repeats > 1 else difference.error**2 * repeats / 2
+    return cases_to_see(drop, within, variance_between(difference.error, within, repeats), repeats)
+
+
+def _bounds_with_errors(pairing: Pairing, deltas: Sequence[float]) -> tuple[float, float] | None:
+    """Return the mean difference with the errors at 0 and at 1."""
+    missing = [pair.old.value for pair in pairing.errors if pair.old.scores]
+    if not missing:
+        return None
+    count, seen, before = len(deltas) + len(missing), math.fsum(deltas), math.fsum(missing)
+    return (seen - before) / count, (seen + len(missing) - before) / count

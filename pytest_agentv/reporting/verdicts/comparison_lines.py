@@ -1,0 +1,120 @@
+"""How a run differs from its baseline, in lines."""
+
+from collections.abc import Iterator
+
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.summary import SummaryLine
+from pytest_agentv.reporting.verdicts.columns import (
+    INDENT,
+    counted,
+    interval_bar,
+    percent,
+    plain,
+    points,
+    short_list,
+    short_name,
+    wrapped,
+)
+from pytest_agentv.reporting.verdicts.comparison import RunComparison
+from pytest_agentv.reporting.verdicts.pairing import CaseComparison, Pair
+from pytest_agentv.reporting.verdicts.parts import parts_of
+from pytest_agentv.statistics.pairs import Difference
+
+
+def comparison_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
+    """Yield what a comparison with a baseline tells."""
+    yield from plain(_against(comparison))
+    yield from _state_lines(comparison, verbose=verbose)
+    yield from _difference_lines(comparison)
+    by_name = {(pair.new.name, pair.new.target): pair for pair in comparison.pairing.pairs}
+    for case in comparison.broken:
+        yield SummaryLine(_broken_text(case, by_name[case.case, case.target]), "fail")
+    yield from _chance_lines(comparison, by_name, verbose=verbose)
+    if verbose:
+        yield from _part_lines(comparison)
+
+
+def _against(comparison: RunComparison) -> str:
+    baseline, pairing = comparison.baseline, comparison.pairing
+    compared = f"{len(pairing.pairs):,} compared"
+    if baseline is None:
+        return f"Against {visible(comparison.baseline_name)}: {compared}"
+    target = f", target {visible(baseline.target)}" if baseline.target else ""
+    size = f"{counted(len(baseline.cases), 'case')} x {baseline.repeat}{target}"
+    return f"Against {visible(comparison.baseline_name)} ({size}): {compared}"
+
+
+def _state_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
+    pairing = comparison.pairing
+    groups = {
+        ("Gone", "fail"): [short_name(case) for case in pairing.gone],
+        ("Changed", "plain"): [short_name(case) for case in pairing.changed],
+        ("New", "plain"): [short_name(case) for case in pairing.new],
+    }
+    for (title, _), names in groups.items():
+        if names:
+            label = f"{title} {len(names):,}"
+            yield from wrapped(label, short_list(names, verbose=verbose, used=INDENT))
+    if comparison.judge_changed:
+        text = "not comparable, the judge changed; write the baseline anew: pytest --agentv-update-baseline"
+        yield from wrapped("Judge", text, "fail")
+
+
+def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
+    difference = comparison.difference
+    if difference is None or comparison.judge_changed:
+        return
+    interval = difference.estimate.interval
+    mean = f"Difference     {points(difference.estimate.mean)}"
+    if interval is None:
+        yield from plain(f"{mean:24}cannot tell: one case, or one group of cases")
+        return
+    yield SummaryLine(f"{mean:24}95 %: {points(interval.low)} to {points(interval.high)}  {comparison.change}")
+    bar = interval_bar(interval, difference.estimate.mean)
+    yield SummaryLine(f"{'':{INDENT}}{bar}  {_differing(comparison, difference)}")
+    if comparison.least_drop is not None and comparison.cases_needed is not None:
+        margin = f"{comparison.margin * 100:g} points: {counted(comparison.cases_needed, 'case')}"
+        yield from wrapped("", f"{comparison.resolution}; for {margin}, see `agentv plan`")
+    if comparison.bounds_with_errors is not None:
+        low, high = map(points, comparison.bounds_with_errors)
+        total, missing = len(comparison.pairing.pairs), len(comparison.pairing.errors)
+        others = f"the other {missing} are" if missing > 1 else "the other one is"
+        text = f"on {total} of {total + missing} cases; {low} to {high} whatever {others}"
+        yield from wrapped("", text, "warning")
+
+
+def _differing(comparison: RunComparison, difference: Difference) -> str:
+    differ = f"{counted(difference.differing, 'case')} {'differs' if difference.differing == 1 else 'differ'}"
+    return f"{differ} ({comparison.worse} worse, {comparison.better} better)" if difference.differing else differ
+
+
+def _broken_text(case: CaseComparison, pair: Pair) -> str:
+    confirmation = pair.new.confirmation
+    again = f", again {confirmation.passes}/{confirmation.judged}" if confirmation is not None else ""
+    change = f"{pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}{again}"
+    name = short_name(pair.new)
+    return f"{'BROKEN':{INDENT}}{name}   {change}    q {case.q:.2g}"
+
+
+def _chance_lines(
+    comparison: RunComparison, by_name: dict[tuple[str, str | None], Pair], *, verbose: bool
+) -> Iterator[SummaryLine]:
+    """List single cases that got worse and are not called broken."""
+    worse = [by_name[case.case, case.target] for case in comparison.cases if not case.broke and (case.delta or 0) < 0]
+    if worse:
+        worse.sort(key=lambda pair: (pair.delta, pair.new.name))
+        shown = [_flip(pair) for pair in worse]
+        yield from wrapped("May be chance", short_list(shown, verbose=verbose, used=INDENT))
+
+
+def _part_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
+    """Yield a row for each file and tag; only what chance hardly explains among so many rows is red."""
+    for part in parts_of(comparison.pairing.pairs):
+        text = f"{part.n:>4}  {percent(part.mean):>7}  {points(part.delta):>6}  q {part.q:.2f}  {visible(part.name)}"
+        yield SummaryLine(text, "fail" if part.stands_out else "plain")
+
+
+def _flip(pair: Pair) -> str:
+    if pair.new.threshold is None or pair.old.threshold is None:
+        return f"{short_name(pair.new)} {pair.delta:+.2f}"
+    return f"{short_name(pair.new)} {pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}"

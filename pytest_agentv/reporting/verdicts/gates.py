@@ -1,0 +1,80 @@
+"""Which verdicts make a run red."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.option_values import Gate
+from pytest_agentv.reporting.escaping import wrap
+from pytest_agentv.reporting.summary import LineStyle, SummaryLine
+from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, RunVerdict
+from pytest_agentv.reporting.verdicts.tag_gates import RateCheck
+
+REGRESSION: Final = "regression"
+"""The name of the gate on a baseline, behind the baseline's."""
+_WIDTH: Final = 80
+_INDENT: Final = 6
+
+_RED: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors", "broken", "regressed"})
+_RED_IF_STRICT: Final = _RED | {"inconclusive"}
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome(Record):
+    """What a gate says: a report of its own."""
+
+    name: str
+    """`agentv.baseline.jsonl::regression`, `gate::booking`."""
+    is_red: bool
+    reason: str
+    is_told: bool = False
+    """Whether it found something that it does not fail for."""
+    is_plain: bool = False
+    """Whether it is told as it stands: nothing was judged."""
+    details: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        return self.reason.partition("\n")[0]
+
+
+def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
+    """Return what the gate on the baseline says."""
+    comparison = statistics.comparison
+    assert comparison is not None
+    name = f"{comparison.baseline_name}::{REGRESSION}"
+    red = _RED_IF_STRICT if gate == "strict" else _RED
+    found = [reason for verdict, reason in zip(statistics.verdicts, statistics.reasons, strict=True) if verdict in red]
+    reason = found[0] if found else statistics.reasons[0]
+    broken = tuple(f"broken: {case.case} (q {case.q:.2g})" for case in comparison.broken)
+    gone = tuple(f"gone: {case.name}" for case in comparison.pairing.gone)
+    details = (*(other for other in statistics.reasons if other != reason), *broken, *gone)
+    return GateOutcome(name, bool(found) and gate != "off", reason, is_told=bool(found), details=details)
+
+
+def rate_gate(check: RateCheck, gate: Gate) -> GateOutcome:
+    """Return what a gate on a pass rate says."""
+    is_red = not check.is_reached and check.tier == "critical" and gate != "off"
+    return GateOutcome(check.name, is_red, check.text, is_told=not check.is_reached)
+
+
+def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> Iterator[SummaryLine]:
+    """Yield what each gate says; that on the baseline has no name of its own."""
+    for outcome in outcomes:
+        if outcome.is_plain:
+            yield from (SummaryLine(line) for line in wrap(outcome.headline, _WIDTH))
+            continue
+        name = "GATE" if outcome.name == regression else f"GATE {outcome.name.removeprefix('gate::')}"
+        word, style = _word(outcome)
+        for number, line in enumerate(wrap(f"{name}: {word}, {outcome.headline}", _WIDTH - _INDENT)):
+            yield SummaryLine(f"{'' if number == 0 else ' ' * _INDENT}{line}", style)
+
+
+def _word(outcome: GateOutcome) -> tuple[str, LineStyle]:
+    if outcome.is_red:
+        return "FAILED", "fail"
+    if outcome.is_told:
+        return "not enforced", "warning"
+    # What cannot be told must not look like a success.
+    return ("not failed", "warning") if outcome.reason.startswith("cannot tell") else ("passed", "pass")

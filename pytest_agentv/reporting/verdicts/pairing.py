@@ -1,0 +1,161 @@
+"""Pairs the cases of a run with those of a baseline, and finds the ones that broke."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.reporting.verdicts.baseline import is_same_subject
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.statistics.broken import (
+    LEAST_ANSWERS,
+    MOST_FALSE,
+    SURE_ANSWERS,
+    SUSPECT,
+    benjamini_hochberg,
+    fisher_less,
+)
+
+State: TypeAlias = Literal["compared", "new", "changed", "error", "gone"]
+_Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Record):
+    """One case of both sides."""
+
+    new: JudgedCase
+    old: JudgedCase
+
+    @property
+    def delta(self) -> float:
+        """The change of the pass rate, or of the mean score where a threshold is not known."""
+        if self.new.threshold is None or self.old.threshold is None:
+            return _mean(self.new.scores) - _mean(self.old.scores)
+        return self.new.value - self.old.value
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether the case looks broken and is to be asked again."""
+        return not self.is_sure and self.p_seen <= SUSPECT
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether both sides have so many answers that no confirmation is needed."""
+        return min(self.new.judged, self.old.judged) >= SURE_ANSWERS
+
+    @property
+    def p_seen(self) -> float:
+        """The p value of the answers of the run, before any confirmation."""
+        if self.new.threshold is None or self.old.threshold is None:
+            return 1.0
+        return fisher_less(self.new.passes, self.new.judged, self.old.passes, self.old.judged)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing(Record):
+    """The cases of a run and of a baseline, matched."""
+
+    pairs: tuple[Pair, ...] = ()
+    changed: tuple[JudgedCase, ...] = ()
+    """Cases of both sides whose text, grading or threshold is another one: not compared."""
+    new: tuple[JudgedCase, ...] = ()
+    gone: tuple[JudgedCase, ...] = ()
+    errors: tuple[Pair, ...] = ()
+    """Cases of both sides that one of them could not judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseComparison(Record):
+    """How a case did against the baseline: what `verdict.json` and `agentv compare` say of it."""
+
+    case: str
+    state: State
+    target: str | None = None
+    passes: int | None = None
+    """Passing answers of the baseline."""
+    judged: int | None = None
+    delta: float | None = None
+    p: float | None = None
+    """Of "the pass rate is not lower", one-sided."""
+    q: float | None = None
+    """The same among all cases that were looked at."""
+    broke: bool = False
+
+
+def exact_key(case: JudgedCase) -> tuple[str | None, ...]:
+    """Return what a baseline in git matches cases by: file, id and target."""
+    return case.name, case.target
+
+
+def shared_key(first: Iterable[JudgedCase], second: Iterable[JudgedCase]) -> _Key:
+    """Return what the cases of two results files are matched by.
+
+    The eval file counts if both hold it, the target only if a file has several for one case: runs of two targets can
+    be compared.
+    """
+    sides = [list(first), list(second)]
+    by_file = all(any(case.eval_file for case in side) for side in sides)
+
+    def name(case: JudgedCase) -> tuple[str | None, ...]:
+        return (case.name,) if by_file else (case.eval_id,)
+
+    if any(max(Counter(map(name, side)).values(), default=0) > 1 for side in sides):
+        return lambda case: (*name(case), case.target)
+    return name
+
+
+def pair_cases(new: Sequence[JudgedCase], old: Sequence[JudgedCase], key: _Key = exact_key) -> Pairing:
+    """Match the cases of a run with those of a baseline, in the order of the run."""
+    known = {key(case): case for case in old}
+    found = {key(case) for case in new}
+    both = [Pair(case, known[key(case)]) for case in new if key(case) in known]
+    judged = [pair for pair in both if pair.new.scores and pair.old.scores]
+    return Pairing(
+        tuple(pair for pair in judged if is_same_subject(pair.new, pair.old)),
+        tuple(pair.new for pair in judged if not is_same_subject(pair.new, pair.old)),
+        tuple(case for case in new if key(case) not in known),
+        tuple(case for case in old if key(case) not in found),
+        tuple(pair for pair in both if not (pair.new.scores and pair.old.scores)),
+    )
+
+
+def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseComparison, ...]:
+    """Tell of each case how it did; `is_confirming`: suspects get fresh answers, and nothing else can be broken."""
+    p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairing.pairs]
+    q_values = benjamini_hochberg(p_values)
+    compared = [
+        _comparison(pair, "compared").replace(
+            delta=pair.delta, p=p, q=q, broke=q <= MOST_FALSE and p < 1 and pair.delta < 0
+        )
+        for pair, p, q in zip(pairing.pairs, p_values, q_values, strict=True)
+    ]
+    others: Mapping[State, Sequence[JudgedCase]] = {
+        "changed": pairing.changed,
+        "new": pairing.new,
+        "gone": pairing.gone,
+    }
+    rest = [CaseComparison(case.name, state, case.target) for state, cases in others.items() for case in cases]
+    return (*compared, *(_comparison(pair, "error") for pair in pairing.errors), *rest)
+
+
+def _p_value(pair: Pair, *, is_confirming: bool) -> float:
+    """Source: Benjamini-Hochberg over the suspects alone would be wrong: the baseline was selected for its luck."""
+    confirmation = pair.new.confirmation
+    if pair.is_sure:
+        return pair.p_seen
+    if confirmation is not None and pair.is_suspect:
+        return fisher_less(confirmation.passes, confirmation.judged, pair.old.passes, pair.old.judged)
+    if is_confirming or min(pair.new.judged, pair.old.judged) < LEAST_ANSWERS:
+        return 1.0
+    return pair.p_seen
+
+
+def _comparison(pair: Pair, state: State) -> CaseComparison:
+    old = pair.old
+    return CaseComparison(pair.new.name, state, pair.new.target, old.passes, old.judged)
+
+
+def _mean(scores: Sequence[float]) -> float:
+    return sum(scores) / len(scores)

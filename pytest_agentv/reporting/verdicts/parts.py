@@ -1,0 +1,56 @@
+"""Files and tags of a run against the baseline: rows that describe, and decide nothing."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.reporting.verdicts.cases import groups_of
+from pytest_agentv.reporting.verdicts.pairing import Pair
+from pytest_agentv.statistics.broken import MOST_FALSE, benjamini_hochberg
+from pytest_agentv.statistics.pairs import compare_pairs
+
+_LEAST_CASES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Record):
+    """The cases of a file, or with a tag."""
+
+    name: str
+    n: int
+    mean: float
+    delta: float
+    q: float
+    """Among all rows, of "not worse"."""
+
+    @property
+    def stands_out(self) -> bool:
+        return self.q <= MOST_FALSE and self.delta < 0
+
+
+def parts_of(pairs: Sequence[Pair]) -> list[Part]:
+    """Return a row for each file and each tag with several compared cases, files first."""
+    members: dict[str, list[Pair]] = {}
+    for name, pair in sorted(_memberships(pairs), key=lambda entry: entry[0]):
+        members.setdefault(name, []).append(pair)
+    found = {name: group for name, group in members.items() if len(group) >= _LEAST_CASES}
+    if len(found) < 2:
+        return []  # one row says what the whole run says
+    differences = [
+        compare_pairs([pair.delta for pair in group], groups_of([pair.new for pair in group]), graded=True)
+        for group in found.values()
+    ]
+    q_values = benjamini_hochberg([1.0 if each.p_exact is None else each.p_exact for each in differences])
+    return [
+        Part(name, len(group), sum(pair.new.value for pair in group) / len(group), each.estimate.mean, q)
+        for (name, group), each, q in zip(found.items(), differences, q_values, strict=True)
+    ]
+
+
+def _memberships(pairs: Sequence[Pair]) -> Iterator[tuple[str, Pair]]:
+    for pair in pairs:
+        if pair.new.eval_file is not None:
+            yield f"file {pair.new.eval_file}", pair
+        for tag in pair.new.tags:
+            yield f"tag {tag}", pair

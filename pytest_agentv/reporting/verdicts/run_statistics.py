@@ -1,0 +1,196 @@
+"""What a run may claim: its pass rate, how it differs from a baseline, and the verdict on it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.reporting.verdicts.baseline import Baseline, judges_of
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
+from pytest_agentv.reporting.verdicts.comparison import RunComparison, compare_runs
+from pytest_agentv.statistics.distributions import LEVEL
+from pytest_agentv.statistics.intervals import Interval, mean_interval, repeat_interval
+from pytest_agentv.statistics.repeats import is_flaky, pass_all, pass_at
+
+RunVerdict: TypeAlias = Literal[
+    "stale", "judge changed", "errors", "broken", "regressed", "inconclusive", "not worse", "improved",
+    "no verdict", "no baseline",
+]  # fmt: skip
+"""`inconclusive`: the data cannot tell. `no verdict`: the run is not whole. `no baseline`: nothing to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate(Record):
+    """How often the cases of a run pass, and how sure that is."""
+
+    n: int
+    """Judged cases."""
+    units: int
+    """Independent units: groups of cases, or cases that are in no group."""
+    mean: float
+    low: float | None
+    """Bounds for other cases of this kind."""
+    high: float | None
+    again_low: float | None
+    """Bounds for these cases, asked again."""
+    again_high: float | None
+    always: int
+    """Cases that passed with all answers."""
+    flaky: int
+    never: int
+    pass_at: float | None
+    """Chance that one of k answers passes, k the answers per case; None where cases differ in k or stopped early."""
+    pass_all: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatistics(Record):
+    """All figures of a run."""
+
+    verdicts: tuple[RunVerdict, ...]
+    """All that is to be said, the most urgent first."""
+    reasons: tuple[str, ...]
+    """The same in words."""
+    cases: tuple[JudgedCase, ...]
+    rate: PassRate | None
+    """None: no case could be judged."""
+    comparison: RunComparison | None = None
+
+    @property
+    def verdict(self) -> RunVerdict:
+        return self.verdicts[0]
+
+    @property
+    def errors(self) -> tuple[JudgedCase, ...]:
+        return tuple(case for case in self.cases if case.is_error)
+
+    def contract(self) -> JsonObject:
+        """Return the JSON of `<results>.verdict.json`; keys without a value are left out."""
+        rate, comparison = self.rate, self.comparison
+        values: dict[str, object] = {"verdict": self.verdict, "reasons": list(self.reasons)}
+        if rate is not None:
+            values |= {"n": rate.n, "units": rate.units, "mean": rate.mean, "low": rate.low, "high": rate.high}
+            values |= {"again_low": rate.again_low, "again_high": rate.again_high}
+        values |= {"level": LEVEL, "errors": [case.name for case in self.errors]}
+        return _known(values | (_comparison_contract(comparison) if comparison is not None else {}))
+
+
+def run_statistics(cases: Sequence[JudgedCase]) -> RunStatistics:
+    """Return the figures of a run without a baseline."""
+    return RunStatistics(("no baseline",), (), tuple(cases), pass_rate_of(cases))
+
+
+def pass_rate_of(cases: Sequence[JudgedCase]) -> PassRate | None:
+    """Return the pass rate of the judged cases; None without any."""
+    judged = [case for case in cases if case.scores]
+    if not judged:
+        return None
+    run = mean_interval([case.value for case in judged], groups_of(judged))
+    is_whole = all(case.judged > 1 and case.stopped is None for case in judged)
+    again = repeat_interval([case.outcomes for case in judged]).interval if is_whole else None
+    flaky = sum(is_flaky(case.passes, case.judged) for case in judged)
+    never = sum(case.passes == 0 for case in judged)
+    return PassRate(
+        len(judged),
+        run.units,
+        run.mean,
+        *_bounds(run.interval),
+        *_bounds(again),
+        always=len(judged) - flaky - never,
+        flaky=flaky,
+        never=never,
+        pass_at=_mean_chance(judged, "any"),
+        pass_all=_mean_chance(judged, "all"),
+    )
+
+
+def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStatistics:
+    """Return the verdict on a run that was compared: the first of what there is to tell, and the reasons in order."""
+    found: list[tuple[RunVerdict, str]] = []
+    gone, errors = comparison.pairing.gone, [case for case in cases if case.is_error]
+    if not comparison.pairing.pairs:
+        found.append(("stale", "stale baseline: no case of it is comparable"))
+    elif gone:
+        found.append(("stale", f"stale baseline: {_cases(len(gone))} {_are(len(gone))} gone"))
+    if comparison.judge_changed:
+        found.append(("judge changed", "not comparable, the judge changed"))
+    if errors:
+        found.append(("errors", f"{_cases(len(errors))} could not be judged"))
+    if comparison.broken:
+        found.append(("broken", f"{_cases(len(comparison.broken))} {_are(len(comparison.broken))} broken"))
+    found += _change(comparison)
+    verdicts, reasons = zip(*found, strict=True)
+    return RunStatistics(verdicts, reasons, tuple(cases), pass_rate_of(cases), comparison)
+
+
+def compare_with_baseline(
+    cases: Sequence[JudgedCase], baseline: Baseline, name: str, *, margin: float, is_confirming: bool
+) -> RunStatistics:
+    """Return the verdict on a run against the baseline of that name."""
+    comparison = compare_runs(cases, baseline.cases, margin=margin, is_confirming=is_confirming)
+    judge = judges_of(cases)
+    comparison = comparison.replace(
+        baseline=baseline,
+        baseline_name=name,
+        judge_changed=bool(judge and baseline.judge) and judge != baseline.judge,
+    )
+    return judge_run(comparison, cases)
+
+
+def _change(comparison: RunComparison) -> list[tuple[RunVerdict, str]]:
+    if comparison.judge_changed or comparison.difference is None:
+        return []
+    points = f"{comparison.difference.estimate.mean * 100:+.1f} points"
+    match comparison.change:
+        case "regressed":
+            hint = "if nothing changed, ask the baseline again (--agentv-update-baseline=add)"
+            return [("regressed", f"regressed: {points}; {hint}")]
+        case "improved":
+            return [("improved", f"improved: {points}; update the baseline (--agentv-update-baseline)")]
+        case "not worse":
+            return [("not worse", f"not worse by {comparison.margin * 100:g} points or more")]
+    return [("inconclusive", f"cannot tell: {comparison.resolution}")]
+
+
+def _comparison_contract(comparison: RunComparison) -> dict[str, object]:
+    difference, pairing = comparison.difference, comparison.pairing
+    values: dict[str, object] = {}
+    if difference is not None:
+        low, high = _bounds(difference.estimate.interval)
+        values |= {"delta": difference.estimate.mean, "delta_low": low, "delta_high": high}
+        values |= {"differ": difference.differing, "p_exact": difference.p_exact, "least_drop": comparison.least_drop}
+    values |= {
+        "broke": [case.case for case in comparison.broken],
+        "gone": [case.name for case in pairing.gone],
+        "changed": [case.name for case in pairing.changed],
+        "new": [case.name for case in pairing.new],
+    }
+    if comparison.baseline is not None:
+        values |= {"baseline_sha256": comparison.baseline.sha256, "rolls": comparison.baseline.rolls}
+    return values | {"cases": [case.to_plain() for case in comparison.cases]}
+
+
+def _known(values: Mapping[str, object]) -> JsonObject:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (interval.low, interval.high)
+
+
+def _mean_chance(cases: Sequence[JudgedCase], of: Literal["any", "all"]) -> float | None:
+    counts = {case.judged for case in cases}
+    if len(counts) > 1 or any(case.stopped is not None or case.threshold is None for case in cases):
+        return None
+    chance, k = (pass_at if of == "any" else pass_all), counts.pop()
+    found = [value for case in cases if (value := chance(k, case.passes, case.judged)) is not None]
+    return math.fsum(found) / len(cases) if len(found) == len(cases) else None
+
+
+def _cases(count: int) -> str:
+    return f"{count:,} {'case' if count == 1 else 'cases'}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

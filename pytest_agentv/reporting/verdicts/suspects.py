@@ -1,0 +1,19 @@
+"""Which cases are asked again because they look broken, and how often."""
+
+from collections.abc import Iterator, Sequence
+
+from pytest_agentv.reporting.verdicts.baseline import Baseline
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.pairing import pair_cases
+from pytest_agentv.statistics.broken import answers_to_confirm
+
+
+def suspects_of(cases: Sequence[JudgedCase], baseline: Baseline, wanted: int) -> Iterator[tuple[JudgedCase, int]]:
+    """Yield the cases that look broken and were not asked again yet, with the fresh answers that each is to get.
+
+    `wanted` answers, or more where so few could find nothing among so many cases.
+    """
+    pairs = pair_cases(cases, baseline.cases).pairs
+    for pair in pairs:
+        if pair.is_suspect and pair.new.confirmation is None:
+            yield pair.new, answers_to_confirm(len(pairs), pair.old.judged, wanted)

@@ -1,0 +1,1 @@
+"""Fresh answers of cases whose items have ended."""

@@ -1,0 +1,87 @@
+"""Asks cases again whose items have ended: fresh answers tell whether a case that looks broken is."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.suites import SuiteSource, read_suite
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.running.eval_session import EvalSession
+from pytest_agentv.session.running.hooks import participate
+from pytest_agentv.session.running.preparing import PreparedCase
+
+
+def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: int) -> list[EvalResult]:
+    """Ask cases for fresh answers, side by side, and record what these showed.
+
+    Each answer goes through the scheduler, the cache (its number follows those of the case's own answers) and the
+    journal, as every answer does. The process that owns the terminal may call it before the session finishes, with
+    xdist too: it loads the cases anew.
+
+    Args:
+        session: The session of the process that owns the terminal.
+        results: The last results of the cases, judged.
+        answers: How many fresh answers each gets.
+
+    Returns the results in their order, with `repeat.confirm`, and with metrics that count the fresh answers as well.
+    One that cannot be asked in the same way as before (an eval in Python, a target that a fixture replaced, a file
+    that has changed) is returned as it is.
+    """
+    evals = participate(session.config)
+    suites: dict[str, SuiteSource | None] = {}
+    begun = []
+    for result in results:
+        prepared = _prepare(session, evals, result, suites)
+        begun.append(None if prepared is None else evals.cases.begin_again(prepared, result, answers))
+    pairs = zip(results, begun, strict=True)
+    return [result if each is None else evals.cases.wait(each) for result, each in pairs]
+
+
+class _Place:
+    """Where hooks of users are found for a case whose item has ended, or was in another process."""
+
+    def __init__(self, ihook: Any) -> None:
+        self.ihook = ihook
+
+
+def _prepare(
+    session: pytest.Session, evals: EvalSession, result: EvalResult, suites: dict[str, SuiteSource | None]
+) -> PreparedCase | None:
+    """Return a case that is loaded and signed anew; None where it is not what the result is of."""
+    path = session.config.rootpath / (result.eval_file or "")
+    if str(path) not in suites:
+        suites[str(path)] = _read(path)
+    suite = suites[str(path)]
+    entry = None if suite is None else _find(suite, result)
+    if suite is None or entry is None:
+        return None
+    place: Any = _Place(session.gethookproxy(path))
+    hooks = evals.user_hooks
+    prepared = evals.preparer.prepare(suite, entry, result.node_id or "", lambda case: hooks.adjust(place, case))
+    signed = evals.cases.sign(prepared)
+    if not isinstance(signed.job, CaseJob) or _hashes(signed.job.identity) != _hashes(result):
+        return None
+    return signed.replace(hooks=hooks.of(place))
+
+
+def _read(path: Path) -> SuiteSource | None:
+    try:
+        return read_suite(path)
+    except (AgentvError, OSError):
+        return None
+
+
+def _find(suite: SuiteSource, result: EvalResult) -> CaseEntry | None:
+    """Return the entry of a case: two of the same id are told apart by their lines."""
+    entries = [entry for entry in suite.entries if entry.eval_id == result.eval_id]
+    return next((entry for entry in entries if entry.line == result.line), entries[0] if entries else None)
+
+
+def _hashes(case: CaseIdentity | EvalResult) -> tuple[str | None, ...]:
+    return case.case_hash, case.target_hash, case.grading_hash

@@ -1,0 +1,13 @@
+"""Asks the cases of a run again that look broken, before the run is judged."""
+
+from typing import Any
+
+import pytest
+
+from pytest_agentv.session.confirming.again import ask_again
+
+
+def confirm_suspects(session: pytest.Session, section: Any) -> None:
+    """Ask again what the section of the verdict suspects; the answers are in the results file then."""
+    for answers, results in section.suspects().items():
+        ask_again(session, results, answers)

@@ -1,0 +1,76 @@
+"""When a run may become the baseline, and writing it."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.errors import FileError, locate
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, baseline_text, pooled, updated
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.session.gating.selection import narrowing_option
+
+FLAG = "--agentv-update-baseline"
+_WARNED_ROLLS = 3
+
+
+def refuse_before(config: pytest.Config, options: RunOptions) -> None:
+    """Refuse what can be known before anything is paid for. Raises `pytest.UsageError`."""
+    given = {
+        "--agentv-dry-run (its scores mean nothing)": options.dry_run,
+        "--agentv-cache (a baseline needs fresh answers)": options.cache,
+        "--agentv-stop=certain (a baseline needs all answers)": options.stop == "certain",
+        "-k": config.getoption("keyword", ""),
+        "-m": config.getoption("markexpr", ""),
+        "-x or --maxfail": config.getoption("maxfail", 0),
+        "--deselect": config.getoption("deselect", None),
+        "--reruns (a case that is asked until it passes tells nothing)": config.getoption("reruns", 0),
+    }
+    found = [name for name, value in given.items() if value]
+    narrowing = narrowing_option(config, options)
+    if narrowing is not None:
+        found.append(narrowing)
+    if found:
+        raise pytest.UsageError(f"{FLAG} does not go with {', '.join(found)}")
+    if os.environ.get("CI") and options.update_baseline != "force":
+        text = "is refused where CI is set: write the baseline on your machine and commit it"
+        raise pytest.UsageError(f"{FLAG} {text} (or use {FLAG}=force)")
+
+
+def refusal_after(cases: Sequence[JudgedCase], trouble: str | None, old: Baseline | None, how: str) -> str | None:
+    """Return why a run does not become the baseline; None if it may."""
+    if trouble is not None:
+        return trouble
+    named = {
+        "could not be judged": [case for case in cases if case.is_error],
+        "came from the cache": [case for case in cases if "cached" in case.flags],
+        "were asked again until they passed (--reruns)": [case for case in cases if "reruns" in case.flags],
+        "were stopped before all answers were there": [case for case in cases if case.stopped is not None],
+    }
+    for what, found in named.items():
+        if found:
+            return f"{len(found)} of {len(cases)} cases {what}"
+    if how == "add" and old is not None and old.target_hash != baseline_of(cases).target_hash:
+        return "the target changed, so its answers cannot be added to those of the baseline: write it anew"
+    return None
+
+
+def write_baseline(path: Path, cases: Sequence[JudgedCase], old: Baseline | None, how: str) -> str:
+    """Write the baseline and return what to say of it. Raises `FileError`."""
+    run = baseline_of(cases)
+    new = run if old is None else pooled(old, run) if how == "add" else updated(old, run)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, baseline_text(new))
+    except OSError as error:
+        raise FileError(path, f"the baseline cannot be written: {error.strerror or error}") from None
+    text = f"Baseline written to: {locate(path, None)} ({len(new.cases):,} cases x {new.repeat})"
+    if new.rolls > 1:
+        text += (
+            f"; written {new.rolls} times for the same cases and target: the luckiest of several runs makes false "
+            f"alarms, so add answers instead ({FLAG}=add)"
+        )
+    return text

@@ -1,0 +1,52 @@
+"""What a process of the run does for the verdict: it counts what is left out, and leaves failing cases to it."""
+
+from collections.abc import Generator, Sequence
+from typing import Final
+
+import pytest
+
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates
+from pytest_agentv.session.gating.selection import DESELECTED, DESELECTED_OUTPUT, narrowed_by, note_deselected
+from pytest_agentv.session.outcomes import EvalFailed
+
+REASON: Final = "judged with the run"
+
+
+class JudgedCases:
+    """Registered in each process that runs cases, where the run as a whole is judged."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
+        self._config = config
+        self._options = options
+        self._leaves_cases = options.gate in ("run", "strict") and not options.dry_run
+        self._covers_all = options.baseline is not None or options.min_rate is not None
+        gates = parse_tag_gates(options.gates)
+        self._tags = frozenset(gate.tag for gate in gates if gate.tier == "critical")
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        note_deselected(self._config, items)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[DESELECTED_OUTPUT] = self._config.stash.get(DESELECTED, 0)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Show a failed case as XFAIL where the verdict on the run covers it."""
+        report = yield
+        is_failed = report.failed and call.excinfo is not None and isinstance(call.excinfo.value, EvalFailed)
+        if is_failed and self._covers(getattr(item, "result", None)):
+            report.outcome = "skipped"
+            report.wasxfail = REASON
+        return report
+
+    def _covers(self, result: EvalResult | None) -> bool:
+        if not self._leaves_cases or result is None or result.required:
+            return False
+        if narrowed_by(self._config, self._options) is not None:
+            return False  # there will be no verdict
+        return self._covers_all or not self._tags.isdisjoint(result.tags or ())

@@ -1,0 +1,212 @@
+"""The gates of a run, in the process that owns the terminal."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.options import DEFAULT_BASELINE, RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.summary import SummaryLine
+from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, cases_of_run
+from pytest_agentv.reporting.verdicts.gates import REGRESSION, GateOutcome, baseline_gate, gate_lines, rate_gate
+from pytest_agentv.reporting.verdicts.lines import statistics_lines
+from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
+from pytest_agentv.reporting.verdicts.suspects import suspects_of
+from pytest_agentv.reporting.verdicts.tag_gates import check_tags, parse_tag_gates, rate_check, unmatched_tags
+from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, refuse_before, write_baseline
+from pytest_agentv.session.gating.gate_reports import report_gate
+from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of
+
+
+class RunGate:
+    """Judges a run once all its cases are done, and tells the verdict."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
+        self.statistics: RunStatistics | None = None
+        self.outcomes: tuple[GateOutcome, ...] = ()
+        self._config = config
+        self._options = options
+        self._gates = parse_tag_gates(options.gates)
+        self._path = options.baseline or config.rootpath / DEFAULT_BASELINE
+        self._baseline: Baseline | None = None
+        self._is_checked = False
+        self._no_verdict: str | None = None
+
+    def check(self, node_ids: Iterable[str]) -> None:
+        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+        options = self._options
+        self._is_checked = True
+        _check_options(options)
+        if options.update_baseline is not None:
+            refuse_before(self._config, options)
+        try:
+            if options.baseline is not None or options.update_baseline is not None:
+                self._baseline = self._read_baseline()
+        except AgentvError as error:
+            raise pytest.UsageError(str(error)) from None
+        if self._gates and narrowed_by(self._config, options) is None:
+            fault = unmatched_tags(self._gates, tags_of(node_ids, self._config.rootpath))
+            if fault is not None:
+                raise pytest.UsageError(f"agentv_gates: {fault}")
+
+    def suspects(self, results: Sequence[EvalResult]) -> Mapping[int, Sequence[EvalResult]]:
+        """Return the cases that look broken, by how many fresh answers they are to get."""
+        options, cases = self._options, cases_of_run(results)
+        if self._baseline is None or not options.confirm or options.update_baseline is not None or self._part(cases):
+            return {}
+        found: dict[int, list[EvalResult]] = {}
+        by_case = dict(zip(((case.name, case.target) for case in cases), results, strict=True))
+        for case, answers in suspects_of(cases, self._baseline, options.confirm):
+            found.setdefault(answers, []).append(by_case[case.name, case.target])
+        return found
+
+    def judge(self, session: pytest.Session, results: Sequence[EvalResult], trouble: str | None) -> None:
+        """Judge a run that came to its end, and report the gates. `trouble` keeps a run from being judged."""
+        cases = cases_of_run(results)
+        if not cases:
+            return
+        fault = self._late_fault()
+        if fault is not None:
+            self.outcomes = (GateOutcome("gate::run", is_red=True, is_told=True, reason=fault),)
+            report_gate(session, self.outcomes[0])
+            return
+        self._no_verdict = trouble or self._part(cases)
+        self.statistics = self._statistics(cases)
+        if self._options.update_baseline is not None:
+            self.outcomes = (self._update(cases),)
+        elif self._no_verdict is None:
+            self.outcomes = tuple(self._outcomes(cases))
+        for outcome in self.outcomes:
+            report_gate(session, outcome)
+
+    def describe(self, results: Sequence[EvalResult], trouble: str | None = None) -> None:
+        """Take the figures of a run that is not judged."""
+        self._no_verdict = trouble
+        self.statistics = self._statistics(cases_of_run(results))
+
+    def note_deselected(self, count: int) -> None:
+        """Learn how many evaluations a worker left out; all workers collect the same."""
+        stash = self._config.stash
+        stash[DESELECTED] = max(count, stash.get(DESELECTED, 0))
+
+    def red_texts(self) -> Sequence[str]:
+        """Return what the gates that failed say."""
+        return [outcome.headline for outcome in self.outcomes if outcome.is_red]
+
+    def lines(self, *, verbose: bool) -> Iterator[SummaryLine]:
+        """Yield the section of the terminal."""
+        if self.statistics is not None:
+            yield from statistics_lines(self.statistics, verbose=verbose, no_verdict=self._no_verdict)
+            yield from gate_lines(self.outcomes, f"{self._name}::{REGRESSION}")
+
+    def contract(self) -> JsonObject | None:
+        """Return the JSON of `<results>.verdict.json`."""
+        if self.statistics is None:
+            return None
+        gates = [{"name": each.name, "failed": each.is_red, "reason": each.reason} for each in self.outcomes]
+        return {**self.statistics.contract(), **({"gates": gates} if gates else {})}
+
+    def write(self, results_path: Path) -> str | None:
+        """Write the verdict beside the results; return why it cannot be."""
+        contract = self.contract()
+        if contract is None or not results_path.is_file():
+            return None
+        path = results_path.with_suffix(".verdict.json")
+        try:
+            write_atomically(path, json.dumps(contract, ensure_ascii=False, indent=2, sort_keys=False) + "\n")
+        except (AgentvError, OSError) as error:
+            return f"the verdict was not written: {error}"
+        return None
+
+    @property
+    def _name(self) -> str:
+        root, path = self._config.rootpath, self._path
+        return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+    def _late_fault(self) -> str | None:
+        """Return what `check` has to say where nobody called it: a run of tests that evaluate has no eval files."""
+        try:
+            if not self._is_checked:
+                self.check(())
+        except pytest.UsageError as error:
+            return str(error)
+        return None
+
+    def _read_baseline(self) -> Baseline | None:
+        if self._path.exists():
+            return read_baseline(self._path)
+        if self._options.update_baseline is not None:
+            return None
+        raise pytest.UsageError(f"the baseline {self._name} is not there: write it with {FLAG}")
+
+    def _part(self, cases: Sequence[JudgedCase]) -> str | None:
+        """Return why these are not all cases; None if they are, as far as can be known."""
+        narrowed = narrowed_by(self._config, self._options)
+        missing = self._uncollected(cases)
+        if narrowed is None and not missing:
+            return None
+        reason = narrowed or f"no case of {missing[0]} was run"
+        if self._baseline is None:
+            return f"{len(cases):,} cases are a part of all ({reason})"
+        known = {(case.name, case.target) for case in self._baseline.cases}
+        found = sum((case.name, case.target) in known for case in cases)
+        return f"{found:,} of {len(known):,} cases ({reason})"
+
+    def _uncollected(self, cases: Sequence[JudgedCase]) -> list[str]:
+        """Return the eval files of the baseline that are there, and of which no case was run."""
+        seen = {case.eval_file for case in cases}
+        files = {case.eval_file for case in self._baseline.cases} if self._baseline is not None else set()
+        root = self._config.rootpath
+        return sorted(file for file in files - seen if file is not None and (root / file).is_file())
+
+    def _statistics(self, cases: Sequence[JudgedCase]) -> RunStatistics:
+        if self._no_verdict is not None:
+            return run_statistics(cases).replace(verdicts=("no verdict",), reasons=(self._no_verdict,))
+        if self._baseline is None:
+            return run_statistics(cases)
+        return compare_with_baseline(
+            cases,
+            self._baseline,
+            self._name,
+            margin=self._options.margin,
+            is_confirming=self._options.confirm > 0 and self._options.update_baseline is None,
+        )
+
+    def _outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
+        gate, statistics = self._options.gate, self.statistics
+        if statistics is not None and statistics.comparison is not None:
+            yield baseline_gate(statistics, gate)
+        if self._options.min_rate is not None:
+            yield rate_gate(rate_check("gate::run", self._options.min_rate, cases), gate)
+        for check in check_tags(self._gates, cases):
+            yield rate_gate(check, gate)
+
+    def _update(self, cases: Sequence[JudgedCase]) -> GateOutcome:
+        """Write the baseline, or say why not, as a report of its own."""
+        how = str(self._options.update_baseline)
+        name = f"{self._name}::update"
+        refused = refusal_after(cases, self._no_verdict, self._baseline, how)
+        if refused is None:
+            try:
+                text = write_baseline(self._path, cases, self._baseline, how)
+            except AgentvError as error:
+                refused = str(error)
+            else:
+                return GateOutcome(name, is_red=False, reason=text, is_plain=True)
+        return GateOutcome(name, is_red=True, is_told=True, reason=f"the baseline was not updated: {refused}")
+
+
+def _check_options(options: RunOptions) -> None:
+    """Raise `pytest.UsageError` where a gate would judge nothing."""
+    if options.gate in ("run", "strict"):
+        if options.baseline is None and options.min_rate is None and not options.gates:
+            needs = "--agentv-baseline, --agentv-min-rate or agentv_gates"
+            raise pytest.UsageError(f"--agentv-gate={options.gate} has nothing to judge the run by: it needs {needs}")
+    elif options.min_rate is not None and options.gate == "cases":
+        raise pytest.UsageError("--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run or strict")

@@ -1,0 +1,59 @@
+"""Whether a run has all its cases: on a part of them there is no verdict."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.files.discovery import SUFFIXES
+from pytest_agentv.loading.files.suites import read_suite
+from pytest_agentv.models.options import RunOptions
+
+DESELECTED: Final = pytest.StashKey[int]()
+"""How many evaluations this process collected and left out."""
+DESELECTED_OUTPUT: Final = "agentv_deselected"
+"""The same as a key of a worker's output."""
+
+
+def note_deselected(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Count the evaluations among items that are left out."""
+    count = sum(_is_evaluation(item) for item in items)
+    config.stash[DESELECTED] = config.stash.get(DESELECTED, 0) + count
+
+
+def narrowed_by(config: pytest.Config, options: RunOptions) -> str | None:
+    """Return which option leaves cases out; None: no option does, as far as this process knows."""
+    if config.stash.get(DESELECTED, 0):
+        return "some were deselected"
+    return narrowing_option(config, options)
+
+
+def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
+    """Return which option leaves cases out without saying so to anybody."""
+    given = {
+        "--lf": config.getoption("lf", False),
+        "--stepwise": config.getoption("stepwise", False),
+        "--agentv-eval-id": options.eval_id,
+        "--agentv-retry-errors": options.retry_errors,
+        "a single case on the command line": any("::" in str(arg) for arg in config.args),
+    }
+    return next((name for name, value in given.items() if value), None)
+
+
+def tags_of(node_ids: Iterable[str], root: Path) -> set[str]:
+    """Return the tags of the eval files that items are of; a file that cannot be read has an error of its own."""
+    names = {name for node_id in node_ids if Path(name := node_id.partition("::")[0]).suffix in SUFFIXES}
+    tags: set[str] = set()
+    for name in names:
+        with suppress(AgentvError, OSError):
+            suite = read_suite(root / name)
+            tags.update(tag for entry in suite.entries for tag in suite.tags(entry))
+    return tags
+
+
+def _is_evaluation(item: pytest.Item) -> bool:
+    """Whether an item is a case, or a test that evaluates."""
+    return hasattr(item, "entry") or "agentv" in getattr(item, "fixturenames", ())

@@ -1,0 +1,119 @@
+"""The answers of repeated cases, each kept the moment it is judged: a case that is not at its end has no result yet."""
+
+import logging
+from collections.abc import Container, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.results import effective_target_name
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.answers import NUMBER, iter_answers
+from pytest_agentv.reporting.serialization import recordable
+from pytest_agentv.reporting.writers import answers_path
+from pytest_agentv.runtime.files import LockedAppender, lock_of
+from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.session.recording.journal import CaseKey, FinishedCases, case_key
+
+_LOGGER: Final = logging.getLogger("pytest_agentv.session")
+
+
+@dataclass(slots=True)
+class Kept:
+    """What earlier runs have of a case."""
+
+    answers: dict[int, EvalResult] = field(default_factory=dict)
+    """The answers that need not be asked again, by their numbers."""
+    errors: list[EvalResult] = field(default_factory=list)
+    """Answers that could not be had or judged and are asked again. They may have cost something."""
+
+    def add(self, number: int, result: EvalResult, *, with_errors: bool) -> None:
+        """Learn of a later answer of a number."""
+        before = self.answers.pop(number, None)
+        self.errors += [before] if before is not None and before.status == "error" else []
+        if result.status != "error" or with_errors:
+            self.answers[number] = result
+        else:
+            self.errors.append(result)
+
+    def take(self, numbers: Container[int]) -> "Kept":
+        """Return what is known of some numbers, and forget it: another case may ask the same."""
+        answers = {number: self.answers.pop(number) for number in sorted(self.answers) if number in numbers}
+        errors, self.errors = self.errors, []
+        return Kept(answers, errors)
+
+
+_Known: TypeAlias = dict[CaseKey, Kept]
+
+
+class AnswerJournal:
+    """The file of a run's single answers, beside its results file. All processes of the run append to it."""
+
+    def __init__(self, results_path: Path, masker: Masker) -> None:
+        self._results_path = results_path
+        self._masker = masker
+        self._appender = LockedAppender(answers_path(results_path))
+        self._is_lost = False
+        self._sources: dict[Path, str | None] = {}
+        self._known: _Known = {}
+
+    async def keep(self, number: int, result: EvalResult) -> None:
+        """Write an answer. What cannot be written is told once: the answer still counts for its case."""
+        line = {NUMBER: number, **recordable(result.to_plain(), self._masker)}
+        try:
+            await run_in_thread(lambda: self._appender.append(f"{compact_json(line)}\n".encode()), "agentv-answers")
+        except AgentvError as error:
+            if not self._is_lost:
+                _LOGGER.warning("single answers are not kept, a run that is killed would ask for them again: %s", error)
+            self._is_lost = True
+
+    def take(self, job: CaseJob, finished: FinishedCases, numbers: Container[int]) -> Kept:
+        """Return what the run that this one goes on with has of a case's answers of some numbers."""
+        sources = finished.sources
+        if sources != self._sources:
+            self._sources, self._known = sources, _read(sources, with_errors=finished.with_errors)
+        key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
+        kept = Kept() if key is None else self._known.get(key, Kept())
+        if (first := finished.answer(job)) is not None:
+            kept.answers.setdefault(0, first)
+        return kept.take(numbers)
+
+    def is_elsewhere(self, finished: FinishedCases) -> bool:
+        """Whether what is carried over is in another file than this one, which is to be whole."""
+        return any(path != self._results_path for path in finished.sources)
+
+    def close(self) -> None:
+        self._appender.close()
+
+
+def drop_answers(results_path: Path, results: Mapping[tuple[str | None, str], EvalResult]) -> None:
+    """Delete the journal when each of its cases has a verdict.
+
+    Args:
+        results_path: The results file.
+        results: The last result of each case, by node id and id.
+    """
+    for _, answer in iter_answers(results_path):
+        result = results.get((answer.node_id, answer.eval_id))
+        if result is None or result.status == "error":
+            return  # a run that goes on needs its answers
+    path = answers_path(results_path)
+    for each in (path, lock_of(path)):
+        with suppress(OSError):
+            each.unlink()
+
+
+def _read(sources: Mapping[Path, str | None], *, with_errors: bool) -> _Known:
+    """Return the answers that were kept beside results files; the last word on each counts."""
+    known: _Known = {}
+    for path, run_id in sources.items():
+        for number, result in iter_answers(path, run_id):
+            key = case_key(result, result.target)
+            if key is not None:
+                known.setdefault(key, Kept()).add(number, result, with_errors=with_errors)
+    return known

@@ -1,0 +1,130 @@
+"""Asks for the answers of one case, through the scheduler of all cases."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from pytest_agentv.engine.combining import is_set_up_error
+from pytest_agentv.engine.repeats import RepeatPlan
+from pytest_agentv.engine.scheduler import Queuer, Scheduler
+from pytest_agentv.models.results import EvalResult
+
+Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, EvalResult]]
+"""Asks for the answer of a number, 0-based, journals it and returns its result. Raises only for a cancellation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where the answers of a case queue."""
+
+    scheduler: Scheduler[EvalResult]
+    group: str
+    limit: int
+    """How many answers and cases of the group may be in flight."""
+    is_batched: bool = False
+    """Whether each answer goes into a call with those of other cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The answers that a case got."""
+
+    results: tuple[EvalResult, ...]
+    """In the order of the answers."""
+    together: bool
+    """Whether all were asked at once, so that none waited for the verdict on others."""
+
+
+class Answers:
+    """The answers of one case: each is a job of the scheduler, and counts as one in flight.
+
+    Those that the verdict needs in any case are asked side by side, then those that it needs after these, until it is
+    certain. Where all would find room at once, all are asked at once: nobody else would use that room.
+    """
+
+    def __init__(
+        self, lane: Lane, plan: RepeatPlan, ask: Ask, numbers: Iterable[int], known: Mapping[int, EvalResult]
+    ) -> None:
+        """Prepare the answers of a case.
+
+        Args:
+            lane: Where they queue.
+            plan: How many are wanted.
+            ask: Asks for one.
+            numbers: The numbers of the answers, in order.
+            known: Answers that need not be asked, by their numbers.
+        """
+        self._lane = lane
+        self._plan = plan
+        self._ask = ask
+        self._numbers = tuple(numbers)
+        self._results = dict(known)
+        self._queuer = Queuer()
+        self._queued: set[Future[EvalResult]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._done: asyncio.Queue[int] = asyncio.Queue()
+        self._is_over = False
+
+    def hurry(self) -> None:
+        """Have the answers started before all others, whatever keeps these from starting. Any thread may call it."""
+        self._lane.scheduler.hurry(self._queuer)
+
+    async def ask(self) -> Asked:
+        """Ask until no further answer is wanted. Cancelled, it ends when the answers in flight have ended."""
+        together = False
+        try:
+            while wanted := self._wanted():
+                missing = [number for number in self._numbers if number not in self._results]
+                if not self._results and self._has_room(len(missing)):
+                    together, wanted = True, len(missing)
+                await self._ask_for(missing[:wanted])
+        finally:
+            await self._end()
+        return Asked(tuple(self._sorted()), together)
+
+    def _wanted(self) -> int:
+        """Return how many answers to ask now; none after one that says that no answer can be had."""
+        results = self._sorted()
+        return 0 if any(map(is_set_up_error, results)) else self._plan.wanted(results)
+
+    def _has_room(self, count: int) -> bool:
+        lane = self._lane
+        return not lane.is_batched and lane.scheduler.room(lane.group, lane.limit) >= count
+
+    def _sorted(self) -> list[EvalResult]:
+        return [self._results[number] for number in sorted(self._results)]
+
+    async def _ask_for(self, numbers: Iterable[int]) -> None:
+        lane, expected = self._lane, set(numbers)
+        for number in sorted(expected):
+            start = partial(self._run, number)
+            self._queued.add(lane.scheduler.submit(start, group=lane.group, limit=lane.limit, queuer=self._queuer))
+        while expected:
+            expected.discard(await self._done.get())
+
+    async def _run(self, number: int) -> EvalResult:
+        if self._is_over:
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            result = self._results[number] = await self._ask(number)
+            self._done.put_nowait(number)
+            return result
+        finally:
+            self._tasks.discard(task)
+
+    async def _end(self) -> None:
+        """Take back what still waits, cancel what is in flight, and wait for its end."""
+        self._is_over = True
+        for future in self._queued:
+            self._lane.scheduler.drop(future)
+        tasks = list(self._tasks)
+        for task in tasks:
+            if not task.cancelling():  # a second cancellation would interrupt the clean-up after the first
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,186 @@
+"""Cases that are asked more than once: from a job to the one result that its answers make."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pytest_agentv.engine.batching import BatchMember
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.combining import combine_answers, confirmed_by, is_set_up_error, rejudged
+from pytest_agentv.engine.repeats import RepeatPlan
+from pytest_agentv.engine.scheduler import Scheduler
+from pytest_agentv.engine.scoring import effective_threshold
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.recording.answers import AnswerJournal, Kept
+from pytest_agentv.session.recording.journal import FinishedCases
+from pytest_agentv.session.repeating.answers import Answers, Lane
+
+AskOnce: TypeAlias = Callable[[CaseJob, BatchMember | None], Coroutine[Any, Any, EvalResult]]
+"""Asks for one answer of a job, and returns its result. Raises only for a cancellation."""
+
+
+@record
+class Request(Record):
+    """What is wanted of a case."""
+
+    job: CaseJob
+    plan: RepeatPlan
+    first: int = 0
+    """The number of the first answer: those before it were asked already."""
+    members: Sequence[BatchMember] = ()
+    """The places of the answers in batches."""
+    reruns: int = 0
+    """How often the case was asked before in this run."""
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the answers."""
+        return range(self.first, self.first + self.plan.answers)
+
+
+class RepeatedCase:
+    """One case and its answers."""
+
+    def __init__(
+        self,
+        request: Request,
+        lane: Lane,
+        ask: AskOnce,
+        journal: AnswerJournal | None,
+        carried: Kept,
+        *,
+        keeps_carried: bool,
+    ) -> None:
+        self._request = request
+        self._ask_once = ask
+        self._journal = journal
+        self._carried = carried
+        self._keeps_carried = keeps_carried
+        self._answers = Answers(lane, request.plan, self._ask, request.numbers, carried.answers)
+
+    def hurry(self) -> None:
+        """Have its answers started before all others. Any thread may call it."""
+        self._answers.hurry()
+
+    async def results(self) -> tuple[tuple[EvalResult, ...], bool]:
+        """Return the results of the answers, and whether all were asked at once."""
+        for number, answer in self._carried.answers.items():
+            if self._keeps_carried:
+                await self._keep(number, answer)
+            if number < len(self._request.members):
+                self._request.members[number].leave()
+        asked = await self._answers.ask()
+        return asked.results, asked.together
+
+    async def result(self) -> EvalResult:
+        """Return the result of the case."""
+        results, together = await self.results()
+        request = self._request
+        return combine_answers(
+            results,
+            request.plan,
+            together=together,
+            reruns=request.reruns,
+            carried=len(self._carried.answers),
+            lost=self._carried.errors,
+            with_answers=request.job.options.include_answers,
+        )
+
+    async def confirmed(self, result: EvalResult) -> EvalResult:
+        """Return a result of the case with what these answers showed."""
+        fresh, _ = await self.results()
+        return confirmed_by(result, fresh, self._request.plan)
+
+    async def _ask(self, number: int) -> EvalResult:
+        request = self._request
+        member = request.members[number] if number < len(request.members) else None
+        result = await self._ask_once(request.job.replace(answer=number), member)
+        if not is_set_up_error(result):
+            await self._keep(number, result)
+        return result
+
+    async def _keep(self, number: int, result: EvalResult) -> None:
+        if self._journal is not None:
+            await self._journal.keep(number, result)
+
+
+class Repeats:
+    """Makes the repeated cases of a run; those that go on from an earlier one know its answers."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler[EvalResult],
+        journal: AnswerJournal | None,
+        finished: FinishedCases,
+        tell: Callable[[EvalResult], None],
+        warn: Callable[[Problem], None],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            scheduler: Where all answers queue.
+            journal: Keeps single answers; None: nobody does, because the run's files are on another machine.
+            finished: What earlier runs left.
+            tell: Learns of each answer that is carried over.
+            warn: Shows a warning with the next item.
+        """
+        self._scheduler = scheduler
+        self._journal = journal
+        self._finished = finished
+        self._tell = tell
+        self._warn = warn
+        self._told_of_reruns = False
+
+    def open(
+        self, job: CaseJob, ask: AskOnce, members: Sequence[BatchMember], *, reruns: int, group: str, limit: int
+    ) -> RepeatedCase:
+        """Return a case to be asked as often as its file or the run says.
+
+        Args:
+            job: The case.
+            ask: Asks for one of its answers.
+            members: The places of the answers in batches.
+            reruns: How often the case was asked before in this run.
+            group: Its group of the scheduler.
+            limit: How many of that group may be in flight.
+        """
+        if reruns:
+            self._warn_of_reruns(job)
+        request = Request(job, RepeatPlan.of(job, job.repeat), members=members, reruns=reruns)
+        return self._open(request, ask, group, limit)
+
+    def open_again(self, job: CaseJob, ask: AskOnce, answers: int, *, group: str, limit: int) -> RepeatedCase:
+        """Return a case to be asked for more answers than its verdict stands on: all of them are asked."""
+        plan = RepeatPlan.of(job, answers).replace(stops_early=False)
+        return self._open(Request(job, plan, first=job.repeat), ask, group, limit)
+
+    def _warn_of_reruns(self, job: CaseJob) -> None:
+        if not self._told_of_reruns:
+            self._told_of_reruns = True
+            message = f"all {job.repeat} answers are asked anew, as often as a plugin reruns the case until it passes"
+            hint = "`min_pass_rate` says how many may fail"
+            self._warn(Problem(Path(job.case.path), job.case.line, job.case.eval_id, message, hint, level="warning"))
+
+    def _open(self, request: Request, ask: AskOnce, group: str, limit: int) -> RepeatedCase:
+        """Called by pytest's thread: it may read files."""
+        carried = Kept() if request.reruns else self._carried(request)
+        for answer in carried.answers.values():
+            self._tell(answer)
+        journal = self._journal
+        keeps = journal is not None and journal.is_elsewhere(self._finished)
+        lane = Lane(self._scheduler, group, limit, is_batched=bool(request.members))
+        return RepeatedCase(request, lane, ask, journal, carried, keeps_carried=keeps)
+
+    def _carried(self, request: Request) -> Kept:
+        """Return the answers that need not be asked, under the threshold and the names of now."""
+        if self._journal is None:
+            return Kept()
+        job, identity = request.job, request.job.identity
+        threshold = effective_threshold(job.options, job.case)
+        names = {"node_id": identity.node_id, "line": identity.line, "run_id": identity.run_id}
+        kept = self._journal.take(job, self._finished, request.numbers)
+        answers = {number: rejudged(answer, threshold).replace(**names) for number, answer in kept.answers.items()}
+        return Kept(answers, kept.errors)

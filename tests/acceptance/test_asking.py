@@ -1,0 +1,124 @@
+"""`agentv_run`: money is spent on purpose. Which cases a command line asks for, and what is said of the others."""
+
+import pytest
+
+CASES = """
+evalcases:
+  - {{id: {name}-1, input: hi, evaluators: [{{name: w, type: heuristic, hits: [hi]}}]}}
+  - {{id: {name}-2, input: hi, evaluators: [{{name: w, type: heuristic, hits: [hi]}}]{more}}}
+"""
+TARGETS = """
+targets:
+  - {name: default, provider: mock, response: hi, judge_target: model}
+  - {name: model, provider: openai, model: m, api_key: k, base_url: "http://127.0.0.1:1/v1", max_retries: 0}
+  - {name: agent, provider: codex, executable: no-such-program}
+"""
+LINE = "asks for them"
+
+
+@pytest.fixture(autouse=True)
+def files(pytester):
+    def write(name, text):
+        path = pytester.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    write("pytest.ini", "[pytest]\nagentv_run = asked\n")
+    write("targets.yaml", TARGETS)
+    write("evals/a.yaml", CASES.format(name="a", more=""))
+    write("quality/b.eval.yaml", CASES.format(name="b", more=""))
+    write("tests/c.eval.yaml", CASES.format(name="c", more=""))
+    write("tests/test_plain.py", "def test_plain(): pass\n")
+    write("tests/test_evals.py", "def test_it(agentv):\n    assert agentv.run('hi', rubrics=['Says hi'])\n")
+
+
+def test_a_bare_run_skips_all_evals_and_says_once_how_to_ask(project_in_all_modes):
+    run = project_in_all_modes.run()
+    assert run.outcomes == {"passed": 1, "skipped": 7}
+    assert run.results == []
+    assert [line for line in run.lines if LINE in line] == [
+        "7 eval cases were skipped (agentv_run = asked): --agentv-run, or their files or folders on the command line, "
+        "asks for them"
+    ]
+    assert run.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ran"),
+    [
+        (("--agentv-run",), "abc"),
+        (("evals",), "a"),
+        (("quality",), "b"),
+        (("evals/a.yaml", "quality/b.eval.yaml::b-1"), "ab"),
+        (("tests/c.eval.yaml",), "c"),
+        (("tests",), ""),
+        (("evals", "tests"), "a"),
+        ((".",), ""),
+        (("--agentv-eval-id=a-1",), "a"),
+        (("--agentv-run=asked", "evals"), "a"),
+        (("-k", "a-1"), ""),
+    ],
+)
+def test_flags_files_and_folders_ask_for_their_evals(project, arguments, ran):
+    run = project.run(*arguments, "--deselect=tests/test_evals.py")
+    assert {result["eval_id"][0] for result in run.results} == set(ran)
+    assert ("skipped" in run.outcomes) is (LINE in run.text)
+
+
+def test_workers_know_what_the_command_line_names(project):
+    run = project.run("-n2", "evals", "tests")
+    assert {result["eval_id"] for result in run.results} == {"a-1", "a-2"}
+    assert run.outcomes == {"passed": 3, "skipped": 3}
+
+
+def test_a_dry_run_and_a_resumed_run_need_not_be_asked_for(project):
+    assert len(project.run("--agentv-dry-run", "evals", "quality", "tests/c.eval.yaml").results) == 6
+    project.run("evals", "--agentv-out=own.jsonl")
+    assert project.run("evals", "quality", "--agentv-resume=own.jsonl", "--agentv-out=own.jsonl").exit_code == 0
+
+
+def test_a_named_python_file_asks_for_its_evals(project):
+    assert project.run("tests/test_evals.py").outcomes == {"failed": 1}  # it ran: nothing answers as the judge
+    assert project.run("tests").outcomes == {"passed": 1, "skipped": 3}
+
+
+def test_only_cases_that_cost_money_have_to_be_asked_for(project):
+    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\n")
+    project.write("evals/a.yaml", CASES.format(name="a", more=", target: model"))
+    project.write("quality/b.eval.yaml", CASES.format(name="b", more=", rubrics: [Says hi]"))  # a model judges
+    project.write("tests/c.eval.yaml", CASES.format(name="c", more=", target: agent"))
+    project.write("tests/test_evals.py", """
+        import pytest
+
+        @pytest.mark.parametrize("agentv_target", ["default", "model"])
+        def test_it(agentv):
+            assert agentv.run("hi", evaluators=[{"name": "w", "type": "heuristic", "hits": ["hi"]}])
+
+        @pytest.mark.parametrize("agentv_target", ["model"])
+        def test_a_call(agentv_provider):
+            agentv_provider("hi")
+        """)  # fmt: skip
+    run = project.run()
+    assert {result["eval_id"] for result in run.results} == {"a-1", "b-1", "c-1", "test_it[default]"}
+    assert run.outcomes == {"passed": 5, "skipped": 5}
+    assert "5 eval cases were skipped (agentv_run = asked-if-paid)" in run.text
+    assert project.run("--agentv-dry-run", "evals").outcomes == {"passed": 2}
+
+
+def test_what_stands_in_for_a_target_costs_nothing(project):
+    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\nagentv_target = model\n")
+    project.write("conftest.py", """
+        import pytest
+
+        @pytest.fixture
+        def agentv_provider():
+            return lambda prompt: "hi"
+        """)  # fmt: skip
+    assert project.run("--deselect=tests/test_evals.py").outcomes["passed"] == 7
+
+
+def test_a_wrong_rule_is_a_usage_error(project):
+    project.write("pytest.ini", "[pytest]\nagentv_run = never\n")
+    run = project.run("evals")
+    assert "agentv_run: unknown rule 'never': expected one of always, asked, asked-if-paid" in run.text
+    assert run.exit_code != 0

@@ -1,0 +1,437 @@
+"""Runs that are judged as a whole: against a baseline, by a pass rate, by tags."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+AGENT = """
+    import os, random, threading
+    from collections import Counter
+
+    asked, lock = Counter(), threading.Lock()
+
+    def answer(prompt):
+        case = prompt.split()[-1]
+        with lock:
+            asked[case] += 1
+            number = asked[case]
+        if os.environ.get("DOWN") == case:
+            raise RuntimeError("out of order")
+        if os.environ.get("CRASH") == case:
+            os._exit(3)
+        if case in os.environ.get("BROKEN", "").split():
+            return "no"
+        rate = float(os.environ.get("RATE", "1"))
+        return "yes" if random.Random(f"{os.environ.get('SEED')} {case} {number}").random() < rate else "no"
+"""
+TARGETS = "targets: [{name: default, provider: python, callable: 'agent.py:answer'}]\n"
+BASELINE = "agentv.baseline.jsonl"
+
+
+def suite(count, head="", first=0, **extra):
+    """Return an eval file of cases c0, c1, …; `extra` has further keys of single cases."""
+    lines = [head, "evalcases:"]
+    for number in range(first, first + count):
+        more = f", {extra[f'c{number}']}" if f"c{number}" in extra else ""
+        question = f"input_messages: [{{role: user, content: ask c{number}}}]"
+        words = "evaluators: [{name: w, type: heuristic, hits: ['yes']}]"
+        lines.append(f"  - {{id: c{number}, expected_outcome: x, {question}, {words}{more}}}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(autouse=True)
+def no_ci(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+
+
+def write(project, text):
+    project.write("evals/agent.py", AGENT)
+    project.write("evals/targets.yaml", TARGETS)
+    project.write("evals/a.eval.yaml", text)
+    return project
+
+
+@pytest.fixture
+def small(project):
+    """Three cases with one answer each, and their baseline: all pass."""
+    write(project, suite(3))
+    assert project.run("--agentv-update-baseline").exit_code == 0
+    return project
+
+
+def section(run):
+    """Return the section EVALUATION STATISTICS as one text."""
+    lines = [line.rstrip() for line in run.lines]
+    first = next(number for number, line in enumerate(lines) if "EVALUATION STATISTICS" in line)
+    rest = [line for line in lines[first + 1 :] if not line.startswith("- generated")]
+    end = next((number for number, line in enumerate(rest) if line.startswith("====")), len(rest))
+    return "\n".join(rest[:end])
+
+
+def verdict(project, number):
+    return json.loads((project.path / f"out-{number}.verdict.json").read_text("utf-8"))
+
+
+FLAGS = ("--agentv-baseline", "--agentv-workers=20")
+
+
+def test_a_suite_of_48_cases_with_two_broken_ones(project, monkeypatch):
+    """The same figures in one process, with 20 workers and with two processes."""
+    write(project, suite(48, "repeat: 5\nmin_pass_rate: 0.6"))
+    monkeypatch.setenv("RATE", "0.95")
+    monkeypatch.setenv("SEED", "before")
+    assert project.run("--agentv-update-baseline", "--agentv-workers=20").exit_code == 0
+    monkeypatch.setenv("SEED", "after")
+    monkeypatch.setenv("BROKEN", "c7 c30")
+    runs = [
+        project.run("--agentv-baseline", "--junitxml=plain.xml", subprocess=True),
+        project.run(*FLAGS, subprocess=True),
+        project.run(*FLAGS, "--junitxml=n2.xml", mode=("-n", "2"), subprocess=True),
+    ]
+    text = section(runs[0])
+    assert "48 cases, 5 answers each; 20 more to confirm 2 suspects" in text
+    assert re.search(r"^BROKEN         c7   [45]/5 -> 0/5, again 0/10    q 0\.0\d+$", text, re.MULTILINE)
+    assert re.search(r"^BROKEN         c30   [45]/5 -> 0/5, again 0/10    q 0\.0\d+$", text, re.MULTILINE)
+    assert text.endswith("GATE: FAILED, 2 cases are broken")
+    assert [section(run) for run in runs] == [text] * 3
+    assert [run.exit_code for run in runs] == [1, 1, 1]
+    assert [verdict(project, number)["broke"] for number in (2, 3, 4)] == [
+        ["evals/a.eval.yaml::c7", "evals/a.eval.yaml::c30"]
+    ] * 3
+    for name in ("plain.xml", "n2.xml"):
+        [case] = [
+            case
+            for case in ElementTree.parse(project.path / name).iter("testcase")
+            if (case.get("classname"), case.get("name")) == (BASELINE, "regression")
+        ]
+        assert case.find("failure").get("message") == "2 cases are broken"
+    asked = [line["attempts"] for line in runs[0].results]
+    assert (len(asked), sum(asked[:48]), sum(asked[48:])) == (50, 240, 30), "two lines say it anew, with 10 more each"
+
+
+def test_a_baseline_that_is_not_there_costs_nothing(project):
+    run = write(project, suite(2)).run("--agentv-baseline")
+    assert (run.exit_code, run.results) == (4, [])
+    assert f"the baseline {BASELINE} is not there: write it with --agentv-update-baseline" in run.text
+
+
+def test_a_broken_baseline_costs_nothing(small):
+    (small.path / BASELINE).write_text("{}\n")
+    run = small.run("--agentv-baseline")
+    assert (run.exit_code, run.results) == (4, [])
+    assert f"{BASELINE}:1: is not a baseline" in run.text
+    assert run.internals == []
+
+
+def test_a_baseline_holds_no_answers_and_a_second_one_is_equal(small):
+    text = (small.path / BASELINE).read_text("utf-8")
+    assert text.count("\n") == 4
+    assert '"scores": [1]' in text
+    assert "yes" not in text
+    run = small.run("--agentv-update-baseline")
+    assert "written 2 times for the same cases and target" in " ".join(section(run).split())
+    assert (small.path / BASELINE).read_text("utf-8") == text.replace('"rolls": 1', '"rolls": 2')
+    assert small.run("--agentv-update-baseline=add").exit_code == 0
+    assert '"scores": [1, 1]' in (small.path / BASELINE).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("-k", "c1"), "does not go with -k"),
+        (("-m", "x"), "does not go with -m"),
+        (("--lf",), "does not go with --lf"),
+        (("-x",), "does not go with -x or --maxfail"),
+        (("evals/a.eval.yaml::c1",), "does not go with a single case on the command line"),
+        (("--agentv-eval-id=c1",), "does not go with --agentv-eval-id"),
+        (("--agentv-dry-run",), "does not go with --agentv-dry-run"),
+        (("--agentv-cache",), "does not go with --agentv-cache"),
+        (("--agentv-stop=certain",), "does not go with --agentv-stop=certain"),
+        (("--reruns=2",), "does not go with --reruns"),
+    ],
+)
+def test_what_is_no_baseline_is_refused_before_anything_is_paid_for(small, flags, reason):
+    before = (small.path / BASELINE).read_text("utf-8")
+    run = small.run("--agentv-update-baseline", *flags)
+    assert (run.exit_code, run.results) == (4, [])
+    assert f"--agentv-update-baseline {reason}" in run.text
+    assert (small.path / BASELINE).read_text("utf-8") == before
+
+
+def test_in_ci_a_baseline_is_written_by_force_only(small, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    run = small.run("--agentv-update-baseline")
+    assert (run.exit_code, run.results) == (4, [])
+    assert "is refused where CI is set" in run.text
+    assert small.run("--agentv-update-baseline=force").exit_code == 0
+    assert small.run("--agentv-update-baseline=force", "-k", "c1").exit_code == 4, "it lifts that refusal only"
+
+
+def test_a_run_with_errors_is_no_baseline(small, monkeypatch):
+    before = (small.path / BASELINE).read_text("utf-8")
+    monkeypatch.setenv("DOWN", "c1")
+    run = small.run("--agentv-update-baseline")
+    assert run.exit_code == 1
+    assert "the baseline was not updated: 1 of 3 cases could not be judged" in " ".join(section(run).split())
+    assert (small.path / BASELINE).read_text("utf-8") == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("-k", "c1"), "1 of 3 cases (some were deselected)"),
+        (("--agentv-eval-id=c1",), "1 of 3 cases (some were deselected)"),
+        (("evals/a.eval.yaml::c1",), "1 of 3 cases (a single case on the command line)"),
+    ],
+)
+def test_a_part_of_the_cases_gets_no_verdict(small, monkeypatch, flags, reason):
+    monkeypatch.setenv("BROKEN", "c1")
+    run = small.run("--agentv-baseline", "--agentv-gate=run", *flags)
+    assert section(run).endswith(f"No verdict     {reason}")
+    assert run.outcomes["failed"] == 1, "there is no verdict that the case could be left to"
+    assert "GATE" not in run.text
+    assert verdict(small, 2)["verdict"] == "no verdict"
+
+
+def test_a_part_of_the_cases_gets_no_verdict_with_workers_either(small):
+    run = small.run("--agentv-baseline", "-k", "c1", mode=("-n", "2"), subprocess=True)
+    assert section(run).endswith("No verdict     1 of 3 cases (some were deselected)")
+    assert run.exit_code == 0
+
+
+def test_files_that_were_not_collected_leave_no_verdict_and_files_that_are_gone_make_the_baseline_stale(small):
+    small.write("evals/b.eval.yaml", suite(2, first=10))
+    small.run("--agentv-update-baseline")
+    run = small.run("--agentv-baseline", "evals/b.eval.yaml")
+    assert section(run).endswith("No verdict     2 of 5 cases (no case of evals/a.eval.yaml was run)")
+    (small.path / "evals/a.eval.yaml").unlink()
+    run = small.run("--agentv-baseline")
+    assert section(run).endswith("GATE: FAILED, stale baseline: 3 cases are gone")
+    assert run.exit_code == 1
+
+
+def test_a_run_that_stops_at_its_first_failure_gets_no_verdict(small, monkeypatch):
+    monkeypatch.setenv("BROKEN", "c0")
+    run = small.run("--agentv-baseline", "-x")
+    assert section(run).endswith("No verdict     the run broke off before its end")
+    assert BASELINE not in run.text.split("short test summary")[1]
+
+
+def test_a_file_that_cannot_be_collected_leaves_no_verdict(small):
+    small.write("evals/b.eval.yaml", "evalcases: 5\n")
+    run = small.run("--agentv-baseline", "--continue-on-collection-errors")
+    assert section(run).endswith("No verdict     1 file could not be collected")
+    assert run.exit_code == 1
+
+
+def test_a_worker_that_crashes_leaves_no_verdict(small, monkeypatch):
+    monkeypatch.setenv("CRASH", "c1")
+    run = small.run("--agentv-baseline", mode=("-n", "2"), subprocess=True)
+    assert section(run).endswith("No verdict     a worker crashed")
+    assert run.exit_code == 1
+
+
+def test_a_dry_run_gets_no_verdict(small):
+    run = small.run("--agentv-baseline", "--agentv-dry-run")
+    assert section(run).endswith("No verdict     a dry run: its scores mean nothing")
+    assert run.exit_code == 0
+
+
+def test_errors_keep_the_gate_red(small, monkeypatch):
+    monkeypatch.setenv("DOWN", "c1")
+    run = small.run("--agentv-baseline", "--agentv-gate=run")
+    assert run.exit_code == 1
+    assert "on 2 of 3 cases; -33.3 to +0.0 whatever the other one is" in section(run)
+    assert section(run).endswith("GATE: FAILED, 1 case could not be judged")
+
+
+def test_judged_with_the_run(project, monkeypatch):
+    """Failing cases are left to the verdict on the run; a required one is not."""
+    write(project, suite(10, c9="required: true"))
+    monkeypatch.setenv("BROKEN", "c1")
+    run = project.run("--agentv-gate=run", "--agentv-min-rate=0.9", "-rx")
+    assert (run.exit_code, run.outcomes) == (0, {"passed": 10, "xfailed": 1})
+    assert "XFAIL evals/a.eval.yaml::c1 - judged with the run" in run.text
+    assert "Total eval cases: 10 (9 passed, 0 failed, 1 judged with the run, 0 errors)" in run.text
+    assert section(run).endswith("GATE run: passed, the pass rate 90.0 % of 10 cases reaches 90.0 %")
+    run = project.run("--agentv-gate=run", "--agentv-min-rate=0.95")
+    assert (run.exit_code, run.outcomes) == (1, {"passed": 9, "xfailed": 1, "failed": 1})
+    assert "FAILED gate::run - the pass rate 90.0 % of 10 cases is below 95.0 %" in run.text
+    monkeypatch.setenv("BROKEN", "c9")
+    run = project.run("--agentv-gate=run", "--agentv-min-rate=0.5")
+    assert (run.exit_code, run.outcomes) == (1, {"passed": 10, "failed": 1})
+
+
+def test_judged_with_the_run_in_two_processes(project, monkeypatch):
+    write(project, suite(4))
+    monkeypatch.setenv("BROKEN", "c1")
+    flags = ("--agentv-gate=run", "--agentv-min-rate=0.8", "--junitxml=j.xml")
+    run = project.run(*flags, mode=("-n", "2"), subprocess=True)
+    assert (run.exit_code, run.outcomes) == (1, {"passed": 3, "xfailed": 1, "failed": 1})
+    root = ElementTree.parse(project.path / "j.xml").getroot().find("testsuite")
+    assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("5", "1", "1")
+
+
+def test_strict_fails_what_cannot_be_told(small):
+    assert small.run("--agentv-baseline").exit_code == 0
+    run = small.run("--agentv-baseline", "--agentv-gate=strict")
+    assert run.exit_code == 1
+    assert "GATE: FAILED, cannot tell: a drop of 80 points would be seen in 4 of 5" in section(run)
+
+
+def test_a_gate_that_is_off_tells_and_fails_nothing(small, monkeypatch):
+    small.write("evals/a.eval.yaml", suite(2))
+    run = small.run("--agentv-baseline", "--agentv-gate=off")
+    assert run.exit_code == 0
+    assert section(run).endswith("GATE: not enforced, stale baseline: 1 case is gone")
+    assert run.outcomes == {"passed": 2, "xfailed": 1}
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("--agentv-gate=run",), "--agentv-gate=run has nothing to judge the run by"),
+        (("--agentv-gate=strict",), "--agentv-gate=strict has nothing to judge the run by"),
+        (("--agentv-min-rate=0.5",), "--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run"),
+        (("--agentv-gate=always",), "unknown gate 'always': expected one of cases, run, strict, off"),
+        (("--agentv-confirm=-1",), "-1 answers are out of range: expected 0 to 100"),
+        (("--agentv-update-baseline=x",), "unknown way to update the baseline 'x'"),
+    ],
+)
+def test_a_gate_that_would_judge_nothing_is_refused(project, flags, reason):
+    run = write(project, suite(2)).run(*flags)
+    assert (run.exit_code, run.results) == (4, [])
+    assert reason in run.text
+
+
+GATES = """
+    [pytest]
+    agentv_gates =
+        booking: min_rate=0.9 tier=critical
+        smalltalk: min_rate=0.9 tier=advisory
+"""
+TAGS = {"c0": "tags: [booking]", "c1": "tags: [smalltalk]", "c2": "tags: [booking]"}
+
+
+def test_gates_by_tag(project, monkeypatch):
+    project.write("pytest.ini", GATES)
+    write(project, suite(4, **TAGS))
+    monkeypatch.setenv("BROKEN", "c0 c1 c3")
+    run = project.run("--agentv-gate=run", "--junitxml=j.xml", "-rfx")
+    assert run.exit_code == 1
+    assert "FAILED gate::booking - the pass rate 50.0 % of 2 cases is below 90.0 %" in run.text
+    assert "XFAIL gate::smalltalk - the pass rate 0.0 % of 1 case is below 90.0 % (advisory)" in run.text
+    statuses = {
+        case.get("name"): [child.tag for child in case if child.tag in ("failure", "skipped")]
+        for case in ElementTree.parse(project.path / "j.xml").iter("testcase")
+    }
+    assert statuses == {
+        "c0": ["skipped"],  # its tag's gate judges it
+        "c1": ["failure"],  # an advisory gate judges nothing
+        "c2": [],
+        "c3": ["failure"],
+        "booking": ["failure"],
+        "smalltalk": ["skipped"],
+    }
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_gate_on_a_tag_that_no_case_has_is_a_usage_error(project, mode):
+    project.write("pytest.ini", GATES)
+    write(project, suite(2, c0="tags: [bookings]", c1="tags: [smalltalk]"))
+    run = project.run(mode=mode, subprocess=bool(mode))
+    assert run.results == []
+    assert "agentv_gates: no case has the tag 'booking' (did you mean 'bookings'?)" in run.text
+    assert run.exit_code != 0
+
+
+def test_a_wrong_line_of_the_gates_is_a_usage_error(project):
+    project.write("pytest.ini", GATES.replace("tier=critical", "teir=critical"))
+    run = write(project, suite(2)).run()
+    assert run.exit_code != 0
+    assert "agentv_gates: 'booking: min_rate=0.9 teir=critical': unknown word 'teir=critical'" in run.text
+
+
+def test_last_failed_forgets_a_gate_that_turned_green(small, monkeypatch):
+    remembered = small.path / ".pytest_cache/v/cache/lastfailed"
+    small.write("evals/a.eval.yaml", suite(2))
+    assert small.run("--agentv-baseline").exit_code == 1
+    assert f"{BASELINE}::regression" in json.loads(remembered.read_text())
+    assert small.run("--agentv-baseline", "--lf").exit_code == 0, "no verdict with --lf"
+    small.write("evals/a.eval.yaml", suite(3))
+    assert small.run("--agentv-baseline").exit_code == 0
+    assert json.loads(remembered.read_text()) == {}
+
+
+def test_the_verdict_reaches_hooks_files_and_the_step_summary(small, monkeypatch):
+    small.write(
+        "conftest.py",
+        """
+        import json
+
+        def pytest_agentv_summary(results, verdict):
+            print("told", len(results), verdict["verdict"])
+        """,
+    )
+    page = small.path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    small.write("evals/a.eval.yaml", suite(2))
+    run = small.run("--agentv-baseline", "-s")
+    assert "told 2 stale" in run.text
+    assert verdict(small, 2)["gates"] == [
+        {"name": f"{BASELINE}::regression", "failed": True, "reason": "stale baseline: 1 case is gone"}
+    ]
+    text = page.read_text("utf-8")
+    assert text.startswith("## ❌ Evaluations: 2 passed\n")
+    assert "- The gate failed: `stale baseline: 1 case is gone`" in text
+    assert "### Statistics\n\n```text\n2 cases, 1 answer each\n" in text
+
+
+def test_repeats_alone_bring_the_section_and_the_verdict_file(project):
+    write(project, suite(2, "repeat: 3"))
+    run = project.run("--agentv-stop=never")
+    assert (run.exit_code, run.outcomes) == (0, {"passed": 2}), "no gate, no report"
+    assert section(run).startswith("2 cases, 3 answers each\nPass rate      100.0 %  95 %: 34.2 to 100.0")
+    assert "The answers were always the same text: repeats tell nothing here" in section(run)
+    assert verdict(project, 1)["verdict"] == "no baseline"
+
+
+def test_without_repeats_and_gates_there_is_neither(project):
+    run = write(project, suite(2)).run()
+    assert "EVALUATION STATISTICS" not in run.text
+    assert not (project.path / "out-1.verdict.json").exists()
+
+
+def test_a_suspect_is_asked_again_once_however_often_the_run_is_resumed(project, monkeypatch):
+    write(project, suite(3, "repeat: 5\nmin_pass_rate: 0.6"))
+    project.run("--agentv-update-baseline")
+    monkeypatch.setenv("BROKEN", "c1")
+    project.run("--agentv-baseline")
+    count = len((project.path / "out-2.jsonl").read_text().splitlines())
+    run = project.run("--agentv-baseline", "--agentv-resume=out-2.jsonl", "--agentv-out=out-2.jsonl")
+    assert "10 more to confirm 1 suspect" in section(run)
+    assert len((project.path / "out-2.jsonl").read_text().splitlines()) == count
+    run = project.run("--agentv-baseline", "--agentv-confirm=0")
+    assert "more to confirm" not in section(run)
+
+
+def test_tests_that_evaluate_are_judged_as_well(project):
+    project.write(
+        "test_agent.py",
+        """
+        import os, pytest
+
+        @pytest.fixture
+        def agentv_provider():
+            return lambda prompt: os.environ.get("ANSWER", "yes")
+
+        @pytest.mark.parametrize("number", range(6))
+        def test_it(agentv, number):
+            agentv.run(f"ask {number}", evaluators=[{"name": "w", "type": "heuristic", "hits": ["yes"]}])
+        """,
+    )
+    run = project.run("--agentv-update-baseline")
+    assert (run.exit_code, len((project.path / BASELINE).read_text().splitlines())) == (0, 7)
+    assert section(project.run("--agentv-baseline")).splitlines()[3].endswith("6 compared")

@@ -1,0 +1,251 @@
+"""Answers of repeated cases are paid for once: after a kill, from the cache, in a run that goes on."""
+
+import json
+
+import pytest
+from repeating_agent import asked, counts, write_project, write_suite
+
+
+@pytest.fixture
+def project(project):
+    write_project(project)
+    return project
+
+
+def journal(project, name="own.jsonl"):
+    """Return the answers that are kept beside a results file."""
+    path = project.path / f".{name}.answers.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return sorted((line["eval_id"], line["answer"]) for line in map(json.loads, lines))
+
+
+def leftovers(project):
+    return [path.name for path in project.path.iterdir() if "answers" in path.name]
+
+
+def results(project, name="own.jsonl"):
+    return {line["eval_id"]: line for line in map(json.loads, (project.path / name).read_text().splitlines())}
+
+
+SUITE = {"tent": "ppppp", "lamp": "ppkpp", "hook": "pfppp"}
+
+
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=2",), ("--agentv-workers=20",)])
+def test_a_run_that_was_killed_among_answers_pays_for_none_of_them_twice(project, flags):
+    write_suite(project, SUITE, repeat=5)
+    flags = (*flags, "--agentv-stop=never")
+    project.run("--agentv-out=own.jsonl", *flags, subprocess=True)
+    before, kept = asked(project.path), journal(project)
+    assert ("lamp", 2) not in kept
+    in_flight = set(before) - {f"{eval_id} {number}" for eval_id, number in kept}
+    finished = results(project) if (project.path / "own.jsonl").exists() else {}
+    resumed = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", *flags)
+    again = asked(project.path)
+    assert set(again) & set(before) <= in_flight
+    assert sorted(set(before) | set(again)) == sorted(f"{name} {number}" for name in SUITE for number in range(5))
+    assert counts(again).get("tent", 0) == 0 or "tent" not in finished
+    last = results(project)
+    assert {name: result["status"] for name, result in last.items()} == {"tent": "pass", "lamp": "pass", "hook": "fail"}
+    assert all(result["repeat"]["judged"] == 5 for result in last.values())
+    assert sum(result["execution_metrics"]["cost_usd"] for result in last.values()) == 15 * 0.25
+    assert "Cost:             $3.7500" in resumed.lines
+    assert leftovers(project) == []
+
+
+def test_answers_that_were_carried_to_another_file_survive_a_second_kill(project):
+    write_suite(project, {"lamp": "ppkpw"}, repeat=5)
+    project.run("--agentv-out=first.jsonl", subprocess=True)
+    assert journal(project, "first.jsonl") == [("lamp", 0), ("lamp", 1)]
+    project.write("first.jsonl", '{"timestamp": "2026-11-22T10:00:00.000Z", "eval_id": "other", "dataset": "a", '
+                  '"score": 1, "hits": [], "misses": [], "candidate_answer": "", "target": "default", '
+                  '"run_id": "r", "eval_file": "a.eval.yaml", "node_id": "a.eval.yaml::other"}\n')  # fmt: skip
+    asked(project.path)
+    run = project.run("--agentv-resume=first.jsonl", "--agentv-out=own.jsonl", "--timeout=2")
+    assert run.outcomes == {"errors": 1}
+    assert asked(project.path) == ["lamp 2", "lamp 3", "lamp 4"]
+    assert journal(project) == [("lamp", number) for number in range(4)]
+
+
+def test_more_answers_of_a_cached_case_cost_only_what_is_new(project):
+    write_suite(project, {"tent": "ppppp"}, repeat=3)
+    project.run("--agentv-cache")
+    assert asked(project.path) == ["tent 0", "tent 1", "tent 2"]
+    write_suite(project, {"tent": "ppppp"}, repeat=5)
+    run = project.run("--agentv-cache")
+    assert asked(project.path) == ["tent 3", "tent 4"]
+    assert run.by_id["tent"]["repeat"]["cached"] == 3
+    assert run.by_id["tent"]["repeat"]["same_text"] is False
+    assert "Cost:             $0.5000" in run.lines
+    assert project.run("--agentv-cache").by_id["tent"]["cached"] is True
+    assert asked(project.path) == []
+
+
+def test_the_first_answer_of_a_repeated_case_is_that_of_a_case_without_repeats(project):
+    write_suite(project, {"tent": "ppp"})
+    project.run("--agentv-cache")
+    write_suite(project, {"tent": "ppp"}, repeat=3)
+    asked(project.path)
+    project.run("--agentv-cache")
+    assert asked(project.path) == ["tent 1", "tent 2"]
+
+
+def test_a_judge_is_asked_for_each_answer_even_if_they_are_equal(project):
+    project.write("repeating_agent.py", JUDGED)
+    project.write("targets.yaml", JUDGED_TARGETS)
+    write_suite(project, {"tent": "hello"}, repeat=3)
+    text = (project.path / "a.eval.yaml").read_text()
+    project.write(
+        "a.eval.yaml", text.replace("{name: words, type: heuristic, hits: [hello]}", "{name: j, type: llm_judge}")
+    )
+    for _ in range(2):
+        assert project.run("--agentv-cache").statuses == {"tent": "pass"}
+        assert (project.path / "judge.txt").read_text() == "judge judge judge "
+
+
+JUDGED = """
+from pathlib import Path
+
+def answer(prompt):
+    return "hello"
+
+def judge(prompt):
+    with Path("judge.txt").open("a") as file:
+        file.write("judge ")
+    return '{"score": 1, "hits": [], "misses": [], "reasoning": ""}'
+"""
+JUDGED_TARGETS = """
+targets:
+  - {name: default, provider: python, callable: repeating_agent.py:answer, judge_target: judge}
+  - {name: judge, provider: python, callable: repeating_agent.py:judge}
+"""
+
+
+def test_a_finished_case_is_held_against_the_rules_of_now_without_a_call(project):
+    write_suite(project, {"tent": "ppfpf"}, repeat=5, min_pass_rate=0.8)
+    never = "--agentv-stop=never"
+    assert project.run("--agentv-out=own.jsonl", never).exit_code == 1
+    asked(project.path)
+    write_suite(project, {"tent": "ppfpf|group: shop"}, repeat=5, min_pass_rate=0.6)
+    run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", never)
+    assert asked(project.path) == []
+    assert run.outcomes == {"passed": 1}
+    run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", never, "--agentv-min-pass-rate=1")
+    assert asked(project.path) == []
+    assert "3 of 5 answers pass, 5 are needed (threshold 1, min_pass_rate 1 of the command line)" in run.lines
+
+
+def test_a_case_that_was_asked_once_needs_only_the_other_answers(project):
+    write_suite(project, {"tent": "ppp"})
+    project.run("--agentv-out=own.jsonl")
+    write_suite(project, {"tent": "ppp"}, repeat=3)
+    asked(project.path)
+    project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
+    assert asked(project.path) == ["tent 1", "tent 2"]
+
+
+def test_retrying_an_error_asks_for_the_missing_answers_only(project):
+    write_suite(project, {"tent": "ppnpp"}, repeat=5)
+    project.write("repeating_agent.py", FLAKY)
+    project.run("--agentv-out=own.jsonl", "--agentv-stop=never")
+    asked(project.path)
+    run = project.run(
+        "--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-retry-errors", "--agentv-stop=never"
+    )
+    assert asked(project.path) == ["tent 2"]
+    assert run.outcomes == {"passed": 1}
+    assert run_of(project, "tent")["repeat"]["carried"] == 4
+    assert "Cost:             $1.5000" in run.lines  # six answers, one of which could not be judged
+    assert leftovers(project) == []
+
+
+def run_of(project, eval_id):
+    return results(project)[eval_id]
+
+
+FLAKY = """
+from pathlib import Path
+
+def answer(prompt, request):
+    with Path("asked.txt").open("a") as file:
+        file.write(f"{request.eval_id} {request.answer}\\n")
+    text = {"text": "hello", "cost_usd": 0.25}
+    if request.answer == 2 and not Path("failed").exists():
+        Path("failed").touch()
+        return {"text": "", "finish_reason": "content_filter", "cost_usd": 0.25}
+    return text
+"""
+
+
+def test_a_worker_that_dies_among_answers_leaves_them_to_the_next_run(project):
+    write_suite(project, {"lamp": "ppkpp", "tent": "ppppp", "hook": "ppppp"}, repeat=5)
+    project.run("-n", "2", "--agentv-out=own.jsonl", "--agentv-stop=never")
+    before = asked(project.path)
+    assert ("lamp", 1) in journal(project)
+    run = project.run(
+        "--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-retry-errors", "--agentv-stop=never"
+    )
+    again = asked(project.path)
+    assert set(before) & set(again) <= {"lamp 2"}
+    assert run.exit_code == 0
+    assert {name: result["repeat"]["judged"] for name, result in results(project).items()} == dict.fromkeys(
+        ("lamp", "tent", "hook"), 5
+    )
+    assert leftovers(project) == []
+
+
+def test_what_a_killed_writer_left_of_a_line_is_passed_over(project):
+    write_suite(project, {"lamp": "ppkpp"}, repeat=5)
+    project.run("--agentv-out=own.jsonl", subprocess=True)
+    with (project.path / ".own.jsonl.answers.jsonl").open("a") as file:
+        file.write('{"answer": 2, "timestamp": "2026')
+    (project.path / "own.jsonl").write_text(results_line())
+    asked(project.path)
+    run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
+    assert asked(project.path) == ["lamp 2", "lamp 3", "lamp 4"]
+    assert run.exit_code == 0
+    assert leftovers(project) == []
+
+
+def results_line():
+    """Return the line of another case: a file to resume needs a run to go on with."""
+    return json.dumps({
+        "timestamp": "2026-11-22T10:00:00.000Z", "eval_id": "other", "dataset": "a", "score": 1, "hits": [],
+        "misses": [], "candidate_answer": "", "target": "default", "run_id": "r", "eval_file": "a.eval.yaml",
+        "node_id": "a.eval.yaml::other",
+    }) + "\n"  # fmt: skip
+
+
+AGAIN = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session):
+    done = yield
+    if not hasattr(session.config, "workerinput"):
+        from pytest_agentv.session.confirming.again import ask_again
+        from pytest_agentv.session.options import run_options
+        from pytest_agentv.session.recording.identity import run_identity
+        from pytest_agentv.session.recording.run_results import read_run
+
+        run = read_run(run_identity(session.config, run_options(session.config)))
+        ask_again(session, [result for result in run.results if result.status == "fail"], 4)
+    return done
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("-n", "2"), ("--agentv-workers=20",)])
+def test_cases_can_be_asked_again_after_their_items_have_ended(project, flags):
+    project.write("conftest.py", AGAIN)
+    write_suite(project, {"tent": "ppppp", "lamp": "pffppfppp", "rope": "fpppp|repeat: 1"}, repeat=5)
+    run = project.run("--agentv-stop=never", *flags)
+    assert counts(asked(project.path)) == {"tent": 5, "lamp": 9, "rope": 5}
+    last = {result["eval_id"]: result for result in run.results}
+    confirm = last["lamp"]["repeat"]["confirm"]
+    assert (confirm["asked"], confirm["scores"], confirm["passes"]) == (4, [0, 1, 1, 1], 3)
+    assert (last["lamp"]["status"], last["lamp"]["repeat"]["passes"]) == ("fail", 3)
+    assert last["rope"]["repeat"]["confirm"]["scores"] == [1, 1, 1, 1]
+    assert "confirm" not in last["tent"]["repeat"]
+    assert "Cost:             $4.7500" in run.lines
+    assert not any(line.startswith("Reruns") for line in run.lines)
+    assert run.outcomes == {"passed": 1, "failed": 2}
+    assert leftovers(project) == []

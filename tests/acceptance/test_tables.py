@@ -1,0 +1,223 @@
+"""Rows of tables as items: names, errors, selection, workers, resuming, hashes, records."""
+
+import json
+
+import pytest
+
+AGENT = """
+import json, pathlib
+
+def answer(prompt):
+    with (pathlib.Path(__file__).parent / "calls.txt").open("a") as file:
+        file.write(json.dumps(prompt) + "\\n")
+    return f"You said: {prompt}"
+"""
+TARGETS = "targets: [{name: default, provider: python, callable: 'agent.py:answer'}]\n"
+SUITE = """
+evalcases: {from: data/questions.csv}
+case:
+  id: "q-{{ number }}"
+  tags: ["{{ topic }}"]
+  input: "Answer: {{ question }}"
+  expected_output: "{{ answer }}"
+  evaluators: [{name: words, type: heuristic, hits: ["{{ answer }}"]}]
+"""
+ROWS = """
+number;question;answer;topic
+1;"What is
+this?";this;tents
+2;two;zwei;tents
+3;too few
+4;four;four;stoves
+1;again;again;stoves
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(request):
+    if "project" in request.fixturenames:
+        fill(request.getfixturevalue("project"))
+    if "project_in_all_modes" in request.fixturenames:
+        fill(request.getfixturevalue("project_in_all_modes"))
+
+
+def fill(project):
+    project.write("evals/agent.py", AGENT)
+    project.write("evals/targets.yaml", TARGETS)
+    project.write("evals/q.eval.yaml", SUITE)
+    project.write("evals/data/questions.csv", ROWS)
+
+
+def calls(project):
+    """Return the prompts since they were last asked for."""
+    path = project.path / "evals/calls.txt"
+    asked = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    path.unlink(missing_ok=True)
+    return sorted(asked)
+
+
+def test_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project_in_all_modes):
+    run = project_in_all_modes.run()
+    assert run.outcomes == {"passed": 2, "failed": 1, "errors": 2}
+    by_node = {result["node_id"].partition("::")[2]: result for result in run.results}
+    assert {name: (result["status"], result["row"], result["line"]) for name, result in by_node.items()} == {
+        "q-1": ("pass", "evals/data/questions.csv:2", 2),
+        "q-2": ("fail", "evals/data/questions.csv:4", 2),
+        "row-5": ("error", "evals/data/questions.csv:5", 2),
+        "q-4": ("pass", "evals/data/questions.csv:6", 2),
+        "q-1-2": ("error", "evals/data/questions.csv:7", 2),
+    }
+    assert by_node["row-5"]["error"] == "evals/data/questions.csv:5: has 2 cells: expected 4, as many as the header has"
+    assert "id 'q-1' is that of evals/data/questions.csv:2 already" in by_node["q-1-2"]["error"]
+    assert "Case:   evals/q.eval.yaml:2, row evals/data/questions.csv:4" in run.text
+    assert "FAILED evals/q.eval.yaml::q-2" in run.text
+    assert calls(project_in_all_modes) == ["Answer: What is\nthis?", "Answer: four", "Answer: two"]
+    assert not run.internals
+
+
+def test_rows_are_selected_as_other_items(project):
+    collected = project.run("--collect-only", "-q").lines
+    assert "evals/q.eval.yaml::q-1" in collected
+    assert project.run("-k", "stoves").outcomes == {"passed": 1, "deselected": 3, "errors": 1}
+    assert project.run("evals/q.eval.yaml::q-4").outcomes == {"passed": 1}
+    assert project.run("--agentv-eval-id=q-4").outcomes == {"passed": 1, "deselected": 4}
+    assert calls(project) == ["Answer: four"] * 3
+    project.run()
+    calls(project)
+    assert project.run("--lf").outcomes == {"failed": 1, "errors": 2}
+    assert calls(project) == ["Answer: two"]
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_resumed_run_asks_only_for_rows_that_changed(project, mode):
+    project.write("evals/data/questions.csv", ROWS.replace("3;too few\n", "").replace("1;again;again;stoves\n", ""))
+    out = "--agentv-out=own.jsonl"
+    assert project.run(out, *mode).outcomes == {"passed": 2, "failed": 1}
+    assert len(calls(project)) == 3
+    new = "number;question;answer;topic\n0;new;new;x\n" + ROWS.partition("topic\n")[2]
+    new = new.replace("3;too few\n", "").replace("1;again;again;stoves\n", "").replace("four;four", "for;for")
+    project.write("evals/data/questions.csv", new)
+    assert project.run(out, "--agentv-resume=own.jsonl", *mode).outcomes == {"passed": 3, "failed": 1}
+    assert calls(project) == ["Answer: for", "Answer: new"]
+
+
+def test_a_cached_answer_is_used_for_a_row_whose_check_changed(project):
+    project.run("--agentv-cache", "-k", "q-2")
+    project.write("evals/data/questions.csv", ROWS.replace("two;zwei", "two;two"))
+    assert project.run("--agentv-cache", "-k", "q-2").outcomes["passed"] == 1
+    assert calls(project) == ["Answer: two"]
+
+
+def test_a_sample_runs_the_same_cases_in_each_process(project):
+    cases = "".join(
+        f"  - {{id: c-{n}, input: 'x {n}', evaluators: [{{name: w, type: heuristic, hits: [x]}}]}}\n" for n in range(9)
+    )
+    project.write("evals/more.eval.yaml", f"evalcases:\n{cases}")
+    project.write("test_plain.py", "def test_plain(): pass\n")
+    chosen = {result["node_id"] for result in project.run("--agentv-sample=4").results}
+    assert len(chosen) == 4
+    assert {result["node_id"] for result in project.run("--agentv-sample=4", "-n2").results} == chosen
+    within = project.run("--agentv-sample=2", "-k", "more")
+    assert (within.outcomes["passed"], within.outcomes["deselected"]) == (2, 13)
+    assert project.run("--agentv-sample=99").outcomes["passed"] == 12
+    assert "expected 1 or more" in project.run("--agentv-sample=0").text
+
+
+def test_a_function_makes_rows_and_its_errors_are_those_of_the_file(project_in_all_modes):
+    project = project_in_all_modes
+    project.write("evals/q.eval.yaml", SUITE.replace("data/questions.csv", "cases.py:make"))
+    project.write("evals/cases.py", """
+        def make():
+            for number in range(3):
+                yield {"number": number, "question": f"Is {number} here?", "answer": number, "topic": "x"}
+            yield 5
+        """)  # fmt: skip
+    run = project.run()
+    assert run.outcomes == {"passed": 3, "errors": 1}
+    assert [result["row"] for result in run.results if result["status"] == "error"] == ["cases.py:make, row 4"]
+    project.write("evals/cases.py", "def make():\n    raise ValueError('no database')\n")
+    run = project.run()
+    assert "evals/q.eval.yaml:1: evalcases.from: cases.py:make raised ValueError: no database" in run.text
+    assert "evals/cases.py:2" in run.text
+    assert not run.internals
+
+
+def test_judge_scripts_and_judges_see_the_variables(project, python):
+    project.write("evals/check.py", """
+        from pytest_agentv.sdk import code_judge
+
+        @code_judge
+        def judge(case):
+            return {"score": float(case.vars["number"] == "1" and "docId" in case.vars), "hits": sorted(case.vars)}
+        """)  # fmt: skip
+    project.write("evals/targets.yaml", TARGETS.replace("}]", ", judge_target: judge}, {name: judge, provider: python, "
+                  "callable: 'judge.py:judge'}]"))  # fmt: skip
+    project.write("evals/judge.py", "def judge(prompt):\n    assert 'the topic tents of' in prompt\n"
+                  "    return '{\"score\": 1, \"reasoning\": \"ok\"}'\n")  # fmt: skip
+    project.write("evals/q.eval.yaml", """
+        vars: {docId: 7}
+        evalcases: {from: data/questions.csv}
+        case:
+          id: "q-{{ number }}"
+          input: "{{ question }}"
+          expected_outcome: "{{ answer }}"
+          evaluators:
+            - {name: code, type: code_judge, script: [PYTHON, check.py]}
+            - {name: model, type: llm_judge, prompt: "Judge the topic {{ topic }} of {{ candidate_answer }}"}
+        """.replace("PYTHON", python))  # fmt: skip
+    run = project.run("-k", "q-1 and not q-1-2")
+    assert run.outcomes["passed"] == 1
+    (result,) = run.results
+    assert result["evaluator_results"][0]["hits"] == ["answer", "docId", "number", "question", "topic"]
+
+
+def test_a_secret_in_a_table_is_masked_in_what_is_written(project, monkeypatch):
+    monkeypatch.setenv("SHOP_API_KEY", "sk-very-secret-4711")
+    project.write("evals/data/questions.csv", "number,question,answer,topic\n1,Use sk-very-secret-4711,nothing,x\n"
+                  "2,{{ x }},sk-very-secret-4711 {{ y }},x\n")  # fmt: skip
+    project.write("evals/q.eval.yaml", SUITE.replace("Answer:", "{{ topic }}{{ question.nope }}"))
+    first = project.run()
+    project.write("evals/q.eval.yaml", SUITE)
+    second = project.run("--agentv-dump-prompts=prompts", "--junitxml=junit.xml")
+    written = [
+        path for path in project.path.rglob("*") if path.is_file() and path.suffix in (".jsonl", ".json", ".xml")
+    ]
+    assert len(written) >= 4
+    assert second.outcomes == {"failed": 2}
+    for text in (first.text, second.text, *(path.read_text() for path in written)):
+        assert "very-secret" not in text
+
+
+def test_a_file_that_names_tables_is_an_eval_file_wherever_evals_lie(project):
+    project.write("evals/named.yaml", "evalcases: [data/cases.jsonl]\n")
+    project.write("evals/data/cases.jsonl", '{"name": "no case by itself"}\n')
+    run = project.run("evals/named.yaml")
+    assert run.outcomes == {"errors": 1}
+    assert "evals/data/cases.jsonl:1: id: is missing" in run.text
+
+
+def test_a_dry_run_and_a_missing_table(project):
+    assert project.run("--agentv-dry-run").outcomes == {"passed": 3, "errors": 2}
+    project.write("evals/q.eval.yaml", SUITE.replace("questions.csv", "question.csv"))
+    run = project.run()
+    assert "evals/q.eval.yaml:1: evalcases.from: there is no file evals/data/question.csv (did you mean" in run.text
+    assert run.exit_code == 2
+
+
+def test_a_crashed_worker_leaves_an_error_that_names_the_row(project):
+    project.write(
+        "evals/agent.py", "import os\ndef answer(prompt):\n    if 'two' in prompt: os._exit(3)\n    return prompt\n"
+    )
+    run = project.run("-n1", "--max-worker-restart=1", subprocess=True)
+    crashed = next(result for result in run.results if result["eval_id"] == "q-2")
+    assert (crashed["status"], crashed["row"]) == ("error", "evals/data/questions.csv:4")
+
+
+def test_python_evals_may_have_variables(project):
+    project.write("test_eval.py", """
+        def test_one(agentv):
+            case = {"input": "Hi {{ who }}", "vars": {"who": "Ada"}}
+            assert agentv.run(case | {"evaluators": [{"name": "w", "type": "heuristic", "hits": ["{{ who }}"]}]})
+        """)  # fmt: skip
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: Ada}]\n")
+    assert project.run("test_eval.py").outcomes == {"passed": 1}

@@ -1,0 +1,57 @@
+import pytest
+from fake_llm import FakeLlm, Reply, ToolCall
+
+genai = pytest.importorskip("google.genai", reason="google-genai is not installed")
+
+from google.genai import types
+
+from pytest_agentv.providers.base import candidate_answer
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
+
+COST = 26 * 0.3e-6 + 4 * 0.03e-6 + 5 * 2.5e-6
+
+
+def client(url: str):  # it closes its connections when it is forgotten
+    return genai.Client(api_key="key", http_options=types.HttpOptions(base_url=url))
+
+
+def lookup(order: int) -> dict[str, str]:
+    """Look an order up."""
+    return {"status": f"sent ({order})"}
+
+
+def test_replies_are_read_whole_and_streamed(ask, fake_llm: FakeLlm):
+    own = client(fake_llm.script("plain", Reply("It is sent.", cached_tokens=4)))
+
+    for generate in (own.models.generate_content, own.models.generate_content_stream):
+        response = ask(lambda prompt, generate=generate: generate(model="gemini-2.5-flash", contents=prompt))
+        assert candidate_answer(response.output_messages) == "It is sent."
+        assert (response.token_usage.input, response.token_usage.cached, response.token_usage.output) == (26, 4, 5)
+        assert response.cost_usd == pytest.approx(COST)
+        assert response.finish_reason == "STOP"
+
+
+def test_an_asynchronous_stream_is_read(ask, fake_llm: FakeLlm):
+    own = client(fake_llm.script("plain", Reply("It is sent.")))
+
+    async def stream(prompt):
+        return await own.aio.models.generate_content_stream(model="gemini-2.5-flash", contents=prompt)
+
+    assert candidate_answer(ask(stream).output_messages) == "It is sent."
+
+
+def test_functions_that_the_package_called_are_read(ask, fake_llm: FakeLlm):
+    url = fake_llm.script("calling", Reply("It is sent.", calls=(ToolCall("lookup", {"order": 7}),)))
+    config = types.GenerateContentConfig(tools=[lookup])
+    own = client(url)
+
+    response = ask(lambda prompt: own.models.generate_content(model="gemini-2.5-flash", contents=prompt, config=config))
+
+    assert candidate_answer(response.output_messages) == "It is sent."
+    ((tool, given, output),) = [
+        (call.tool, call.input, call.output) for said in response.output_messages for call in said.tool_calls
+    ]
+    assert (tool, given, output) == ("lookup", {"order": 7}, {"result": {"status": "sent (7)"}})
+    assert not response.is_text_only
+    assert response.token_usage is None, "those of the first reply are not told"

@@ -1,0 +1,180 @@
+from typing import Annotated
+
+import pytest
+
+pytest.importorskip("langchain_core", reason="langchain-core is not installed")
+pytest.importorskip("langgraph")
+
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import MemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import interrupt
+from typing_extensions import TypedDict
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.providers.base import candidate_answer
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
+
+USAGE = {
+    "input_tokens": 10,
+    "output_tokens": 3,
+    "total_tokens": 13,
+    "input_token_details": {"cache_read": 4},
+    "output_token_details": {"reasoning": 2},
+}
+PRICED = {"model_name": "gpt-4o-2024-08-06", "model_provider": "openai", "finish_reason": "stop"}
+
+
+@tool(response_format="content_and_artifact")
+def search(query: str) -> tuple[str, list[Document]]:
+    """Search."""
+    return f"found {query}", [Document(f"All of {query}")]
+
+
+def think(state):
+    """Play the model: search for the question, then answer."""
+    last = state["messages"][-1]
+    said = {"usage_metadata": USAGE, "response_metadata": PRICED}
+    if isinstance(last, HumanMessage):
+        call = {"name": "search", "args": {"query": last.content}, "id": f"call of {last.content}"}
+        return {"messages": [AIMessage("", tool_calls=[call], **said)]}
+    return {"messages": [AIMessage(f"I {last.content}", **said)]}
+
+
+def graph(**settings):
+    builder = StateGraph(MessagesState)
+    builder.add_node("think", think)
+    builder.add_node("tools", ToolNode([search]))
+    builder.add_edge(START, "think")
+    builder.add_conditional_edges("think", lambda state: "tools" if state["messages"][-1].tool_calls else END)
+    builder.add_edge("tools", "think")
+    return builder.compile(**settings)
+
+
+def calls(response):
+    return [call for said in response.output_messages for call in said.tool_calls]
+
+
+@pytest.mark.parametrize("settings", [{}, {"checkpointer": MemorySaver()}])
+@pytest.mark.parametrize("conversation", [False, True])
+def test_a_graph_is_asked_and_its_state_is_read(ask, settings, conversation):
+    response = ask(graph(**settings), conversation=conversation)
+
+    assert candidate_answer(response.output_messages) == "I found Where is order 7?"
+    assert [(call.tool, call.input, call.output) for call in calls(response)] == [
+        ("search", {"query": "Where is order 7?"}, "found Where is order 7?")
+    ]
+    used = response.token_usage
+    assert (used.input, used.cached, used.output, used.reasoning) == (12, 8, 6, 4)
+    assert response.cost_usd == pytest.approx(12 * 2.5e-6 + 8 * 1.25e-6 + 6 * 10e-6)
+    assert response.finish_reason == "stop"
+    assert response.retrieved_context == ("All of Where is order 7?",)
+
+
+def test_a_function_may_return_a_state_messages_or_one_message(ask):
+    def state(prompt):
+        return graph().invoke({"messages": [("user", prompt)]})
+
+    async def messages(prompt):
+        return (await graph().ainvoke({"messages": [("user", prompt)]}))["messages"]
+
+    def reply(prompt):
+        return FakeListChatModel(responses=["hello"]).invoke(prompt)
+
+    assert len(calls(ask(state))) == len(calls(ask(messages))) == 1
+    response = ask(reply)
+    assert candidate_answer(response.output_messages) == "hello"
+    assert response.is_text_only, "tools may have been called before"
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        FakeListChatModel(responses=["hello"]),
+        GenericFakeChatModel(messages=iter([AIMessage("hello")])),
+        ChatPromptTemplate.from_template("Say {what}") | FakeListChatModel(responses=["hello"]) | StrOutputParser(),
+        RunnableLambda(lambda text: {"answer": "hello", "context": [Document("greetings")]}),
+    ],
+)
+def test_models_and_chains_are_asked(ask, chain):
+    response = ask(chain)
+
+    assert candidate_answer(response.output_messages) == "hello"
+    assert response.is_text_only
+
+
+def test_what_a_chain_retrieved_is_told(ask):
+    chain = RunnableLambda(lambda text: {"answer": "hello", "context": [Document("greetings")]})
+
+    assert ask(chain).retrieved_context == ("greetings",)
+
+
+def test_chunks_and_states_may_be_yielded(ask):
+    async def chunks(prompt):
+        async for chunk in FakeListChatModel(responses=["hello there"]).astream(prompt):
+            yield chunk
+
+    async def states(prompt):
+        async for state in graph().astream({"messages": [("user", prompt)]}, stream_mode="values"):
+            yield state
+
+    assert candidate_answer(ask(chunks).output_messages) == "hello there"
+    assert candidate_answer(ask(states).output_messages) == "I found Where is order 7?"
+    assert len(calls(ask(states))) == 1
+
+
+class Rag(TypedDict):
+    question: str
+    docs: Annotated[list, "documents"]
+    generation: str
+
+
+def test_a_graph_without_messages_gets_the_question_and_tells_its_answer(ask):
+    builder = StateGraph(Rag)
+    builder.add_node("all", lambda state: {"docs": [Document("tents")], "generation": f"About {state['question']}"})
+    builder.add_edge(START, "all")
+
+    response = ask(builder.compile())
+
+    assert candidate_answer(response.output_messages) == "About Where is order 7?"
+    assert response.retrieved_context == ("tents",)
+
+
+def test_what_cannot_be_asked_or_read_says_why(ask):
+    with pytest.raises(ProviderError, match=r"takes 'a', 'b': expected 'messages', one key, or one of question"):
+        ask(ChatPromptTemplate.from_template("{a} {b}") | FakeListChatModel(responses=["hello"]))
+
+    class Odd(TypedDict):
+        topic: str
+
+    builder = StateGraph(Odd)
+    builder.add_node("all", lambda state: {"topic": "x"})
+    builder.add_edge(START, "all")
+    with pytest.raises(ProviderError, match="the state of the graph has 'topic': expected 'messages' or one of"):
+        ask(builder.compile())
+
+
+def test_a_graph_that_waits_for_a_person_has_no_answer(ask):
+    builder = StateGraph(MessagesState)
+    builder.add_node("ask", lambda state: {"messages": [AIMessage(interrupt("may I?"))]})
+    builder.add_edge(START, "ask")
+
+    response = ask(builder.compile(checkpointer=MemorySaver()))
+
+    assert "waits for a person: may I?" in str(response.error)
+
+
+def test_fifty_at_once_do_not_mix(ask_many):
+    responses = ask_many(graph(checkpointer=MemorySaver()), [f"q{number}" for number in range(50)])
+
+    for number, response in enumerate(responses):
+        assert candidate_answer(response.output_messages) == f"I found q{number}"
+        assert [call.input for call in calls(response)] == [{"query": f"q{number}"}]

@@ -1,0 +1,120 @@
+import json
+
+import pytest
+from fake_llm import FakeLlm, Reply, ToolCall
+
+openai = pytest.importorskip("openai")
+
+from pytest_agentv.providers.base import candidate_answer
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
+
+PARAMETERS = {"type": "object", "properties": {"order": {"type": "integer"}}}
+CHAT_TOOL = {"type": "function", "function": {"name": "lookup", "parameters": PARAMETERS}}
+TOOL = {"type": "function", "name": "lookup", "parameters": PARAMETERS, "strict": False}
+COST = 26 * 2.5e-6 + 4 * 1.25e-6 + 5 * 10e-6
+
+
+@pytest.fixture
+def client(fake_llm: FakeLlm):
+    return openai.OpenAI(api_key="key", base_url=fake_llm.script("plain", Reply("It is sent.", cached_tokens=4)))
+
+
+@pytest.fixture
+def calling(fake_llm: FakeLlm):
+    reply = Reply("It is sent.", calls=(ToolCall("lookup", {"order": 7}),))
+    return openai.OpenAI(api_key="key", base_url=fake_llm.script("calling", reply))
+
+
+def check(response):
+    assert candidate_answer(response.output_messages) == "It is sent."
+    used = response.token_usage
+    assert (used.input, used.cached, used.output) == (26, 4, 5)
+    assert response.cost_usd == pytest.approx(COST)
+    assert response.is_text_only, "one reply does not tell what was called before it"
+
+
+def check_calls(response, output):
+    (call,) = [call for said in response.output_messages for call in said.tool_calls]
+    assert (call.tool, call.input, call.output) == ("lookup", {"order": 7}, output)
+    assert candidate_answer(response.output_messages) == "It is sent."
+
+
+def test_chat_completions_are_read_whole_and_streamed(ask, client):
+    def chat(prompt, **settings):
+        messages = [{"role": "user", "content": prompt}]
+        return client.chat.completions.create(model="gpt-4o", messages=messages, **settings)
+
+    def streamed(prompt):
+        return chat(prompt, stream=True, stream_options={"include_usage": True})
+
+    check(ask(chat))
+    check(ask(streamed))
+    assert ask(chat).finish_reason == ask(streamed).finish_reason == "stop"
+    check(ask(lambda prompt: chat(prompt).model_dump()))
+
+
+def test_an_asynchronous_stream_is_read(ask, client):
+    async def streamed(prompt):
+        own = openai.AsyncOpenAI(api_key="key", base_url=client.base_url)
+        messages = [{"role": "user", "content": prompt}]
+        return await own.chat.completions.create(model="gpt-4o", messages=messages, stream=True)
+
+    assert candidate_answer(ask(streamed).output_messages) == "It is sent."
+
+
+def test_responses_are_read_whole_and_streamed(ask, client):
+    check(ask(lambda prompt: client.responses.create(model="gpt-4o", input=prompt)))
+    check(ask(lambda prompt: client.responses.create(model="gpt-4o", input=prompt, stream=True)))
+
+
+def test_the_messages_of_a_loop_are_read(ask, calling):
+    def loop(prompt):
+        messages = [{"role": "user", "content": prompt}]
+        while True:
+            reply = calling.chat.completions.create(model="gpt-4o", messages=messages, tools=[CHAT_TOOL])
+            message = reply.choices[0].message
+            messages.append(message)
+            if not message.tool_calls:
+                return messages
+            content = json.dumps({"status": "sent"})
+            messages += [{"role": "tool", "tool_call_id": call.id, "content": content} for call in message.tool_calls]
+
+    def with_tokens(prompt):
+        return {"messages": loop(prompt), "token_usage": {"input": 60, "output": 10}, "cost_usd": 0.01}
+
+    check_calls(ask(loop), {"status": "sent"})
+    response = ask(with_tokens)
+    check_calls(response, {"status": "sent"})
+    assert (response.token_usage.input, response.cost_usd) == (60, 0.01)
+
+
+def test_the_replies_of_a_loop_add_up(ask, calling):
+    def loop(prompt):
+        messages, replies = [{"role": "user", "content": prompt}], []
+        while True:
+            replies.append(calling.chat.completions.create(model="gpt-4o", messages=messages, tools=[CHAT_TOOL]))
+            message = replies[-1].choices[0].message
+            if not message.tool_calls:
+                return replies
+            answers = [{"role": "tool", "tool_call_id": call.id, "content": "sent"} for call in message.tool_calls]
+            messages += [message, *answers]
+
+    response = ask(loop)
+
+    assert (response.token_usage.input, response.token_usage.output) == (60, 10)
+    assert [call.tool for said in response.output_messages for call in said.tool_calls] == ["lookup"]
+
+
+def test_the_items_of_a_loop_are_read(ask, calling):
+    def loop(prompt):
+        items = [{"role": "user", "content": prompt}]
+        while True:
+            output = calling.responses.create(model="gpt-4o", input=items, tools=[TOOL]).output
+            items += output
+            calls = [item for item in output if item.type == "function_call"]
+            if not calls:
+                return items
+            items += [{"type": "function_call_output", "call_id": call.call_id, "output": "sent"} for call in calls]
+
+    check_calls(ask(loop), "sent")

@@ -1,0 +1,76 @@
+"""An agent whose prompts say what each answer of a case is, and notes what it is asked; projects of tests run it."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+NOTES = "asked.txt"
+TARGETS = "targets: [{name: default, provider: python, callable: repeating_agent.py:answer, workers: %d}]\n"
+EVALUATORS = "evaluators: [{name: words, type: heuristic, hits: [hello]}]\n"
+
+
+async def answer(prompt: str, request: Any) -> Any:
+    """Say a hello (p) or something else (f), fail (e), die once (k) or wait for ever (w), by the answer's number."""
+    _note(f"{request.eval_id} {request.answer}\n")
+    sign = prompt[request.answer % len(prompt)]
+    await asyncio.sleep(0.01)
+    if sign == "e":
+        raise RuntimeError("HTTP 503")
+    if sign == "w":
+        await asyncio.sleep(3600)
+    if sign == "k" and _is_first():
+        while _kept() < 2:  # noqa: ASYNC110 - another thread writes it
+            await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    text = "bye" if sign == "f" else f"hello {request.answer}"
+    return {"text": text, "cost_usd": 0.25, "token_usage": {"input": 10, "output": 5}}
+
+
+def _note(line: str) -> None:
+    with Path(NOTES).open("a") as file:
+        file.write(line)
+
+
+def _kept() -> int:
+    """Return how many answers are in the journal."""
+    return sum(path.read_bytes().count(b"\n") for path in Path().glob(".*.answers.jsonl"))
+
+
+def _is_first() -> bool:
+    try:
+        Path("killed").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def asked(folder: Path) -> list[str]:
+    """Return what was asked, as `case 0`, sorted, since this was last called."""
+    path = folder / NOTES
+    lines = sorted(path.read_text().splitlines()) if path.exists() else []
+    path.unlink(missing_ok=True)
+    return lines
+
+
+def counts(lines: list[str]) -> dict[str, int]:
+    """Return how many answers each case was asked for; none of them twice."""
+    assert len(set(lines)) == len(lines), f"asked twice: {lines}"
+    return dict(Counter(line.split()[0] for line in lines))
+
+
+def write_project(project: Any, *, workers: int = 1) -> None:
+    project.write("repeating_agent.py", Path(__file__).read_text())
+    project.write("targets.yaml", TARGETS % workers)
+
+
+def write_suite(project: Any, cases: dict[str, str], name: str = "a.eval.yaml", **header: object) -> None:
+    """Write a case for each prompt; what follows a prompt after a `|` are more keys of the case."""
+    lines = [f"{key}: {value}\n" for key, value in header.items()]
+    entries = []
+    for eval_id, prompt in cases.items():
+        text, _, keys = prompt.partition("|")
+        entries.append(f"  - {{id: {eval_id}, expected_outcome: hello, input: {text}{', ' + keys if keys else ''}}}\n")
+    project.write(name, "".join([*lines, EVALUATORS, "evalcases:\n", *entries]))

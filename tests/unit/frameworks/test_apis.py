@@ -1,0 +1,170 @@
+"""Replies and messages of the APIs of models, as mappings: the objects of their packages are read by the same names."""
+
+import pytest
+
+from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.traces import TokenUsage
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"order": 7}'}}
+ASKED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+FOUND = {"role": "tool", "tool_call_id": "c1", "content": '{"status": "sent"}'}
+SAID = {"role": "assistant", "content": "It is sent."}
+USER = {"role": "user", "content": "Where is order 7?"}
+
+
+def completion(message, **fields):
+    usage = {
+        "prompt_tokens": 30,
+        "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
+    return {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage, **fields}
+
+
+def test_a_chat_completion(read, told):
+    response = read(completion(SAID, model="gpt-4o"))
+
+    assert told(response) == ([], ["It is sent."])
+    assert response.token_usage == TokenUsage(26, 5, 4, 2)
+    assert response.cost_usd == pytest.approx(26 * 2.5e-6 + 4 * 1.25e-6 + 5 * 10e-6)
+    assert response.finish_reason == "stop"
+    assert response.is_text_only
+
+
+def test_a_cost_that_the_reply_tells_comes_first_and_an_unknown_model_has_none(read):
+    told_by_router = completion(SAID, model="gpt-4o") | {
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "cost": 2}
+    }
+
+    assert read(told_by_router).cost_usd == 2
+    assert read(completion(SAID, model="my-llama")).cost_usd is None
+
+
+def test_a_refusal_is_no_answer_but_its_tokens_are_kept(read):
+    response = read(completion({"role": "assistant", "content": None, "refusal": "I will not."}))
+
+    assert (response.error, response.error_kind) == ("the model refused: I will not.", "no_answer")
+    assert response.token_usage is not None
+
+
+def test_chat_messages_of_a_loop(read, told):
+    response = read([USER, ASKED, FOUND, SAID])
+
+    assert told(response) == ([("lookup", {"order": 7}, {"status": "sent"})], ["It is sent."])
+    assert not response.is_text_only
+
+
+def test_what_was_said_before_the_last_question_is_no_answer(read, told):
+    assert told(read([USER, ASKED, FOUND, SAID, USER, {"role": "assistant", "content": "Yes."}])) == ([], ["Yes."])
+    response = read([USER, SAID, USER])
+    assert "nothing was said after the last message of the user" in response.error
+    assert response.error_kind == "no_answer"
+
+
+def test_arguments_that_are_no_json_stay_a_text(read, told):
+    call = {"id": "c1", "function": {"name": "lookup", "arguments": "order 7"}}
+
+    assert told(read([{"role": "assistant", "tool_calls": [call]}]))[0] == [("lookup", "order 7", ABSENT)]
+
+
+def test_the_replies_of_a_loop_add_up(read, told):
+    response = read([completion(ASKED, model="gpt-4o"), completion(SAID, model="gpt-4o")])
+
+    assert told(response) == ([("lookup", {"order": 7}, ABSENT)], ["It is sent."])
+    assert response.token_usage == TokenUsage(52, 10, 8, 4)
+    assert not response.is_text_only
+    assert read([completion(ASKED, model="gpt-4o"), completion(SAID, model="?")]).cost_usd is None
+
+
+def test_messages_with_what_else_is_known(read, told):
+    response = read({
+        "messages": [USER, ASKED, FOUND, SAID],
+        "token_usage": {"input": 1, "output": 2, "reasoning": 1},
+        "costUsd": 0.5,
+        "retrieved_context": ["a page"],
+    })  # fmt: skip
+
+    assert told(response)[1] == ["It is sent."]
+    assert (response.token_usage, response.cost_usd) == (TokenUsage(1, 2, None, 1), 0.5)
+    assert response.retrieved_context == ("a page",)
+
+
+def test_a_response_and_items(read, told):
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is sent."}]}
+    call = {"type": "function_call", "name": "lookup", "arguments": '{"order": 7}', "call_id": "c1"}
+    search = {"type": "file_search_call", "id": "s1", "queries": ["order"], "results": [{"text": "a page"}]}
+    usage = {"input_tokens": 30, "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 2}}
+    reply = {
+        "object": "response",
+        "output": [search, message],
+        "model": "gpt-4o",
+        "usage": usage,
+        "status": "completed",
+    }
+    response = read(reply)
+
+    assert told(response)[0] == [("file_search", ["order"], [{"text": "a page"}])]
+    assert response.retrieved_context == ("a page",)
+    assert response.token_usage == TokenUsage(30, 5, None, 2)
+    items = [
+        USER,
+        {"type": "reasoning"},
+        call,
+        {"type": "function_call_output", "call_id": "c1", "output": "sent"},
+        message,
+    ]
+    assert told(read(items)) == ([("lookup", {"order": 7}, "sent")], ["It is sent."])
+
+
+def test_a_response_that_was_cut_or_failed_says_so(read):
+    reply = {"object": "response", "output": [], "status": "incomplete"}
+
+    assert read({**reply, "incomplete_details": {"reason": "max_output_tokens"}}).finish_reason == "max_output_tokens"
+    failed = read({**reply, "status": "failed", "error": {"message": "overloaded"}})
+    assert failed.error == "the response has failed: overloaded"
+
+
+def test_an_anthropic_message_and_messages(read, told):
+    text = {"type": "text", "text": "It is sent.", "citations": [{"cited_text": "a page"}]}
+    call = {"type": "tool_use", "id": "c1", "name": "lookup", "input": {"order": 7}}
+    usage = {"input_tokens": 20, "cache_creation_input_tokens": 6, "cache_read_input_tokens": 4, "output_tokens": 5}
+    reply = {"type": "message", "role": "assistant", "content": [text], "usage": usage, "model": "claude-sonnet-4-5"}
+    response = read({**reply, "stop_reason": "end_turn"})
+
+    assert told(response) == ([], ["It is sent."])
+    assert response.token_usage == TokenUsage(26, 5, 4)
+    assert response.retrieved_context == ("a page",)
+    assert response.cost_usd is not None
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "sent"}]}
+    messages = [USER, {"role": "assistant", "content": [call]}, result, {"role": "assistant", "content": [text]}]
+    assert told(read(messages)) == ([("lookup", {"order": 7}, "sent")], ["It is sent."])
+
+
+def test_a_gemini_reply_in_both_spellings(read, told):
+    chunk = {"retrievedContext": {"text": "a page"}}
+    parts = [{"text": "hmm", "thought": True}, {"functionCall": {"name": "lookup", "args": {"order": 7}}}]
+    candidate = {
+        "content": {"role": "model", "parts": parts},
+        "finishReason": "STOP",
+        "groundingMetadata": {"groundingChunks": [chunk]},
+    }
+    usage = {"promptTokenCount": 30, "candidatesTokenCount": 5, "thoughtsTokenCount": 2, "cachedContentTokenCount": 4}
+    response = read({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-2.5-flash"})
+
+    assert told(response) == ([("lookup", {"order": 7}, ABSENT)], [])
+    assert response.token_usage == TokenUsage(26, 7, 4, 2)
+    assert response.retrieved_context == ("a page",)
+    blocked = read({"prompt_feedback": {"block_reason": "SAFETY"}, "candidates": None})
+    assert blocked.error == "the prompt was blocked: SAFETY"
+
+
+def test_gemini_contents_join_results_by_the_name_of_the_tool(read, told):
+    contents = [
+        {"role": "user", "parts": [{"text": "Where?"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "lookup", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "lookup", "response": {"status": "sent"}}}]},
+        {"role": "model", "parts": [{"text": "It is sent."}]},
+    ]
+
+    assert told(read(contents)) == ([("lookup", {}, {"status": "sent"})], ["It is sent."])

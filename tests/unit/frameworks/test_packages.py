@@ -1,0 +1,135 @@
+"""Results of agent frameworks, played by stand-ins; `tests/frameworks` has the real ones."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.traces import TokenUsage
+
+BEGAN = datetime(2026, 1, 2, 3, 4, 5, 600_000, UTC)
+
+
+def exchange(of, began=BEGAN):
+    """Messages of pydantic-ai with one call."""
+    part = lambda kind, **fields: of("pydantic_ai", part_kind=kind, **fields)  # noqa: E731
+    usage = of("pydantic_ai", input_tokens=30, output_tokens=5, cache_read_tokens=4, details={"reasoning_tokens": 2})
+    reply = {"kind": "response", "usage": usage, "model_name": "gpt-4o", "provider_name": "openai"}
+    returned = part(
+        "tool-return",
+        tool_name="lookup",
+        tool_call_id="c1",
+        content={"a": 1},
+        timestamp=BEGAN + timedelta(milliseconds=250),
+    )
+    return [
+        of("pydantic_ai", kind="request", parts=[part("user-prompt", content="Where?")]),
+        of(
+            "pydantic_ai",
+            parts=[part("tool-call", tool_name="lookup", args='{"order": 7}', tool_call_id="c1")],
+            timestamp=began,
+            **reply,
+        ),
+        of("pydantic_ai", kind="request", parts=[returned]),
+        of("pydantic_ai", parts=[part("text", content="Sent.")], timestamp=BEGAN, finish_reason="stop", **reply),
+    ]
+
+
+def test_pydantic_ai_messages_tell_calls_times_tokens_and_cost(read, told, stand_in):
+    response = read(exchange(stand_in))
+
+    assert told(response) == ([("lookup", {"order": 7}, {"a": 1})], ["Sent."])
+    (call,) = response.output_messages[0].tool_calls
+    assert (call.timestamp, call.duration_ms) == ("2026-01-02T03:04:05.600Z", 250)
+    assert response.token_usage == TokenUsage(52, 10, 8, 4)
+    assert response.cost_usd == pytest.approx(52 * 2.5e-6 + 8 * 1.25e-6 + 10 * 10e-6)
+    assert response.finish_reason == "stop"
+
+
+def test_a_time_in_whole_seconds_is_the_apis_and_gives_no_duration(read, stand_in):
+    response = read(exchange(stand_in, began=BEGAN.replace(microsecond=0)))
+
+    assert response.output_messages[0].tool_calls[0].duration_ms is None
+
+
+def test_a_run_whose_tokens_are_more_than_those_of_its_replies_has_no_known_cost(read, stand_in):
+    usage = stand_in("pydantic_ai", input_tokens=100, output_tokens=50)
+    result = stand_in("pydantic_ai", new_messages=lambda: exchange(stand_in), output="Sent.", usage=usage)
+
+    response = read(result)
+
+    assert response.token_usage == TokenUsage(100, 50)
+    assert response.cost_usd is None, "agents that the agent called are in it"
+
+
+def test_tokens_that_some_replies_did_not_tell_are_not_known(read, stand_in):
+    usage = stand_in("pydantic_ai", input_tokens=10, output_tokens=5, unmeasured_requests=1)
+    result = stand_in("pydantic_ai", new_messages=lambda: exchange(stand_in), output="Sent.", usage=usage)
+
+    assert (read(result).token_usage, read(result).cost_usd) == (None, None)
+
+
+def test_an_openai_agents_run_that_waits_for_approval_is_no_answer(read, stand_in):
+    wanted = stand_in("agents", name="refund")
+    result = stand_in("agents", new_items=[], raw_responses=[], final_output=None, interruptions=[wanted])
+
+    assert read(result).error == "the run waits for a person to approve refund"
+
+
+def test_a_users_own_package_named_agents_is_no_framework(read, stand_in):
+    with pytest.raises(ProviderError, match="returned a value of type Result: expected a str"):
+        read(stand_in("agents", answer=5))
+
+
+def ai(of, content="", **fields):
+    return of("langchain_core.messages", type="ai", content=content, **fields)
+
+
+def human(of, content="Where?", **fields):
+    return of("langchain_core.messages", type="human", content=content, **fields)
+
+
+def test_a_state_of_a_graph(read, told, stand_in):
+    document = stand_in("langchain_core.documents", page_content="a page")
+    metadata = {"model_name": "claude-sonnet-4-5", "model_provider": "anthropic", "stop_reason": "end_turn"}
+    usage = {"input_tokens": 30, "output_tokens": 5, "input_token_details": {"cache_read": 4}}
+    call = {"name": "lookup", "args": {"order": 7}, "id": "c1"}
+    messages = [
+        human(stand_in),
+        ai(stand_in, tool_calls=[call], usage_metadata=usage, response_metadata=metadata),
+        stand_in("langchain_core.messages", type="tool", content="sent", tool_call_id="c1", artifact=[document]),
+        ai(stand_in, [{"type": "text", "text": "It is sent."}], usage_metadata=usage, response_metadata=metadata),
+    ]
+
+    for value in ({"messages": messages}, messages):
+        response = read(value)
+        assert told(response) == ([("lookup", {"order": 7}, "sent")], ["It is sent."])
+        assert response.token_usage == TokenUsage(52, 10, 8)
+        assert response.retrieved_context == ("a page",)
+        assert response.finish_reason == "end_turn"
+        assert response.cost_usd is not None
+
+
+def test_a_humans_message_with_a_name_is_one_agent_telling_another(read, told, stand_in):
+    call = {"name": "search", "args": {}, "id": "c1"}
+    told_back = human(stand_in, "found it", name="researcher")
+    messages = [human(stand_in), ai(stand_in, tool_calls=[call]), told_back, ai(stand_in, "Here it is.")]
+
+    assert [tool for tool, *_ in told(read(messages))[0]] == ["search"]
+
+
+def test_steps_of_smolagents(read, told, stand_in):
+    call = {"id": "c1", "function": {"name": "lookup", "arguments": {"order": 7}}}
+    final = {"id": "c2", "function": {"name": "final_answer", "arguments": {"answer": "Sent."}}}
+    usage = {"input_tokens": 10, "output_tokens": 3}
+    steps = [
+        {"task": "Where is order 7?"},
+        {"tool_calls": [call], "observations": "sent", "timing": {"start_time": 1.5}, "token_usage": usage},
+        {"tool_calls": [final], "token_usage": usage},
+    ]
+    response = read(stand_in("smolagents", steps=steps, output="Sent.", state="success"))
+
+    assert told(response) == ([("lookup", {"order": 7}, "sent")], ["Sent."])
+    assert response.output_messages[0].tool_calls[0].timestamp == "1970-01-01T00:00:01.500Z"
+    assert response.token_usage == TokenUsage(20, 6)
+    assert response.cost_usd is None

@@ -1,0 +1,428 @@
+"""Cases whose files have variables, tables, defaults, includes and shared files: what they become, and their faults."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.cli.checks import Checker, CheckSettings
+from pytest_agentv.errors import CaseError, SourceError
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.files.suites import read_suite
+from pytest_agentv.loading.targets.files import load_targets_file
+from pytest_agentv.providers.table import KINDS
+
+CASE = "expected_outcome: ok\n    input: hi\n"
+WORDS = "evaluators: [{name: w, type: heuristic, hits: [ok]}]"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name, text):
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def suite_of(text, call=None):
+    return read_suite(write("q.eval.yaml", text), *([] if call is None else [call]))
+
+
+def cases_of(text):
+    """Return each loaded case of a file, or the text of its error."""
+    suite = suite_of(text)
+    context = LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS)
+    loaded = []
+    for entry in suite.entries:
+        try:
+            loaded.append(load_case(suite, entry, context).case)
+        except CaseError as error:
+            loaded.append(str(error))
+    return loaded
+
+
+def case_of(text):
+    (case,) = cases_of(text)
+    return case
+
+
+def error_of(text):
+    with pytest.raises(SourceError) as caught:
+        suite_of(text)
+    return str(caught.value)
+
+
+def test_variables_of_file_and_case_fill_messages_outcome_answer_and_evaluators():
+    write("notes/tent.md", "A tent.")
+    case = case_of("""\
+vars: {topic: tent, words: [warm, dry], least: 3, who: Ada}
+evalcases:
+  - id: a-{{ topic }}
+    vars: {who: Bob}
+    expected_outcome: Praises the {{ topic }}
+    conversation_id: "{{ least }}"
+    input_messages:
+      - {role: system, content: "You are {{ who }}"}
+      - role: user
+        content:
+          - "{{ least }}"
+          - {type: text, value: "About {{ topic }}: {{ least }}"}
+          - {type: file, value: "notes/{{ topic }}.md"}
+    expected_messages:
+      - {role: assistant, content: "{{ least }}", tool_calls: [{tool: find, input: {limit: "{{ least }}"}}]}
+    threshold: "{{ least / 4 }}"
+    evaluators:
+      - {name: w, type: heuristic, hits: "{{ words }}"}
+      - {name: "{{ topic }}", type: latency, threshold: "{{ least * 1000 }}"}
+""")
+    assert case.eval_id == "a-{{ topic }}"  # the id of a case in a list names its item, as it is written
+    assert case.expected_outcome == "Praises the tent"
+    assert (case.conversation_id, case.threshold) == ("3", 0.75)
+    assert case.question == "You are Bob 3 About tent: 3"
+    assert case.messages[1].parts[2].text == "A tent."
+    assert case.expected_messages[0]["content"] == "3"
+    assert case.expected_messages[0]["tool_calls"] == [{"tool": "find", "input": {"limit": 3}}]
+    assert case.evaluators[0].hits == ("warm", "dry")
+    assert (case.evaluators[1].label, case.evaluators[1].threshold) == ("tent", 3000)
+    assert case.vars == {"topic": "tent", "words": ["warm", "dry"], "least": 3, "who": "Bob"}
+
+
+def test_data_of_an_expected_answer_keeps_its_types():
+    case = case_of(
+        f"evalcases:\n  - id: a\n    vars: {{n: 5}}\n    {CASE}    expected_output: {{price: '{{{{ n }}}}'}}\n"
+    )
+    assert case.expected_messages[0]["content"] == {"price": 5}
+
+
+def test_without_variables_braces_stay_and_one_hint_is_given():
+    text = "evalcases:\n  - id: a\n    expected_outcome: ok\n    input: hi\n" + "".join(
+        f"  - {{id: {name}, expected_outcome: '{{{{ x }}}}', input: 'Say {{{{ word }}}} {{{{}}}}'}}\n" for name in "bc"
+    )
+    suite = suite_of(text)
+    assert [str(problem) for problem in suite.problems] == [
+        "q.eval.yaml:5: evalcases[1].input: {{ word }} stays as it is, because the case has no variables "
+        "(`vars:` of the case or its file fill it in)"
+    ]
+    cases = cases_of(text)
+    assert (cases[1].question, cases[1].vars) == ("Say {{ word }} {{}}", None)
+    assert suite_of(f"vars: {{word: x, x: 1}}\n{text}".replace("{{}}", "")).problems == ()
+    judge = "evalcases:\n  - id: a\n    " + CASE + "    rubrics: ['{{ x }}']\n"
+    assert suite_of(judge).problems == ()
+    assert suite_of("evalcases:\n  - {id: a, expected_outcome: o, input: '${{ X }}'}\n").problems == ()
+
+
+def test_a_hint_is_no_fault_of_a_strict_check():
+    write("targets.yaml", "targets: [{name: default, provider: mock, response: x, judge_target: default}]\n")
+    path = write("q.eval.yaml", f"evalcases:\n  - {{id: a, expected_outcome: o, input: '{{{{ x }}}}', {WORDS}}}\n")
+    checker = Checker(CheckSettings(Path.cwd()))
+    checker.check(path.absolute())
+    assert [type(problem).__name__ for problem in checker.problems] == ["Hint"]
+
+
+def test_faults_of_templates_name_their_places_and_come_together():
+    assert case_of("""\
+vars: {topic: tent}
+execution:
+  evaluators:
+    - {name: w, type: heuristic, hits: ["{{ tpic }}"]}
+evalcases:
+  - id: a
+    expected_outcome: "{{ toppic }}"
+    input:
+      - role: user
+        content: "{{ topic }} {{ zzz }}"
+""") == (
+        "q.eval.yaml:7: evalcases[0].expected_outcome: unknown variable 'toppic' (did you mean 'topic'?)\n"
+        "q.eval.yaml:10: evalcases[0].input[0].content: unknown variable 'zzz' (known: topic)\n"
+        "q.eval.yaml:4: execution.evaluators[0].hits[0]: unknown variable 'tpic' (did you mean 'topic'?)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("vars: 5\nevalcases: []\n", "q.eval.yaml:1: vars: expected a mapping, got the number 5"),
+        ("defaults: [x]\nevalcases: []\n", "q.eval.yaml:1: defaults: expected a mapping, got a list"),
+        ("defaults: {id: x}\nevalcases: []\n", "q.eval.yaml:1: defaults.id: each case needs an id of its own"),
+        ("evalcases: {from: 5}\n", "q.eval.yaml:1: evalcases.from: expected the name of a file, a glob, or "
+         "file.py:function, got the number 5"),
+        ("evalcases: {from: q.csv, sample: -1}\n", "q.eval.yaml:1: evalcases.sample: expected a whole number, 0 or "
+         "more, got the number -1"),
+        ("evalcases: {from: q.csv, seed: 1.5}\n", "q.eval.yaml:1: evalcases.seed: expected a whole number, 0 or more, "
+         "got the number 1.5"),
+        ("evalcases:\n  from: no.csv\n", "q.eval.yaml:2: evalcases.from: there is no file no.csv"),
+        ("evalcases: {form: q.csv}\n", "q.eval.yaml:1: evalcases: expected a list of eval cases, got a mapping (or "
+         "`from:` with the file of a table)"),
+        ("evalcases: {from: q.csv}\ncase: {input: x}\n", "q.eval.yaml:2: case.id: is missing: expected a text that "
+         "names each row, such as q-{{ number }}"),
+        ("evalcases: {from: q.csv}\ncase: x\n", "q.eval.yaml:2: case: expected a mapping, got the text 'x'"),
+        ("evalcases: {from: cases.py:make}\ncase: {id: x}\n", "q.eval.yaml:1: evalcases.from: cases.py:make: functions "
+         "are not called here"),
+        ("include: no.yaml\nevalcases: []\n", "q.eval.yaml:1: include: there is no file no.yaml"),
+        ("include: [5]\nevalcases: []\n", "q.eval.yaml:1: include: expected the path of a file, got the number 5"),
+        ("include: q.eval.yaml\nevalcases: []\n", "q.eval.yaml:1: include: the files include each other: "
+         "q.eval.yaml → q.eval.yaml"),
+    ],
+)  # fmt: skip
+def test_a_file_whose_shared_keys_are_wrong_is_one_error(text, message):
+    assert error_of(text) == message
+
+
+def test_a_case_that_has_no_variables_says_that_vars_are_wrong():
+    assert case_of(f"evalcases:\n  - id: a\n    vars: [x]\n    {CASE}") == (
+        "q.eval.yaml:3: evalcases[0].vars: expected a mapping, got a list"
+    )
+
+
+def test_a_prompt_may_be_in_a_file_which_is_filled_where_there_are_variables():
+    write("prompts/answer.md", "Answer {{ who }}.\n\n{{ missing }}\n")
+    plain = f"evalcases:\n  - {{id: a, expected_outcome: o, input: {{file: prompts/answer.md}}, {WORDS}}}\n"
+    assert case_of(plain).question == "Answer {{ who }}.\n\n{{ missing }}"
+    assert case_of(f"vars: {{who: Ada, missing: x}}\n{plain}").question == "Answer Ada.\n\nx"
+    assert case_of(f"vars: {{who: Ada}}\n{plain}") == (
+        "q.eval.yaml:3: evalcases[0].input.file: prompts/answer.md:3: unknown variable 'missing' (known: who)"
+    )
+    by_name = plain.replace("answer.md", "'{{ who }}.md'").replace("prompts/'", "'prompts/")
+    assert case_of(f"vars: {{who: answer, missing: x}}\n{by_name}").question.startswith("Answer answer.")
+    assert "was not found" in case_of(plain.replace("answer", "no"))
+    assert "expected a text, a list of messages, or {file: path of a prompt}" in case_of(
+        plain.replace("prompts/answer.md", "prompts/answer.md, role: user")
+    )
+
+
+def test_code_and_prompts_of_judges_are_no_templates_but_see_the_variables():
+    case = case_of(f"""\
+vars: {{x: 1, question: mine}}
+evalcases:
+  - id: a
+    {CASE}    evaluators:
+      - {{name: code, type: code_judge, script: ["echo", "{{{{ y }}}}"], mine: "{{{{ x }}}}"}}
+      - {{name: judge, type: llm_judge, prompt: "{{{{ candidate_answer }}}} {{{{ x }}}} {{{{ question }}}}"}}
+""")
+    code, judge = case.evaluators
+    assert code.scripts[0][1] == ("echo", "{{ y }}")
+    assert code.model_extra == {"mine": 1}
+    assert judge.prompt == "{{ candidate_answer }} {{ x }} {{ question }}"
+
+
+TABLE = """\
+evalcases: {from: q.csv}
+case:
+  id: "q-{{ n }}"
+  input: "Say: {{ question }}"
+  expected_output: "{{ answer }}"
+  evaluators:
+    - {name: w, type: heuristic, hits: ["{{ answer }}"]}
+"""
+
+
+def test_rows_become_cases_and_bad_rows_are_errors_of_their_own():
+    write("q.csv", "n,question,answer\n1,one,eins\n2,two\n1,again,x\n3,three,drei\n,none,x\n")
+    one, two, again, three, none = cases_of(TABLE)
+    assert (one.eval_id, one.question, one.reference_answer) == ("q-1", "Say: one", "eins")
+    assert (one.line, one.evaluators[0].hits) == (2, ("eins",))
+    assert two == "q.csv:3: has 2 cells: expected 3, as many as the header has"
+    assert again == "q.csv:4: id: the id 'q-1' is that of q.csv:2 already: expected one of its own"
+    assert three.vars == {"n": "3", "question": "three", "answer": "drei"}
+    assert none.eval_id == "q-"
+    names = [entry.base_name for entry in suite_of(TABLE).entries]
+    assert names == ["q-1", "row-3", "q-1", "q-3", "q-"]
+
+
+def test_faults_of_a_row_name_the_template_and_the_row():
+    write("q.csv", "n,question,answer\n,one,eins\n")
+    text = TABLE.replace('"q-{{ n }}"', '"{{ n }}"').replace("{{ question }}", "{{ qestion }}")
+    assert case_of(text) == (
+        "q.eval.yaml:4: case.input: unknown variable 'qestion' (did you mean 'question'?) [q.csv:2]\n"
+        "q.eval.yaml:3: case.id: expected a non-empty text, got the text '' [q.csv:2]"
+    )
+
+
+def test_the_columns_of_a_row_win_over_the_variables_of_its_case_and_file():
+    write("q.jsonl", '{"n": 1, "tone": "row"}\n{"n": 2}\n')
+    cases = cases_of(
+        f"vars: {{tone: file, who: file}}\nevalcases: {{from: q.jsonl}}\n"
+        f"case:\n  id: '{{{{ n }}}}'\n  vars: {{tone: case}}\n  input: '{{{{ tone }}}} {{{{ who }}}}'\n  {WORDS}\n"
+    )
+    assert [(case.eval_id, case.question) for case in cases] == [("1", "row file"), ("2", "case file")]
+
+
+def test_tags_marks_and_skips_of_a_row_are_filled_when_it_is_collected():
+    write("q.csv", "n,topic,why\n1,tents,\n2,stoves,broken\n")
+    suite = suite_of(TABLE.replace("  input", "  tags: ['{{ topic }}', all]\n  skip: '{{ why }}'\n  input"))
+    assert [(entry.value["tags"], entry.value["skip"]) for entry in suite.entries] == [
+        (["tents", "all"], ""),
+        (["stoves", "all"], "broken"),
+    ]
+    broken = suite_of(TABLE.replace("  input", "  tags: ['{{ topc }}']\n  input")).entries[0].fault
+    assert str(broken) == "q.eval.yaml:4: case.tags[0]: unknown variable 'topc' (did you mean 'topic'?) [q.csv:2]"
+
+
+def test_a_sample_of_a_table_is_in_the_order_of_the_rows():
+    write("q.csv", "n,question,answer\n" + "".join(f"{n},x,y\n" for n in range(100)))
+    text = TABLE.replace("{from: q.csv}", "{from: q.csv, sample: 5, seed: 3}")
+    ids = [entry.eval_id for entry in suite_of(text).entries]
+    assert len(ids) == 5
+    assert ids == sorted(ids, key=lambda eval_id: int(eval_id[2:]))
+    assert [entry.eval_id for entry in suite_of(text).entries] == ids
+    assert [entry.eval_id for entry in suite_of(text.replace("seed: 3", "seed: 4")).entries] != ids
+
+
+def test_files_may_hold_the_cases_themselves():
+    write("cases/a.yaml", "- {id: one, expected_outcome: ok, input: hi}\n- id: two\n  input: hi\n")
+    write("cases/b.jsonl", '{"id": "three", "expected_outcome": "ok", "input": "{{ x }}"}\nnonsense\n')
+    write("cases/c.yaml", "evalcases:\n  - {id: four, expected_outcome: ok, input: {file: prompt.md}}\n")
+    write("cases/prompt.md", "From the folder of the table")
+    one, two, three, broken, four = cases_of("evalcases: [cases/a.yaml, cases/b.jsonl, 'cases/c*.yaml']\n")
+    assert one.eval_id == "one"
+    assert two == "cases/a.yaml:2: [1].expected_outcome: is missing: expected a non-empty text"
+    assert three.question == "{{ x }}"
+    assert broken == "cases/b.jsonl:2: invalid JSON: Expecting value (column 1)"
+    assert four.question == "From the folder of the table"
+
+
+def test_a_list_of_texts_that_name_no_table_stays_a_list_of_broken_cases():
+    assert case_of("evalcases: [nonsense]\n").startswith("q.eval.yaml:1: evalcases[0]: expected an eval case")
+    assert error_of("evalcases: nonsense\n").endswith("expected a list of eval cases, got the text 'nonsense'")
+
+
+def test_defaults_are_keys_of_each_case_and_its_own_win():
+    first, second = cases_of("""\
+defaults:
+  expected_outcome: From the defaults
+  threshold: 0.5
+  vars: {a: 1, b: 1}
+  tags: [all]
+  execution: {target: slow, evaluators: [{name: d, type: latency, threshold: 1}]}
+evalcases:
+  - {id: one, input: "{{ a }}{{ b }}"}
+  - id: two
+    outcome: Own
+    vars: {b: 2}
+    execution: {threshold: 1}
+    assert: [{name: own, type: latency, threshold: 2}]
+    input: "{{ a }}{{ b }}"
+    target: quick
+""")
+    assert (first.expected_outcome, first.threshold, first.target, first.question) == (
+        "From the defaults", 0.5, "slow", "11",
+    )  # fmt: skip
+    assert [each.label for each in first.evaluators] == ["d"]
+    assert (second.expected_outcome, second.threshold, second.target, second.question) == ("Own", 1, "quick", "12")
+    assert [each.label for each in second.evaluators] == ["own"]
+    assert suite_of("defaults: {tags: [all]}\nevalcases: [{id: a}]\n").entries[0].value["tags"] == ["all"]
+
+
+def test_faults_of_defaults_and_includes_are_told_where_they_are_written():
+    write(
+        "shared/common.yaml",
+        """\
+unknwon: 1
+defaults:
+  input: "{{ nope }}"
+evaluators:
+  - {name: w, type: heuristic, hits: 5}
+""",
+    )
+    suite = suite_of("include: shared/common.yaml\ndefaults:\n  threshold: 7\nvars: {x: 1}\nevalcases: [{id: a}]\n")
+    assert [str(problem) for problem in suite.problems] == ["shared/common.yaml:1: unknwon: unknown key"]
+    context = LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS)
+    with pytest.raises(CaseError) as caught:
+        load_case(suite, suite.entries[0], context)
+    assert str(caught.value).splitlines() == [
+        "shared/common.yaml:3: defaults.input: unknown variable 'nope' (known: x)",
+        "q.eval.yaml:3: defaults.threshold: expected a number from 0 to 1, got the number 7",
+        "q.eval.yaml:5: evalcases[0].expected_outcome: is missing: expected a non-empty text",
+        "shared/common.yaml:5: evaluators[0].hits: expected a list, got the number 5",
+    ]
+
+
+def test_included_files_share_evaluators_with_paths_of_their_own():
+    write("shared/judges/rule.md", "{{ candidate_answer }} must be short")
+    write("shared/common.yaml", "include: ../base.yaml\nvars: {a: common, b: common}\ntarget: common\nevaluators:\n"
+          "  - {name: judge, type: llm_judge, prompt: judges/rule.md}\n")  # fmt: skip
+    write("base.yaml", "vars: {a: base, c: base}\nthreshold: 0.5\n")
+    write("other.yaml", "target: other\n")
+    case = case_of(
+        "include: [other.yaml, shared/common.yaml]\nvars: {a: own}\n"
+        "evalcases: [{id: a, expected_outcome: o, input: '{{ a }} {{ b }} {{ c }}'}]\n"
+    )
+    assert (case.question, case.target, case.threshold) == ("own common base", "common", 0.5)
+    assert case.evaluators[0].prompt == "{{ candidate_answer }} must be short"
+    write("base.yaml", "include: shared/common.yaml\n")
+    assert error_of("include: shared/common.yaml\nevalcases: []\n") == (
+        "base.yaml:1: include: the files include each other: shared/common.yaml → base.yaml → shared/common.yaml"
+    )
+    write("base.yaml", "evalcases: []\n")
+    assert error_of("include: base.yaml\nevalcases: []\n") == (
+        "base.yaml:1: evalcases: an included file holds no cases; name it under evalcases instead"
+    )
+
+
+def test_files_for_all_cases_are_attached_to_the_first_message_of_the_user():
+    for name in ("a", "b", "own"):
+        write(f"{name}.md", f"Text of {name}.")
+    first, second, third = cases_of(f"""\
+input_files: [a.md, "{{{{ other }}}}.md"]
+vars: {{other: b}}
+evalcases:
+  - {{id: one, expected_outcome: o, input: hi, {WORDS}}}
+  - id: two
+    expected_outcome: o
+    input_files: own.md
+    input: [{{role: system, content: s}}, {{role: user, content: hi}}, {{role: user, content: ho}}]
+  - {{id: three, expected_outcome: o, input: [{{role: system, content: s}}]}}
+""")
+    assert [getattr(part, "text", None) or part.value for part in first.messages[0].parts] == [
+        "hi", "Text of a.", "Text of b.",
+    ]  # fmt: skip
+    assert first.file_paths == (str(Path("a.md").absolute()), str(Path("b.md").absolute()))
+    assert [len(message.parts) for message in second.messages] == [1, 2, 1]
+    assert third == "q.eval.yaml:1: input_files: there is no message of the user to attach the files to"
+    missing = f"input_files: [a.md,\n  no.md]\nevalcases: [{{id: one, expected_outcome: o, input: hi, {WORDS}}}]\n"
+    assert case_of(missing).startswith("q.eval.yaml:2: input_files[1]: file 'no.md' was not found")
+
+
+def test_a_case_whose_evaluators_ask_for_no_outcome_need_not_say_it():
+    text = f"evalcases:\n  - {{id: a, input: hi, {WORDS}}}\n"
+    assert case_of(text).expected_outcome == "The evaluators are content with the answer."
+    rubrics = "evalcases:\n  - {id: a, input: hi, rubrics: [Says hello]}\n"
+    assert case_of(rubrics).expected_outcome == "The evaluators are content with the answer."
+    judged = text.replace("type: heuristic, hits: [ok]", "type: llm_judge")
+    assert case_of(judged).endswith("expected_outcome: is missing: expected a non-empty text")
+    assert "is missing" in case_of(text.replace("input", "expected_outcom: x, input"))
+
+
+def test_targets_files_include_others():
+    write("shared/targets.yaml", "evaluators: []\ntargets:\n  - {name: shared, provider: mock, response: s}\n"
+          "  - {name: own, provider: mock, response: s}\n")  # fmt: skip
+    path = write("targets.yaml", "include: shared/targets.yaml\ntargets:\n"
+                 "  - {name: own, provider: mock, response: o, judge_target: shared}\n")  # fmt: skip
+    file = load_targets_file(path.absolute(), KINDS)
+    assert (file.names, file.warnings) == (("own", "shared"), ())
+    shared = file.find("shared")
+    assert (shared.path, shared.line, file.find("own").path) == (Path("shared/targets.yaml").absolute(), 3, None)
+    write("targets.yaml", "include: [shared/targets.yaml]\n")
+    assert load_targets_file(path.absolute(), KINDS).names == ("shared", "own")
+    write("shared/targets.yaml", "include: ../targets.yaml\n")
+    with pytest.raises(SourceError, match="the files include each other"):
+        load_targets_file(path.absolute(), KINDS)
+    write("shared/targets.yaml", "targets:\n  - {name: x}\n")
+    with pytest.raises(Exception, match=r"shared/targets\.yaml:2: targets\[0\]\.provider"):
+        load_targets_file(path.absolute(), KINDS)
+
+
+def test_a_check_tells_a_fault_of_many_rows_once():
+    write("targets.yaml", "targets: [{name: default, provider: mock, response: x}]\n")
+    write("q.csv", "n,question,answer\n" + "".join(f"{n},x,y\n" for n in range(30)))
+    path = write("q.eval.yaml", TABLE.replace("{{ question }}", "{{ qestion }}"))
+    checker = Checker(CheckSettings(Path.cwd()))
+    checker.check(path.absolute())
+    assert list(map(str, checker.problems)) == [
+        "q.eval.yaml:4: case.input: unknown variable 'qestion' (did you mean 'question'?) [q.csv:2 and 29 more]"
+    ]

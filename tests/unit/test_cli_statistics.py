@@ -1,0 +1,224 @@
+"""`agentv compare --statistics`, `agentv plan`, `agentv agree`: what they print, and their exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from verdict_cases import run_of
+
+from pytest_agentv.reporting.verdicts.baseline import baseline_of, baseline_text
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def line(case, **more):
+    repeat = {"scores": list(case.scores), "passes": case.passes, "asked": case.asked}
+    names = {"eval_id": case.eval_id, "eval_file": case.eval_file, "target": case.target}
+    rest = {"score": sum(case.scores) / (case.judged or 1), "threshold": 1, "repeat": repeat}
+    hashes = {"case_hash": case.case_hash, "grading_hash": case.grading_hash, "target_hash": case.target_hash}
+    return names | rest | hashes | more
+
+
+def results(name, cases):
+    Path(name).write_text("".join(json.dumps(value) + "\n" for value in cases))
+    return name
+
+
+def run(name, passes, **more):
+    return results(name, [line(case, **more) for case in run_of(passes)])
+
+
+@pytest.mark.parametrize(
+    ("new", "verdict", "exit_code"),
+    [
+        ([5] * 200, "not worse", 0),
+        ([1] * 40 + [5] * 160, "regressed", 1),
+        ([5] * 8, "stale", 3),
+    ],
+)
+def test_the_gate_of_a_comparison(agentv, new, verdict, exit_code):
+    base, candidate = run("a.jsonl", [5] * 200), run("b.jsonl", new)
+    done = agentv("compare", base, candidate, "--statistics", "--gate", "--format=json")
+    assert json.loads(done.out)["verdict"] == verdict
+    assert done.exit_code == exit_code
+    assert agentv("compare", base, candidate, "--statistics").exit_code == 0
+
+
+def test_what_the_data_cannot_tell_is_inconclusive(agentv):
+    done = agentv("compare", run("a.jsonl", [5] * 8), run("b.jsonl", [5] * 8), "--gate", "--format=json")
+    assert (json.loads(done.out)["verdict"], done.exit_code) == ("inconclusive", 2)
+
+
+def test_runs_that_share_nothing_are_not_comparable(agentv):
+    results("b.jsonl", [{"eval_id": "x", "score": 1}])
+    done = agentv("compare", run("a.jsonl", [5] * 3), "b.jsonl", "--statistics", "--gate")
+    assert done.exit_code == 3
+    assert "stale baseline: no case of it is comparable" in done.out
+
+
+def test_two_runs_that_are_all_errors_are_not_comparable(agentv):
+    broken = {"status": "error", "error": "HTTP 503"}
+    done = agentv("compare", run("a.jsonl", [0] * 3, **broken), run("b.jsonl", [0] * 3, **broken), "--gate")
+    assert done.exit_code == 3
+
+
+def test_a_broken_case_is_a_regression(agentv):
+    """Without fresh answers, four answers on both sides must do."""
+    done = agentv("compare", run("a.jsonl", [5] * 3), run("b.jsonl", [0, 5, 5]), "--statistics", "--gate")
+    assert done.exit_code == 1
+    assert "BROKEN         c0   5/5 -> 0/5    q 0.012" in done.out
+    assert "Verdict: 1 case is broken" in done.out
+
+
+def test_a_baseline_and_the_parts_of_a_run(agentv):
+    cases = run_of([5] * 200)
+    Path("agentv.baseline.jsonl").write_text(baseline_text(baseline_of(cases)))
+    parts = [results(f"{n}.jsonl", map(line, cases[n::2])) for n in range(2)]
+    done = agentv("compare", "agentv.baseline.jsonl", *parts, "--statistics", "--gate")
+    assert done.exit_code == 0
+    assert "Against agentv.baseline.jsonl (200 cases x 5, target azure): 200 compared" in done.out
+    assert agentv("compare", "agentv.baseline.jsonl", parts[0], "--statistics", "--gate").exit_code == 3, "half is gone"
+
+
+def test_scores_without_a_threshold_are_compared_as_scores(agentv):
+    results("a.jsonl", [{"eval_id": f"c{n}", "score": 0.9} for n in range(20)])
+    results("b.jsonl", [{"eval_id": f"c{n}", "score": 0.5 + n / 100} for n in range(20)])
+    done = agentv("compare", "a.jsonl", "b.jsonl", "--statistics", "--gate", "--format=json")
+    assert json.loads(done.out)["delta"] == pytest.approx(-0.305)
+    assert done.exit_code == 1
+
+
+def test_parts_of_a_run_need_statistics(agentv):
+    done = agentv("compare", run("a.jsonl", [5]), run("b.jsonl", [5]), run("c.jsonl", [5]))
+    assert done.exit_code == 2
+    assert "several candidates are the parts of one run: they need --statistics" in done.err
+
+
+def test_what_cannot_be_read_is_noted(agentv):
+    Path("b.jsonl").write_text('{"eval_id": "a"}\n{"eval_id": "c0", "score": 1}\n')
+    done = agentv("compare", run("a.jsonl", [5]), "b.jsonl", "--statistics")
+    assert "b.jsonl:1: the result of 'a' has no score: expected a number, got null; it was skipped" in done.err
+    Path("b.jsonl").write_text("")
+    done = agentv("compare", "a.jsonl", "b.jsonl", "--statistics")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "b.jsonl: holds no results" in done.err
+
+
+def test_a_plan(agentv):
+    done = agentv("plan", run("a.jsonl", [5, 4, 5, 3, 5, 5, 2, 5]), "--see", "10")
+    assert done.exit_code == 0
+    assert done.out.startswith(
+        "8 cases, 5 answers each; to see a drop of 10 points\nin 4 of 5 runs, compare two runs of\n"
+    )
+    assert "The variance within cases is that of their answers." in done.out
+    assert "10 points are assumed (--against=FILE tells)" in done.out
+    against = agentv("plan", "a.jsonl", "--see=10", "--against", run("b.jsonl", [5, 5, 4, 4, 3, 5, 2, 5])).out
+    assert "How far single cases change is that between the two runs." in against
+
+
+def test_a_plan_from_one_answer_per_case_says_that_it_is_an_upper_bound(agentv):
+    results("a.jsonl", [{"eval_id": f"c{n}", "score": n % 2, "threshold": 1} for n in range(8)])
+    results("b.jsonl", [{"eval_id": f"c{n}", "score": n % 3 > 0, "threshold": 1} for n in range(8)])
+    results("b.jsonl", [{"eval_id": f"c{n}", "score": int(n % 3 > 0), "threshold": 1} for n in range(8)])
+    assert "an upper bound, as if all cases were alike" in agentv("plan", "a.jsonl").out
+    done = agentv("plan", "a.jsonl", "--against=b.jsonl")
+    assert "an upper bound, half of that of the differences" in done.out
+
+
+def test_a_plan_shows_how_often_a_suite_is_red_although_nothing_is_wrong(agentv):
+    """A case that is right 95 times out of 100 fails 40 % of the runs that want ten of ten answers."""
+    done = agentv("plan", run("a.jsonl", [5]))
+    assert "        10              1   65.1%   40.1%    9.6%" in done.out
+
+
+@pytest.mark.parametrize("points", ["0", "101", "many", "nan"])
+def test_a_plan_needs_points(agentv, points):
+    done = agentv("plan", run("a.jsonl", [5]), f"--see={points}")
+    assert done.exit_code == 2
+    assert "expected points, a number above 0 up to 100" in done.err
+
+
+LABELS = [("c0", "pass"), ("c1", "fail"), ("c2", "pass"), ("c3", "fail"), ("c9", "pass")]
+
+
+def labels(name="labels.jsonl", pairs=LABELS, **more):
+    return results(name, [{"eval_id": eval_id, "label": label, **more} for eval_id, label in pairs])
+
+
+def test_how_far_a_judge_agrees(agentv):
+    done = agentv("agree", labels(), run("a.jsonl", [5, 0, 5, 5, 5]))
+    assert done.exit_code == 0
+    assert done.out.startswith(
+        "4 cases with a label and a verdict\n"
+        "\n"
+        "                label pass  label fail\n"
+        "judge pass               2           1\n"
+        "judge fail               0           1\n"
+        "\n"
+        "Of good answers the judge passes: 100.0%, 95 %: 34.2 to 100.0\n"
+        "Of bad answers the judge passes: 50.0%, 95 %: 9.5 to 90.5\n"
+        "Kappa: 0.500\n"
+    )
+    assert "1 label of cases that were not judged left out" in done.out
+
+
+def test_csv_and_json_lines_say_the_same(agentv):
+    run("a.jsonl", [5, 0, 5, 5])
+    Path("labels.csv").write_text("eval_id,label\n" + "".join(f"{eval_id},{label}\n" for eval_id, label in LABELS))
+    outs = {agentv("agree", name, "a.jsonl", "--format=json").out for name in ("labels.csv", labels())}
+    [text] = outs
+    assert json.loads(text)["confusion"] == {"both_pass": 2, "only_judge": 1, "only_label": 0, "both_fail": 1}
+
+
+@pytest.mark.parametrize(("least", "exit_code"), [("0.5", 0), ("0.51", 1)])
+def test_kappa_as_a_gate(agentv, least, exit_code):
+    assert agentv("agree", labels(), run("a.jsonl", [5, 0, 5, 5]), f"--min-kappa={least}").exit_code == exit_code
+
+
+def test_constant_raters_have_no_kappa(agentv):
+    done = agentv("agree", labels(pairs=[("c0", "pass"), ("c1", "pass")]), run("a.jsonl", [5, 5]), "--min-kappa=0.1")
+    assert done.exit_code == 1
+    assert "Kappa: none, judge and labels are constant" in done.out
+
+
+def test_labels_on_a_scale_and_of_several_people(agentv):
+    results("a.jsonl", [{"eval_id": f"c{n}", "score": n / 4, "threshold": 0.5} for n in range(5)])
+    ratings = [{"eval_id": f"c{n}", "label": n + 1, "rater": who} for n in range(5) for who in ("ada", "bob")]
+    done = agentv("agree", results("l.jsonl", ratings), "a.jsonl", "--scale=1..5")
+    assert "Kappa: 1.000\nKappa of the scores: 1.000 linear, 1.000 quadratic\n" in done.out
+    assert "Krippendorff's alpha of 2 people: 1.000" in done.out
+
+
+def test_enough_labels_correct_the_pass_rate(agentv):
+    results("a.jsonl", [{"eval_id": f"c{n}", "score": int(n % 5 > 0), "threshold": 1} for n in range(300)])
+    pairs = [(f"c{n}", "pass" if n % 4 else "fail") for n in range(120)]
+    done = agentv("agree", labels(pairs=pairs), "a.jsonl")
+    assert "Pass rate corrected by the labels: 7" in done.out
+    assert "(approximate)" in done.out
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"label": "pass"}', "l.jsonl:1: eval_id: expected a text, got null"),
+        ('{"eval_id": "a", "label": "great"}', "l.jsonl:1: label: expected pass, fail or a number from 0 to 1, got"),
+        ('{"eval_id": "a", "label": 3}', "l.jsonl:1: label: expected pass, fail or a number from 0 to 1, got"),
+        ("", "l.jsonl: holds no labels: expected lines with eval_id and label"),
+        ("{broken", "l.jsonl:1: the last line is incomplete"),
+    ],
+)
+def test_labels_that_cannot_be_read(agentv, text, fault):
+    Path("l.jsonl").write_text(text)
+    done = agentv("agree", "l.jsonl", run("a.jsonl", [5]))
+    assert (done.exit_code, done.out) == (2, "")
+    assert fault in done.err
+
+
+def test_labels_of_other_cases_are_no_agreement(agentv):
+    done = agentv("agree", labels(pairs=[("x", "pass")]), run("a.jsonl", [5]))
+    assert done.exit_code == 2
+    assert "no label belongs to a case that was judged" in done.err

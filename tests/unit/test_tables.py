@@ -1,0 +1,226 @@
+"""Tables of data: what is read from each format, and what is said of rows and files that do not fit."""
+
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.errors import AgentvError, SourceError
+from pytest_agentv.loading.files.source import Source
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.tables.names import is_function, names_a_table, no_functions
+from pytest_agentv.loading.tables.reading import read_tables
+from pytest_agentv.loading.tables.sampling import sample
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows_of(*names, call=no_functions):
+    """Return the rows of tables, and the problems."""
+    problems = []
+    eval_file = Path.cwd() / "q.eval.yaml"
+    place = Place(Source(eval_file, {}, "", {}), ("evalcases",), problems)
+    return read_tables([(name, place) for name in names], eval_file, call), [str(problem) for problem in problems]
+
+
+def write(name, content):
+    data = content if isinstance(content, bytes) else content.encode()
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_bytes(data)
+
+
+def read(name, content):
+    """Return what a table holds: line and values of each row, or its fault."""
+    write(name, content)
+    return [(row.number, row.fault or row.values) for row in rows_of(name)[0]]
+
+
+def error_of(name, content):
+    write(name, content)
+    with pytest.raises(SourceError) as caught:
+        rows_of(name)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("a,b\n1,2\n3,4\n", [(2, {"a": "1", "b": "2"}), (3, {"a": "3", "b": "4"})]),
+        ("\ufeffa;b\r\n1;2,5\r\n", [(2, {"a": "1", "b": "2,5"})]),
+        ("a\tb\n1\t2\n", [(2, {"a": "1", "b": "2"})]),
+        ("a|b\n1|2\n", [(2, {"a": "1", "b": "2"})]),
+        ("sep=;\na;b\n1;2\n", [(3, {"a": "1", "b": "2"})]),
+        ('a,b\n"x, y","say ""hi"""\n', [(2, {"a": "x, y", "b": 'say "hi"'})]),
+        ('a,b\n"one\ntwo\r\nthree",2\n3,4\n', [(2, {"a": "one\ntwo\r\nthree", "b": "2"}), (5, {"a": "3", "b": "4"})]),
+        ("a,b\n\n1,2\n\n\n3,4", [(3, {"a": "1", "b": "2"}), (6, {"a": "3", "b": "4"})]),
+        ("a,b\n,\n", [(2, {"a": "", "b": ""})]),
+        (" a , b\n1,2\n", [(2, {"a": "1", "b": "2"})]),
+        ('"a;x",b\n1,2\n', [(2, {"a;x": "1", "b": "2"})]),
+        ("a,b,,\n1,2,,\n1,2,x,\n", [(2, {"a": "1", "b": "2"}), (3, {"a": "1", "b": "2"})]),
+        ("a,b\n1,2,,\n", [(2, {"a": "1", "b": "2"})]),
+        ("a\n1\n", [(2, {"a": "1"})]),
+        ("a,b\r1,2\r", [(2, {"a": "1", "b": "2"})]),
+        ("a,b\nü,日本\n", [(2, {"a": "ü", "b": "日本"})]),
+        ("a,b\n", []),
+    ],
+)
+def test_csv_is_read_as_spreadsheets_write_it(text, rows):
+    assert read("q.csv", text) == rows
+
+
+def test_more_of_csv():
+    assert read("q.tsv", "a,x\tb\n1\t2\n") == [(2, {"a,x": "1", "b": "2"})]
+    assert read("q.csv", "a;b\r\n1;é\r\n".encode("utf-16")) == [(2, {"a": "1", "b": "é"})]
+    long = "x" * 300_000
+    assert read("q.csv", f"a,b\n{long},1\n") == [(2, {"a": long, "b": "1"})]
+
+
+def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
+    assert read("q.csv", 'a,b\n1,2\n1\n1,2,3\n"x"y,2\n3,4\n"never\nclosed,4\n') == [
+        (2, {"a": "1", "b": "2"}),
+        (3, "has 1 cell: expected 2, as many as the header has"),
+        (4, "has 3 cells: expected 2, as many as the header has"),
+        (5, "is no valid CSV: ',' expected after '\"'"),
+        (6, {"a": "3", "b": "4"}),
+        (7, 'is no valid CSV: a quote (") is opened and never closed'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("q.csv", "", "q.csv:1: expected a first line with the names of the columns"),
+        ("q.csv", "a,b,a\n1,2,3\n", "q.csv:1: the column 'a' is there twice"),
+        ("q.csv", b"a,b\n1,\xe4\n", "q.csv:2: is not UTF-8: byte 0xe4 (save it as CSV UTF-8)"),
+        ("q.csv", '"a,b\n1,2\n', 'q.csv:1: is no valid CSV: a quote (") is opened and never closed'),
+        ("q.json", "{}", "q.json:1: expected a list of rows, got a mapping"),
+        ("q.json", '[\n {"a": 1},\n {"a": }\n]', "q.json:3: invalid JSON: Expecting value"),
+        ("q.json", '[\n {"a": 1}\n {"a": 2}]', "q.json:3: invalid JSON: expected `,` or the end of the list"),
+        ("q.json", "[", "q.json:1: invalid JSON: Expecting value"),
+        ("q.json", "[] x", "q.json:1: invalid JSON: expected `,` or the end of the list"),
+        ("q.yaml", "a: 1\n", "q.yaml:1: expected a list of rows, got a mapping"),
+        ("q.yaml", "cases: 1\n", "q.yaml:1: expected a list of rows, got the number 1"),
+        ("q.yaml", "- a: [\n", "q.yaml:2: invalid YAML: "),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_one_error(name, content, message):
+    assert error_of(name, content).startswith(message)
+
+
+def test_json_jsonl_and_yaml_keep_types_and_know_their_lines():
+    first, second = {"a": 1, "b": [True, None]}, {"a": "x", "b": {"c": 1.5}}
+    assert read("q.jsonl", f"{json.dumps(first)}\n\n{json.dumps(second)}\nnonsense\n[1]\n") == [
+        (1, first),
+        (3, second),
+        (4, "invalid JSON: Expecting value (column 1)"),
+        (5, "expected a JSON object, got [1]"),
+    ]
+    assert read("q.json", f" [\n\n  {json.dumps(first)}, {json.dumps(second)},\n 5\n]\n") == [
+        (3, first),
+        (3, second),
+        (4, "expected a row: a mapping of columns to values, got the number 5"),
+    ]
+    assert read("q.json", "[]") == []
+    yaml = "- {a: 1, b: [true, null]}\n- a: x\n  b: {c: 1.5}\n- 5\n"
+    assert read("q.yaml", yaml) == [
+        (1, first),
+        (2, second),
+        (4, "expected a row: a mapping of columns to values, got the number 5"),
+    ]
+    assert read("q.yml", f"evalcases:\n{yaml}")[1] == (3, second)
+
+
+def test_parquet_is_read_with_pyarrow(folder):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table(
+        {
+            "n": [1, 2],
+            "text": ["a", None],
+            "day": [date(2026, 1, 2)] * 2,
+            "price": [Decimal("1.50"), Decimal("2.00")],
+            "words": [["x", "y"], []],
+            "raw": [b"b", b"\xff"],
+        }
+    )
+    parquet.write_table(table, folder / "q.parquet")
+    (first, second), problems = rows_of("q.parquet")
+    assert first.values == {"n": 1, "text": "a", "day": "2026-01-02", "price": 1.5, "words": ["x", "y"], "raw": "b"}
+    assert (second.values["text"], second.values["price"], second.values["raw"]) == (
+        None,
+        2,
+        "\N{REPLACEMENT CHARACTER}",
+    )
+    assert (second.where, second.line, problems) == ("q.parquet, row 2", None, [])
+    assert error_of("broken.parquet", b"PAR1 no").startswith("broken.parquet: cannot be read as Parquet: ")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    assert error_of("q.parquet", b"") == "q.parquet: needs pyarrow: pip install 'pytest-agentv[parquet]'"
+
+
+def test_a_function_gives_rows(folder):
+    def call(name, where):
+        assert (name, where) == ("cases.py:make", folder)
+        yield {"n": 1, "words": ("a", Path("b"))}
+        yield "nonsense"
+        yield {"n": {1, 2}}
+
+    rows, problems = rows_of("cases.py:make", call=call)
+    assert [(row.where, row.fault or row.values) for row in rows] == [
+        ("cases.py:make, row 1", {"n": 1, "words": ["a", "b"]}),
+        ("cases.py:make, row 2", "expected a mapping, got a value of type str"),
+        ("cases.py:make, row 3", "holds a value of type set: expected texts, numbers, lists and mappings"),
+    ]
+    assert problems == []
+    with pytest.raises(AgentvError):
+        no_functions("cases.py:make", folder)
+
+
+def test_files_and_globs_are_found_beside_the_eval_file(folder):
+    for name in ("b.csv", "a.csv", "data/c.jsonl", "notes.txt", "q.eval.yaml"):
+        write(name, '{"x": 1}' if name.endswith("jsonl") else "x\n1\n")
+    rows, problems = rows_of("*.csv", "data/*", str(folder / "a.csv"))
+    assert [row.where for row in rows] == ["a.csv:2", "b.csv:2", "data/c.jsonl:1", "a.csv:2"]
+    assert problems == []
+    rows, problems = rows_of("c.csv", "x/*.csv", "notes.txt", "*.eval.yaml", "data")
+    assert rows == []
+    assert problems == [
+        "q.eval.yaml:1: evalcases: there is no file c.csv (did you mean 'b.csv'?)",
+        "q.eval.yaml:1: evalcases: no table matches 'x/*.csv' in .",
+        "q.eval.yaml:1: evalcases: 'notes.txt' is no table: expected a name that ends in "
+        ".csv, .tsv, .json, .jsonl, .parquet, .yaml, .yml",
+        "q.eval.yaml:1: evalcases: no table matches '*.eval.yaml' in .",
+        "q.eval.yaml:1: evalcases: 'data' is a folder (name its files: data/*.csv)",
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.py:f", "x/y.py:f", "pkg.module:make", "module:make"])
+def test_names_of_functions(name):
+    assert is_function(name)
+    assert names_a_table(name)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "no", "data/*.csv", "C:/x.csv", "a.py", "a b:c d", "none"])
+def test_other_names_are_no_functions(name):
+    assert not is_function(name)
+    assert names_a_table(name) is name.endswith(".csv")
+
+
+def test_a_sample_is_the_same_each_time_and_hardly_moves():
+    names = [f"q-{number}" for number in range(1000)]
+    chosen = sample(names, 50)
+    assert len(chosen) == 50
+    assert sample(names, 50) == chosen
+    assert sample(names, 50, seed=1) != chosen
+    chosen_names = {names[index] for index in chosen}
+    moved = ["new", *reversed(names)]
+    assert len(chosen_names - {moved[index] for index in sample(moved, 50)}) <= 1
+    assert sample(names, 5000) == frozenset(range(1000))
+    assert len(sample(["same"] * 10, 3)) == 3

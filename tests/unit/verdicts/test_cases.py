@@ -1,0 +1,89 @@
+"""Cases read from results of any origin."""
+
+import json
+
+import pytest
+
+from pytest_agentv.models.results import EvalResult, RepeatFigures
+from pytest_agentv.reporting.verdicts.cases import Confirmation, case_of, cases_of_run, read_cases, result_fault
+
+REPEAT = RepeatFigures(
+    planned=5,
+    asked=4,
+    judged=3,
+    passes=2,
+    errors=1,
+    needed=4,
+    min_pass_rate=0.8,
+    min_pass_rate_source="file",
+    scores=(1.0, 0.9, 0.4),
+    stopped="certain fail",
+    same_text=False,
+    tools=(("a",), (), ()),
+    cached=1,
+)
+
+
+def result(**changes):
+    return EvalResult("t", "tent", "d", 0.7, (), (), "an answer", "azure", eval_file="a.yaml", threshold=0.8, **changes)
+
+
+def test_a_foreign_result_needs_an_id_and_a_score_only():
+    case = case_of({"eval_id": "tent", "score": 0.4})
+    assert (case.name, case.scores, case.threshold, case.value) == ("tent", (0.4,), None, 0.4)
+    assert case.outcomes == (0.4,)
+
+
+def test_one_answer_passes_as_the_run_decided_it_and_else_by_the_threshold():
+    assert case_of({"eval_id": "a", "score": 1, "threshold": 0.8, "status": "fail"}).passes == 0
+    assert case_of({"eval_id": "a", "score": 0.8 - 1e-12, "threshold": 0.8}).passes == 1
+
+
+def test_a_repeated_case_brings_its_answers():
+    confirmed = REPEAT.replace(confirm=REPEAT.replace(asked=10, judged=10, passes=0))
+    [case] = cases_of_run([result(repeat=confirmed, tags=("x",), group="g", required=True)])
+    assert (case.passes, case.judged, case.asked, case.stopped) == (2, 3, 5, "fail")
+    assert case.confirmation == Confirmation(10, 10, 0)
+    assert (case.tags, case.group, case.required, case.flags) == (("x",), "g", True, ("cached",))
+    assert case.tools == (("a",), (), ())
+
+
+def test_what_a_run_holds_and_what_its_file_holds_is_the_same(tmp_path):
+    path = tmp_path / "r.jsonl"
+    both = [result(repeat=REPEAT, node_id="a.yaml::tent"), result(node_id="a.yaml::tent-2", conversation_id="talk")]
+    path.write_text("".join(json.dumps(each.to_plain()) + "\n" for each in both))
+    assert read_cases(path) == (cases_of_run(both), [])
+    assert [case.name for case in cases_of_run(both)] == ["a.yaml::tent", "a.yaml::tent-2::tent"]
+    assert cases_of_run(both)[1].group == "talk"
+
+
+def test_an_error_has_no_answers():
+    case = case_of({"eval_id": "a", "score": 0, "status": "error", "threshold": 1})
+    assert (case.is_error, case.scores) == (True, ())
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({"score": 1}, "the result has no eval_id: expected a text, got null"),
+        ({"eval_id": "a", "score": "1"}, "the result of 'a' has no score: expected a number, got the text '1'"),
+        ({"eval_id": "a", "score": True}, "the result of 'a' has no score: expected a number, got true"),
+        (
+            {"eval_id": "a", "score": 1, "repeat": {"scores": [1, None]}},
+            "the result of 'a' has no repeat.scores: expected a list of numbers",
+        ),
+    ],
+)
+def test_what_is_no_result_is_told(tmp_path, value, fault):
+    assert result_fault(value) == fault
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps(value) + "\n")
+    cases, [problem] = read_cases(path)
+    assert cases == []
+    assert str(problem) == f"{path}:1: {fault}; it was skipped"
+
+
+def test_the_last_result_of_a_case_counts(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"eval_id": "a", "score": 0}\n{"eval_id": "a", "score": 1}\n')
+    assert [case.scores for case in read_cases(path)[0]] == [(1.0,)]

@@ -1,0 +1,43 @@
+"""400 unchanged runs on a seeded target: how many are red."""
+
+import random
+
+import pytest
+from verdict_cases import random_run
+
+from pytest_agentv.reporting.verdicts.baseline import baseline_of
+from pytest_agentv.reporting.verdicts.cases import Confirmation
+from pytest_agentv.reporting.verdicts.gates import baseline_gate
+from pytest_agentv.reporting.verdicts.run_statistics import compare_with_baseline
+from pytest_agentv.reporting.verdicts.suspects import suspects_of
+
+RUNS = 400
+
+
+@pytest.mark.parametrize("answers", [1, 5])
+def test_at_most_5_percent_of_unchanged_runs_are_red(answers):
+    """p = 0.9, 50 cases, each run against a baseline of its own; 1 to 3.5 % are expected."""
+    rng = random.Random(answers)
+    red = 0
+    for _ in range(RUNS):
+        baseline = baseline_of(random_run(rng, 0.9, 50, answers))
+        cases = {case.name: case for case in random_run(rng, 0.9, 50, answers)}
+        for suspect, fresh in suspects_of(list(cases.values()), baseline, 10):
+            passes = sum(rng.random() < 0.9 for _ in range(fresh))
+            cases[suspect.name] = suspect.replace(confirmation=Confirmation(fresh, fresh, passes))
+        run = list(cases.values())
+        statistics = compare_with_baseline(run, baseline, "b", margin=0.05, is_confirming=True)
+        red += baseline_gate(statistics, "cases").is_red
+    assert red / RUNS <= 0.05
+
+
+def test_a_broken_case_among_300_is_found_once_it_is_confirmed():
+    """5/5 before, 0/5 now, 0/10 when asked again: found in every run, however noisy the other cases are."""
+    rng, found, rounds = random.Random(2), 0, 30
+    for _ in range(rounds):
+        old, new = random_run(rng, 0.97, 300, 5), random_run(rng, 0.97, 300, 5)
+        old[0] = old[0].replace(scores=(1.0,) * 5, passes=5)
+        new[0] = new[0].replace(scores=(0.0,) * 5, passes=0, confirmation=Confirmation(10, 10, 0))
+        statistics = compare_with_baseline(new, baseline_of(old), "b", margin=0.05, is_confirming=True)
+        found += new[0].name in [each.case for each in statistics.comparison.broken]
+    assert found == rounds

@@ -1,0 +1,252 @@
+"""Pairs, verdicts and gates."""
+
+import pytest
+from verdict_cases import case, run_of
+
+from pytest_agentv.reporting.verdicts.baseline import baseline_of
+from pytest_agentv.reporting.verdicts.cases import Confirmation
+from pytest_agentv.reporting.verdicts.gates import baseline_gate, rate_gate
+from pytest_agentv.reporting.verdicts.pairing import compare_cases, pair_cases, shared_key
+from pytest_agentv.reporting.verdicts.run_statistics import compare_with_baseline, pass_rate_of, run_statistics
+from pytest_agentv.reporting.verdicts.suspects import suspects_of
+from pytest_agentv.reporting.verdicts.tag_gates import rate_check
+
+NAME = "agentv.baseline.jsonl"
+
+
+def judged(new, old, *, margin=0.05, is_confirming=True, **baseline):
+    return compare_with_baseline(
+        new, baseline_of(old).replace(**baseline), NAME, margin=margin, is_confirming=is_confirming
+    )
+
+
+def confirmed(eval_id, passes, again, judged=10):
+    return case(eval_id, passes, confirmation=Confirmation(10, judged, again))
+
+
+def test_pairs_are_made_by_file_id_and_target():
+    new = [case("a", 5), case("a", 4).replace(target="claude"), case("b", 3), case("d", 2)]
+    old = [case("a", 1).replace(target="claude"), case("a", 2), case("c", 0), case("d", 1).replace(case_hash="other")]
+    pairing = pair_cases(new, old)
+    assert [(pair.new.passes, pair.old.passes) for pair in pairing.pairs] == [(5, 2), (4, 1)]
+    assert [each.eval_id for each in pairing.new] == ["b"]
+    assert [each.eval_id for each in pairing.gone] == ["c"]
+    assert [each.eval_id for each in pairing.changed] == ["d"]
+
+
+@pytest.mark.parametrize("changes", [{"case_hash": "x"}, {"grading_hash": "x"}, {"threshold": 0.5}])
+def test_a_case_that_changed_is_not_compared(changes):
+    assert pair_cases([case("a", 5).replace(**changes)], [case("a", 5)]).pairs == ()
+
+
+def test_files_of_other_origin_and_of_other_targets_are_matched_by_what_both_hold():
+    new, old = [case("a", 5).replace(target="claude")], [case("a", 4)]
+    assert len(pair_cases(new, old, shared_key(new, old)).pairs) == 1
+    foreign = [case("a", 4).replace(eval_file=None, name="a")]
+    assert len(pair_cases(new, foreign, shared_key(new, foreign)).pairs) == 1
+
+
+def test_one_broken_case_among_48_is_found_once_it_is_confirmed():
+    new = [confirmed("c0", 0, 0), *run_of([5] * 48)[1:]]
+    statistics = judged(new, run_of([5] * 48))
+    [broken] = statistics.comparison.broken
+    assert (broken.case, broken.p) == ("evals/a.yaml::c0", pytest.approx(1 / 3003))
+    assert broken.q == pytest.approx(48 / 3003)
+    assert statistics.verdict == "broken"
+
+
+def test_a_suspect_that_passes_when_it_is_asked_again_is_not_broken():
+    statistics = judged([confirmed("c0", 1, 9), *run_of([5] * 10)[1:]], run_of([5] * 10))
+    assert statistics.comparison.broken == ()
+
+
+def test_with_confirmation_nothing_that_was_not_asked_again_is_broken():
+    new, old = run_of([0, 5, 5]), run_of([5, 5, 5])
+    assert judged(new, old).comparison.broken == ()
+    assert [each.case for each in judged(new, old, is_confirming=False).comparison.broken] == ["evals/a.yaml::c0"]
+
+
+def test_a_suspect_whose_fresh_answers_could_not_be_had_is_not_broken():
+    assert judged([confirmed("c0", 0, 0, judged=0), *run_of([5] * 3)[1:]], run_of([5] * 3)).comparison.broken == ()
+
+
+def test_ten_answers_on_both_sides_need_no_confirmation():
+    new, old = run_of([2, 10, 10], 10), run_of([10, 10, 10], 10)
+    assert list(suspects_of(new, baseline_of(old), 10)) == []
+    assert len(judged(new, old).comparison.broken) == 1
+
+
+def test_single_flips_are_never_broken():
+    new, old = run_of([0] + [1] * 30, 1), run_of([1] * 31, 1)
+    for is_confirming in (True, False):
+        assert judged(new, old, is_confirming=is_confirming).comparison.broken == ()
+
+
+def test_suspects_get_as_many_answers_as_can_find_one_broken_case():
+    def found(cases, wanted=10):
+        return list(suspects_of(run_of([0] + [5] * (cases - 1)), baseline_of(run_of([5] * cases)), wanted))
+
+    assert [(each.eval_id, answers) for each, answers in found(48)] == [("c0", 10)]
+    assert found(1000)[0][1] == 14
+    assert list(suspects_of([confirmed("c0", 0, 0)], baseline_of(run_of([5])), 10)) == [], "asked already"
+
+
+def test_the_most_urgent_comes_first():
+    old = [*run_of([5] * 20), case("gone", 5)]
+    run = run_of([5] * 9 + [1] * 11)
+    new = [confirmed("c0", 0, 0), *run[1:19], run[19].replace(scores=(), is_error=True)]
+    statistics = judged(new, old)
+    assert statistics.verdicts == ("stale", "errors", "broken", "regressed")
+    assert statistics.reasons[:3] == (
+        "stale baseline: 1 case is gone",
+        "1 case could not be judged",
+        "1 case is broken",
+    )
+    assert statistics.reasons[3].endswith("if nothing changed, ask the baseline again (--agentv-update-baseline=add)")
+
+
+@pytest.mark.parametrize(
+    ("new", "verdict", "reason"),
+    [
+        ([5] * 50, "inconclusive", "cannot tell: a drop of 10 points would be seen in 4 of 5 runs"),
+        ([5] * 30 + [1] * 20, "regressed", "regressed: -32.0 points"),
+    ],
+)
+def test_the_change_of_a_run(new, verdict, reason):
+    statistics = judged(run_of(new), run_of([5] * 50))
+    assert statistics.verdict == verdict
+    assert statistics.reasons[0].startswith(reason)
+
+
+def test_a_run_that_is_better_and_one_that_is_not_worse():
+    better = judged(run_of([5] * 40), run_of([2] * 20 + [5] * 20))
+    assert better.verdict == "improved"
+    assert better.reasons == ("improved: +30.0 points; update the baseline (--agentv-update-baseline)",)
+    assert judged(run_of([5] * 100), run_of([5] * 100)).verdict == "not worse"
+
+
+def test_two_equal_runs_of_few_cases_are_never_safe_to_ship():
+    statistics = judged(run_of([5] * 4), run_of([5] * 4))
+    interval = statistics.comparison.difference.estimate.interval
+    assert statistics.verdict == "inconclusive"
+    assert (interval.low, interval.high) == pytest.approx((-0.4899, 0.4899), abs=1e-4)
+
+
+def test_where_nothing_matches_the_baseline_is_stale():
+    statistics = judged([case("a", 5)], [case("b", 5)])
+    assert (statistics.verdict, statistics.reasons) == ("stale", ("stale baseline: no case of it is comparable",))
+
+
+def test_another_judge_is_not_comparable():
+    new = [case("a", 5).replace(judge="gpt@1")]
+    statistics = judged(new, [case("a", 5)], judge="gpt@2")
+    assert statistics.verdicts == ("judge changed",)
+    assert baseline_gate(statistics, "cases").is_red
+
+
+@pytest.mark.parametrize(
+    ("gate", "red"),
+    [("cases", "broken stale regressed"), ("run", "broken stale regressed"), ("off", ""),
+     ("strict", "broken stale regressed inconclusive")],
+)  # fmt: skip
+def test_what_is_red_under_which_gate(gate, red):
+    runs = {
+        "broken": (  # 5/5 -> 0/5, again 0/10
+            [confirmed("c0", 0, 0), *run_of([5] * 6)[1:]], run_of([5] * 6)),
+        "stale": ([case("c0", 5), case("c1", 5)], run_of([5] * 3)),
+        "regressed": (run_of([1] * 20), run_of([5] * 20)),
+        "inconclusive": (run_of([5] * 4), run_of([5] * 4)),
+        "not worse": (run_of([5] * 200), run_of([5] * 200)),
+        "improved": (run_of([5] * 40), run_of([2] * 40)),
+    }  # fmt: skip
+    for verdict, (new, old) in runs.items():
+        statistics = judged(new, old)
+        assert statistics.verdict == verdict
+        assert baseline_gate(statistics, gate).is_red == (verdict in red.split())
+
+
+def test_errors_keep_a_gate_red_and_show_what_they_could_have_been():
+    new = [*run_of([5] * 46), *(each.replace(scores=(), is_error=True) for each in run_of([5] * 48)[46:])]
+    statistics = judged(new, run_of([4] * 48))
+    assert baseline_gate(statistics, "run").is_red
+    assert statistics.comparison.bounds_with_errors == pytest.approx(((46 * 0.2 - 1.6) / 48, (46 * 0.2 + 0.4) / 48))
+
+
+def test_the_pass_rate_of_a_run():
+    rate = pass_rate_of(run_of([5] * 34 + [3] * 11 + [0] * 3))
+    assert (rate.always, rate.flaky, rate.never, rate.n, rate.units) == (34, 11, 3, 48, 48)
+    assert rate.pass_at == pytest.approx(45 / 48)
+    assert rate.pass_all == pytest.approx(34 / 48)
+    assert rate.low < rate.again_low < rate.mean < rate.again_high < rate.high
+
+
+def test_an_early_stop_corrects_the_rate_and_leaves_no_second_interval():
+    stopped = case("a", 3, 4).replace(stopped="fail", asked=5)
+    rate = pass_rate_of([stopped, *run_of([5] * 5)])
+    assert rate.mean == pytest.approx((1 + 5) / 6), "s / (n - 1)"
+    assert (rate.again_low, rate.pass_at) == (None, None)
+
+
+def test_cases_of_a_group_are_one_unit():
+    grouped = [each.replace(group="g" if number < 3 else None) for number, each in enumerate(run_of([5] * 5))]
+    assert pass_rate_of(grouped).units == 3
+    assert pass_rate_of([each.replace(group="g") for each in grouped]).low is None, "one unit has no interval"
+
+
+def test_no_judged_case_has_no_rate():
+    statistics = run_statistics([case("a", 0).replace(scores=(), is_error=True)])
+    assert statistics.rate is None
+    assert statistics.contract() == {
+        "verdict": "no baseline",
+        "reasons": [],
+        "level": 0.95,
+        "errors": ["evals/a.yaml::a"],
+    }
+
+
+def test_the_contract_has_the_keys_that_scripts_read():
+    contract = judged(run_of([5] * 6), run_of([5] * 6), sha256="abc").contract()
+    keys = (
+        "verdict reasons n units mean low high level delta delta_low delta_high differ p_exact least_drop broke gone "
+    )
+    assert set((keys + "changed new errors baseline_sha256 rolls").split()) <= set(contract)
+    assert contract["verdict"] == "inconclusive"
+    assert contract["cases"][0] == {
+        "case": "evals/a.yaml::c0",
+        "state": "compared",
+        "target": "azure",
+        "passes": 5,
+        "judged": 5,
+        "delta": 0,
+        "p": 1,
+        "q": 1,
+        "broke": False,
+    }
+
+
+def test_all_states_of_cases_are_told():
+    pairing = pair_cases(
+        [case("a", 5), case("n", 5), case("e", 0).replace(scores=(), is_error=True), case("x", 5)],
+        [case("a", 5), case("g", 5), case("e", 5), case("x", 5).replace(case_hash="other")],
+    )
+    states = {each.case.rpartition("::")[2]: each.state for each in compare_cases(pairing, is_confirming=True)}
+    assert states == {"a": "compared", "n": "new", "e": "error", "x": "changed", "g": "gone"}
+
+
+@pytest.mark.parametrize(
+    ("min_rate", "tier", "gate", "is_red"),
+    [
+        (0.9, "critical", "run", False),
+        (0.91, "critical", "run", True),
+        (0.91, "advisory", "run", False),
+        (0.91, "critical", "off", False),
+    ],
+)
+def test_a_rate_that_must_be_reached(min_rate, tier, gate, is_red):
+    outcome = rate_gate(rate_check("gate::x", min_rate, run_of([5, 4]), tier), gate)
+    assert (outcome.is_red, outcome.is_told) == (is_red, min_rate > 0.9)
+
+
+def test_a_rate_of_nothing_is_not_reached():
+    outcome = rate_gate(rate_check("gate::x", 0.5, [case("a", 0).replace(scores=())]), "run")
+    assert (outcome.is_red, outcome.reason) == (True, "no case could be judged; 50.0 % must pass")
