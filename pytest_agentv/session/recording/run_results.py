@@ -74,12 +74,11 @@ def _without_texts(result: EvalResult) -> EvalResult:
     """Return a result without its long parts; what many results have in common is held once."""
     return result.replace(
         candidate_answer="",
-        reasoning=None,
         **dict.fromkeys(_REQUESTS),
         trace=None,
         evaluator_results=result.evaluator_results
         and tuple(
-            each.replace(details=None, reasoning=None, evaluator_provider_request=None, raw_output=None)
+            each.replace(details=None, evaluator_provider_request=None, raw_output=None)
             for each in result.evaluator_results
         ),
         **{name: sys.intern(text) for name in _SHARED if (text := getattr(result, name)) is not None},
