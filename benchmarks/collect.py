@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from measure import WITHOUT_PLUGIN, Contender, add_cases_option, compare, create_parser, exit_code, print_comparisons
-from suites import write_functions, write_jsonl, write_yaml
+from suites import write_functions, write_jsonl, write_table, write_yaml
 
 MAX_RATIO = 2.0
 MAX_PEAK_MB = 250
@@ -36,6 +36,7 @@ def contenders(folder: Path, cases: int) -> list[Contender]:
         Contender("functions", write_functions(folder / "functions", cases), (*WITHOUT_PLUGIN, *collect), expected),
         Contender("YAML, 1 file", write_yaml(folder / "yaml", cases), collect, expected),
         Contender(f"YAML, {FILES} files", write_yaml(folder / "files", cases, FILES), collect, expected),
+        Contender("CSV, 1 file", write_table(folder / "csv", cases), collect, expected),
         Contender("JSONL, 1 file", write_jsonl(folder / "jsonl", cases), collect, expected),
     ]
 

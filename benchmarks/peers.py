@@ -159,6 +159,7 @@ def install_peers(folder: Path, load: Load) -> list[Pair]:
     install: dict[str, Callable[[Path, Load], Pair]] = {
         **{package: partial(_python_peer, package, script) for package, script in scripts.items()},
         "promptfoo": _promptfoo,
+        "agentv": _agentv,
     }
     pairs = []
     for name, installed in install.items():
@@ -183,12 +184,35 @@ def _python_peer(package: str, script: str, folder: Path, load: Load) -> Pair:
     return contender(package, load), contender(f"{package}, one", replace(load, cases=1))
 
 
-def _promptfoo(folder: Path, load: Load) -> Pair:
+def _npm_install(folder: Path, package: str) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise FileNotFoundError("there is no npm")
     folder.mkdir(parents=True)
-    _run(npm, "install", "--no-audit", "--no-fund", "--loglevel=error", "promptfoo", cwd=folder)
+    _run(npm, "install", "--no-audit", "--no-fund", "--loglevel=error", package, cwd=folder)
+
+
+def _agentv(folder: Path, load: Load) -> Pair:
+    """AgentV itself, whose mock target waits."""
+    _npm_install(folder, "agentv")
+    (folder / ".agentv").mkdir()
+    target = f"name: default, provider: mock, response: hello, delay_ms: {load.delay_ms}, workers: {load.workers}"
+    (folder / ".agentv/targets.yaml").write_text(f"targets:\n  - {{{target}}}\n")
+    return _agentv_run("agentv", folder, load), _agentv_run("agentv, one", folder, replace(load, cases=1))
+
+
+def _agentv_run(name: str, folder: Path, load: Load) -> Contender:
+    case = "  - {{id: c{number}, input: Say hello to customer {number}, criteria: hello, assertions: [{check}]}}\n"
+    check = "{type: contains, value: hello}"
+    cases = "".join(case.format(number=number, check=check) for number in range(load.cases))
+    file = folder / f"cases{load.cases}.eval.yaml"
+    file.write_text(f"name: cases{load.cases}\ntarget: default\ntests:\n{cases}")
+    arguments = ("eval", file.name, f"--workers={load.workers}")
+    return Contender(name, folder, arguments, rf"Passed: {load.cases}\b", (str(folder / "node_modules/.bin/agentv"),))
+
+
+def _promptfoo(folder: Path, load: Load) -> Pair:
+    _npm_install(folder, "promptfoo")
     (folder / "provider.js").write_text(PROMPTFOO_PROVIDER)
     return _promptfoo_run("promptfoo", folder, load), _promptfoo_run("promptfoo, one", folder, replace(load, cases=1))
 

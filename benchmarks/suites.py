@@ -39,6 +39,16 @@ YAML_CASE = """\
         content: Say hello to customer {number}
 """
 
+TABLE = """\
+evalcases: {from: customers.csv}
+case:
+  id: case-{{ number }}
+  input: "Answer in one sentence: {{ question }}"
+  expected_output: "{{ word }}"
+  evaluators:
+    - {name: h, type: heuristic, hits: ["{{ word }}"]}
+"""
+
 FUNCTIONS = """\
 import pytest
 
@@ -73,6 +83,16 @@ def write_jsonl(folder: Path, cases: int, delay_ms: int = 0) -> Path:
     lines = "".join(json.dumps(_json_case(number)) + "\n" for number in range(cases))
     (folder / "suite.eval.jsonl").write_text(lines)
     write_evaluator(folder, EVALUATOR)
+    return folder
+
+
+def write_table(folder: Path, cases: int) -> Path:
+    """A CSV file with a row for each case, and the case that each row becomes."""
+    _create(folder)
+    (folder / "targets.yaml").write_text(TARGETS)
+    (folder / "suite.eval.yaml").write_text(TABLE)
+    rows = "".join(f"{number:05},Say hello to customer {number},hello\n" for number in range(cases))
+    (folder / "customers.csv").write_text(f"number,question,word\n{rows}")
     return folder
 
 

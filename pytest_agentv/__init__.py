@@ -29,7 +29,7 @@ _NAMES = {
         "TextPart",
         "ToolCall",
     ),
-    "models.option_values": ("BaselineUpdate", "Gate", "OutputFormat", "Stop", "UnknownKeys"),
+    "models.option_values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Stop", "UnknownKeys"),
     "models.options": ("RunOptions",),
     "models.results": ("ErrorDetail", "EvalResult", "RepeatFigures", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
@@ -107,6 +107,7 @@ if TYPE_CHECKING:
         BaselineUpdate as BaselineUpdate,
         Gate as Gate,
         OutputFormat as OutputFormat,
+        RunRule as RunRule,
         Stop as Stop,
         UnknownKeys as UnknownKeys,
     )

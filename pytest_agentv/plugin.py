@@ -58,6 +58,14 @@ def pytest_collect_file(
     return collectors if own is None else [*collectors, own]
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run evals in Python once for each target of the command line."""
+    if "agentv_target" in metafunc.fixturenames and "," in str(metafunc.config.getoption("agentv_target")):
+        from pytest_agentv.session.python.several_targets import parametrize_targets
+
+        parametrize_targets(metafunc)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Have the run judged, where somebody wants it, when all items are done."""

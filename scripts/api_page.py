@@ -48,6 +48,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "BaselineUpdate",
             "Gate",
             "OutputFormat",
+            "RunRule",
             "Stop",
             "UnknownKeys",
         ),

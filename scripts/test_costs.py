@@ -20,7 +20,7 @@ import pytest
 SHOWN_FILES = 40
 SHOWN_TESTS = 30
 PROPERTY = "cpu_seconds"
-OUTPUT = "AGENTV_TEST_COSTS"
+OUTPUT = "TEST_COSTS_FILE"
 
 
 def cpu_seconds() -> float:

@@ -13,7 +13,10 @@ EVALUATORS = "evaluators: [{name: words, type: heuristic, hits: [hello]}]\n"
 
 
 async def answer(prompt: str, request: Any) -> Any:
-    """Say a hello (p) or something else (f), fail (e), die once (k) or wait for ever (w), by the answer's number."""
+    """Do what the sign of the answer's number says.
+
+    Say hello (p) or something else (f), fail (e), wait for ever (w); once, kill the process (k) or press Ctrl-C (i).
+    """
     _note(f"{request.eval_id} {request.answer}\n")
     sign = prompt[request.answer % len(prompt)]
     await asyncio.sleep(0.01)
@@ -25,6 +28,9 @@ async def answer(prompt: str, request: Any) -> Any:
         while _kept() < 2:  # noqa: ASYNC110 - another thread writes it
             await asyncio.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
+    if sign == "i" and _is_first():
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(3600)
     text = "bye" if sign == "f" else f"hello {request.answer}"
     return {"text": text, "cost_usd": 0.25, "token_usage": {"input": 10, "output": 5}}
 

@@ -163,18 +163,17 @@ def _argument(option: RunOption) -> dict[str, Any]:
     arguments: dict[str, Any] = {"metavar": option.metavar, "type": _checked(option.parse)}
     if option.optional_value is not None:
         return arguments | {"nargs": "?"}
-    if option.once:
-        return arguments | {"action": _StoreOnce}
+    if option.joins:
+        return arguments | {"action": _Join}
     return arguments | {"action": "append" if option.repeatable else "store"}
 
 
-class _StoreOnce(argparse.Action):
-    """Stores a value; a second one is an error."""
+class _Join(argparse.Action):
+    """Joins the values of a flag that is given more than once by commas."""
 
-    def __call__(self, _parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        if getattr(namespace, self.dest) is not None:
-            raise argparse.ArgumentError(None, f"{option_string} is given twice: expected it once")
-        setattr(namespace, self.dest, values)
+    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: str | None = None) -> None:
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, values if before is None else f"{before},{values}")
 
 
 def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:

@@ -15,8 +15,8 @@ from pytest_agentv.loading.keys import (
     CASE_KEYS,
     CASE_LIST_KEYS,
     EVALUATOR_LIST_KEYS,
-    EXECUTION_KEYS,
     EXPECTED_KEYS,
+    FILE_EXECUTION_KEYS,
     HEADER_KEYS,
     INPUT_KEYS,
     OUTCOME_KEYS,
@@ -150,7 +150,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
         "content_item": _CONTENT_ITEM,
         "evaluator": _by_kind(evaluators, "type", {"name": _FILLED_TEXT, "type": _TEXT}),
         "aggregator": _by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
-        "execution": _closed(_SHARED, EXECUTION_KEYS),
+        "execution": _closed({**_SHARED, "targets": _list_of(_FILLED_TEXT)}, FILE_EXECUTION_KEYS),
         "message": _MESSAGE,
         "tool_call": _TOOL_CALL,
     }
@@ -158,7 +158,8 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     models = [model for kind in kinds for model in (kind, *parts_of(kind))]
     definitions |= {model.__name__: _model_schema(model) for model in models}
     lists = dict.fromkeys(CASE_LIST_KEYS, _CASE_LIST)
-    parts = {"case": _ref("named_case"), "defaults": _ref("partial_case"), "include": _TEXTS}
+    matrix = {**_MAPPING, "additionalProperties": {"type": "array", "minItems": 1}}
+    parts = {"matrix": matrix, "case": _ref("named_case"), "defaults": _ref("partial_case"), "include": _TEXTS}
     root = {**_closed({**_SHARED, "dataset": _TEXT, **parts, **lists}, HEADER_KEYS), **_whole_cases()}
     no_list = {"not": _one_key(CASE_LIST_KEYS)}  # the sidecar of a JSONL dataset
     return _document("AgentV eval file", {**root, "oneOf": [*_one_key(CASE_LIST_KEYS)["anyOf"], no_list]}, definitions)

@@ -19,6 +19,7 @@ MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
 """What pytest is to know of a case."""
 
 EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
+FILE_EXECUTION_KEYS: Final = (*EXECUTION_KEYS, "targets")
 _SHARED_KEYS: Final = (
     *("execution", "target", "threshold", "description", "tags", "metadata", "marks", "skip", "xfail", "fixtures"),
     *("vars", "input_files", "repeat", "min_pass_rate"),
@@ -27,7 +28,7 @@ _SHARED_KEYS: Final = (
 )
 HEADER_KEYS: Final = frozenset(
     (
-        *("$schema", "name", "version", "author", "license", "dataset", INCLUDE, "defaults", "case"),
+        *("$schema", "name", "version", "author", "license", "dataset", INCLUDE, "defaults", "case", "matrix"),
         *CASE_LIST_KEYS,
         *_SHARED_KEYS,
     )

@@ -60,8 +60,8 @@ class RunOption:
     metavar: str | None = None
     is_flag: bool = False
     repeatable: bool = False
-    once: bool = False
-    """Whether giving it twice is an error. For other options, the last value wins."""
+    joins: bool = False
+    """Whether the values of one that is given twice are joined by commas. For other options, the last value wins."""
     optional_value: object = None
     """The value of a flag given without one; None: the flag needs a value."""
     ini: bool = False
@@ -77,7 +77,9 @@ class RunOptions(Record):
     """The options of a run, merged from command line and ini file, with defaults filled in."""
 
     target: str | None = None
-    """`--agentv-target`: the target to evaluate; None: the case's, else the file's, else `default`."""
+    """`--agentv-target`: the target to evaluate; None: the case's, else the file's, else `default`; or several are."""
+    several_targets: tuple[str, ...] = ()
+    """`--agentv-target=a,b`: the targets of which each runs all cases; empty: there is one at most."""
     targets: Path | None = None
     """`--agentv-targets`: the targets file, or a folder that holds one, absolute."""
     eval_id: tuple[str, ...] = ()
@@ -156,6 +158,12 @@ class RunOptions(Record):
     """Names of the tools that only look around, for `exploration_ratio`."""
 
     @property
+    def chosen_targets(self) -> tuple[str, ...]:
+        """Return the targets of the command line; none for `default`, which leaves the choice to cases and files."""
+        one = (self.target or "").strip()
+        return self.several_targets or ((one,) if one not in ("", "default") else ())
+
+    @property
     def judges_run(self) -> bool:
         """Whether there is a verdict on the run as a whole that may fail it, or a baseline to write."""
         has_baseline = self.baseline is not None or self.update_baseline is not None
@@ -165,9 +173,10 @@ class RunOptions(Record):
 RUN_OPTIONS: Final = (
     RunOption(
         "target",
-        "Name of the target to evaluate (default: the case's, else the file's, else `default`).",
+        "Name of the target to evaluate, or several with commas between them: each runs all cases "
+        "(default: the case's, else the file's, else `default`).",
         metavar="NAME",
-        once=True,
+        joins=True,
         ini=True,
     ),
     RunOption(

@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import shlex
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -66,14 +65,22 @@ def attach_optional_values(args: list[str]) -> None:
 def check_options(config: pytest.Config) -> None:
     """Check what must be known before anything is collected. Raises `pytest.UsageError`."""
     eval_globs(config)
-    words = itertools.takewhile(lambda word: word != "--", config.invocation_params.args)
-    given = Counter(str(word).partition("=")[0] for word in words)
+    words = list(itertools.takewhile(lambda word: word != "--", map(str, config.invocation_params.args)))
     for option in RUN_OPTIONS:
-        flag = f"--{PREFIX}-{option.name}"
-        if option.once and given[flag] > 1:
-            raise pytest.UsageError(f"{flag} is given {given[flag]} times: expected it once")
+        given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
+        if len(given) > 1:  # xdist hands this on to workers, which do not see the command line
+            setattr(config.option, f"{PREFIX}_{option.dest}", ",".join(given))
         if option.optional_value is not None:
             _given(config, option)
+
+
+def _joined(flag: str, words: Sequence[str]) -> list[str]:
+    """Return the values of a flag, in order. One in `addopts` does not count beside those of the command line."""
+    return [
+        words[index + 1] if word == flag else word.partition("=")[2]
+        for index, word in enumerate(words)
+        if word.startswith(f"{flag}=") or (word == flag and index + 1 < len(words))
+    ]
 
 
 def eval_globs(config: pytest.Config) -> Sequence[str]:
@@ -87,6 +94,7 @@ def run_options(config: pytest.Config) -> RunOptions:
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
+    targets = tuple(filter(None, map(str.strip, (values["target"] or "").split(","))))
     if values["baseline"] is not None:
         folder = config.rootpath if values["baseline"] == DEFAULT_BASELINE else cwd
         values["baseline"] = folder / values["baseline"]
@@ -96,6 +104,8 @@ def run_options(config: pytest.Config) -> RunOptions:
     return RunOptions(
         **{
             **values,
+            "target": targets[0] if len(targets) == 1 else None,
+            "several_targets": tuple(dict.fromkeys(targets)) if len(targets) > 1 else (),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
             "exploration_tools": _names(config, "agentv_exploration_tools"),

@@ -10,29 +10,13 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
-# `pytester` forgets what a run in this process imported; pydantic cannot be imported twice, and its models are slow to
-# build again for each run.
-import filelock  # noqa: F401
+import filelock  # noqa: F401 - as below
 import pytest
 import warm
 
-import pytest_agentv.evaluators.kinds.code_judge
-import pytest_agentv.evaluators.kinds.composite
-import pytest_agentv.evaluators.kinds.field_accuracy
-import pytest_agentv.evaluators.kinds.heuristic
-import pytest_agentv.evaluators.kinds.latency
-import pytest_agentv.evaluators.kinds.llm_judge
-import pytest_agentv.evaluators.kinds.tool_trajectory
-import pytest_agentv.evaluators.own
-import pytest_agentv.loading.cases.evaluators
-import pytest_agentv.loading.targets.resolution
-import pytest_agentv.loading.targets.validation
-import pytest_agentv.providers.cli.cli
-import pytest_agentv.providers.mock
-import pytest_agentv.providers.python.python
-import pytest_agentv.session.collecting.collection
-import pytest_agentv.session.collecting.files
-import pytest_agentv.session.showing.controller  # noqa: F401
+# `pytester` forgets what a run in this process imported. pydantic cannot be imported twice, its models are slow to
+# build again for each run, and there must not be two classes of one name.
+warm.load_all("pytest_agentv")
 
 MOCK_TARGETS = """
 targets:

@@ -212,6 +212,17 @@ def test_files_that_were_not_collected_leave_no_verdict_and_files_that_are_gone_
     assert run.exit_code == 1
 
 
+def test_failing_cases_that_no_verdict_judges_are_not_green(small, monkeypatch):
+    """They are XFAIL by then: whether all cases of the baseline ran shows at the end only."""
+    small.write("evals/b.eval.yaml", suite(2, first=10))
+    small.run("--agentv-update-baseline")
+    monkeypatch.setenv("BROKEN", "c10")
+    run = small.run("--agentv-baseline", "--agentv-gate=run", "evals/b.eval.yaml")
+    assert (run.exit_code, run.outcomes) == (1, {"passed": 1, "xfailed": 1, "failed": 1})
+    reason = "there is no verdict to judge them by: 2 of 5 cases (no case of evals/a.eval.yaml was run)"
+    assert f"GATE run: FAILED, 1 case failed, and {reason}" in " ".join(section(run).split())
+
+
 def test_a_run_that_stops_at_its_first_failure_gets_no_verdict(small, monkeypatch):
     monkeypatch.setenv("BROKEN", "c0")
     run = small.run("--agentv-baseline", "-x")
@@ -435,3 +446,34 @@ def test_tests_that_evaluate_are_judged_as_well(project):
     run = project.run("--agentv-update-baseline")
     assert (run.exit_code, len((project.path / BASELINE).read_text().splitlines())) == (0, 7)
     assert section(project.run("--agentv-baseline")).splitlines()[3].endswith("6 compared")
+
+
+def test_neither_the_baseline_nor_the_verdict_holds_what_answers_say(project, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "hunter2-very-secret")
+    write(project, suite(2, "repeat: 5"))
+    agent = project.path / "evals/agent.py"
+    agent.write_text(agent.read_text().replace('return "yes"', 'return "yes " + os.environ["MY_API_KEY"]'))
+    page = project.path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    assert project.run("--agentv-update-baseline").exit_code == 0
+    monkeypatch.setenv("BROKEN", "c1")
+    run = project.run("--agentv-baseline")
+    assert "BROKEN" in section(run)
+    files = [project.path / name for name in (BASELINE, "out-2.verdict.json", "out-2.jsonl")]
+    assert all("hunter2" not in text for text in [run.text, *(path.read_text("utf-8") for path in (*files, page))])
+
+
+def test_the_results_may_be_yaml(small, monkeypatch):
+    monkeypatch.setenv("BROKEN", "c1")
+    run = small._pytester.runpytest_inprocess("--agentv-baseline", "--agentv-output-format=yaml", "--agentv-out=o.yaml")
+    assert "Difference     -33.3" in run.stdout.str()
+    assert json.loads((small.path / "o.verdict.json").read_text())["verdict"] == "inconclusive"
+
+
+def test_reruns_of_cases_that_are_left_to_the_verdict_are_none(project, monkeypatch):
+    """An XFAIL is not run again: the verdict would judge the luckiest of several answers."""
+    write(project, suite(3))
+    monkeypatch.setenv("BROKEN", "c1")
+    run = project.run("--agentv-gate=run", "--agentv-min-rate=0.5", "--reruns=2")
+    assert run.outcomes == {"passed": 3, "xfailed": 1}
+    assert len(run.results) == 3

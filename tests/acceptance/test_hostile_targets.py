@@ -19,6 +19,9 @@ ASYNC_WAYS = WAYS | {
     "waits": ("asyncio.current_task().cancel(); await asyncio.sleep(1)", "CancelledError"),
     "returns": ("asyncio.current_task().cancel(); return 'hello'", "CancelledError"),
 }
+WORKERS = pytest.mark.parametrize(
+    ("mode", "workers"), [((), "1"), ((), "4"), (("-n", "2"), "4")], ids=["plain-1", "plain-4", "n2-4"]
+)
 GOOD = ("good-1", "good-2", "good-3")
 
 
@@ -53,7 +56,7 @@ def check(run: Run, ways: dict[str, tuple[str, str]], stage: str) -> None:
         assert run.by_id[name]["error_detail"] == {"stage": stage, "kind": "crash"}
 
 
-@pytest.mark.parametrize("workers", ["1", "4"])
+@WORKERS
 @pytest.mark.parametrize(("head", "ways"), [("def", WAYS), ("async def", ASYNC_WAYS)], ids=["sync", "async"])
 def test_a_target_that_raises_what_ends_programs(
     project_in_all_modes: Project, head: str, ways: dict[str, tuple[str, str]], workers: str
@@ -82,7 +85,7 @@ def test_a_task_of_the_targets_that_is_interrupted_ends_no_loop(project: Project
     check(project.run(), {}, "provider")
 
 
-@pytest.mark.parametrize("workers", ["1", "4"])
+@WORKERS
 def test_an_evaluator_that_raises_what_ends_programs(project_in_all_modes: Project, workers: str) -> None:
     project = project_in_all_modes
     write_agent(project, "def", "")

@@ -52,6 +52,19 @@ def test_a_run_that_was_killed_among_answers_pays_for_none_of_them_twice(project
     assert leftovers(project) == []
 
 
+def test_ctrl_c_among_answers_ends_the_run_and_loses_none(project):
+    write_suite(project, {"tent": "ppippw", "lamp": "ppppp"}, repeat=5)
+    run = project.run("--agentv-out=own.jsonl", subprocess=True)
+    assert run.exit_code == pytest.ExitCode.INTERRUPTED
+    assert run.internals == []
+    assert asked(project.path) == ["tent 0", "tent 1", "tent 2"]
+    assert results(project)["tent"]["error_detail"]["kind"] == "cancelled"
+    run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
+    assert counts(asked(project.path)) == {"tent": 3, "lamp": 5}
+    assert run.outcomes == {"passed": 2}
+    assert leftovers(project) == []
+
+
 def test_answers_that_were_carried_to_another_file_survive_a_second_kill(project):
     write_suite(project, {"lamp": "ppkpw"}, repeat=5)
     project.run("--agentv-out=first.jsonl", subprocess=True)

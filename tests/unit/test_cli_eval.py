@@ -203,9 +203,5 @@ def test_a_folder_of_which_all_files_are_left_out_is_an_error_that_says_why(fold
     assert f"  evals: no eval files in this folder\n    {LEFT_OUT}\n" in run.err
 
 
-def test_a_target_that_is_given_twice_is_an_error(agentv):
-    run = agentv("eval", "qa.eval.yaml", "--target=a", "--target", "b")
-    assert (run.exit_code, run.err) == (
-        4,
-        "agentv eval: --target is given twice: expected it once\nTry: agentv eval --help\n",
-    )
+def test_a_target_that_is_given_twice_means_both():
+    assert call("qa.eval.yaml", "--target=a", "--target", "b") == ["--agentv-target=a,b", "qa.eval.yaml"]

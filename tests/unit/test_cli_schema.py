@@ -28,9 +28,14 @@ CASE_VALIDATOR = jsonschema.Draft7Validator(
 SUITE = {
     "description": "x",
     "execution": {"target": "t", "threshold": 0.5},
+    "repeat": 5,
+    "min_pass_rate": 0.8,
     "evalcases": [
         {
             "id": "a",
+            "repeat": 10,
+            "required": True,
+            "group": "g",
             "expected_outcome": "o",
             "input_messages": [{"role": "user", "content": ["x", {"type": "text", "value": "y"}]}],
             "expected_messages": [{"role": "assistant", "tool_calls": [{"tool": "t", "input": {"x": 1}}]}],
@@ -180,6 +185,12 @@ def test_a_targets_file_that_loads_without_a_complaint_is_valid(file, where, new
         (("descriptoin",), "x"),
         (("evalcases", 0, "id"), ...),
         (("evalcases", 0, "id"), 5),
+        (("repeat",), 0),
+        (("min_pass_rate",), 2),
+        (("evalcases", 0, "repeat"), "5"),
+        (("evalcases", 0, "required"), "yes"),
+        (("evalcases", 0, "group"), 5),
+        (("required",), True),
         (("evalcases", 0, "input_messages"), ...),
         (("evalcases", 0, "input_messages", 0, "role"), "usr"),
         (("evalcases", 0, "evaluators", 0, "threshold"), ...),

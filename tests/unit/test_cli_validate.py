@@ -72,6 +72,21 @@ def test_all_faults_of_all_files_are_told_at_once_with_their_places(agentv, gold
     assert run.out == golden("cli/validate.txt")
 
 
+def test_faults_of_repeats_are_told(agentv):
+    write(
+        "evals/qa.yaml",
+        "repeat: 3\nmin_pass_rate: 0.6\n" + GOOD + "    repeat: 0\n    min_pass_rate: 80\n    grup: x\n",
+    )
+    write("evals/targets.yaml", TARGETS)
+    lines = agentv("validate", "evals").out.splitlines()
+    assert (
+        "evals/qa.yaml:8: error: evalcases[0].repeat: expected a whole number from 1 to 100, got the number 0" in lines
+    )
+    rate = "expected a number from 0 to 1, such as 0.8 for 4 of 5, got the number 80"
+    assert f"evals/qa.yaml:9: error: evalcases[0].min_pass_rate: {rate}" in lines
+    assert any("did you mean 'group'" in line for line in lines)
+
+
 def test_json_says_the_same_by_field(agentv, folder):
     write("evals/wrong.yaml", WRONG)
     write("evals/targets.yaml", TARGETS)

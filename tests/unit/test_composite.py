@@ -328,6 +328,12 @@ def test_an_aggregator_that_takes_too_long_is_a_timeout() -> None:
 # Model as aggregator
 
 
+def test_only_a_model_as_aggregator_or_as_member_needs_a_judge() -> None:
+    members = (("safety", SAFETY),)
+    assert composite(LlmAggregator(prompt="x"), *members, judge=ScriptedJudge("{}")).asks_judge
+    assert not composite(WeightedAverage(), *members, judge=ScriptedJudge("{}")).asks_judge
+
+
 def test_a_model_as_aggregator_is_shown_the_results_and_judges() -> None:
     judge = ScriptedJudge('{"score": 0.9, "hits": ["1", "2", "3", "4", "5"], "reasoning": "r"}')
     score = evaluate(

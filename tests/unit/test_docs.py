@@ -25,6 +25,7 @@ from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import LoadContext, load_case
 from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.files.suites import read_suite
+from pytest_agentv.loading.tables.delimited import read_delimited
 from pytest_agentv.loading.targets.environment import REFERENCE, Environment
 from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
 from pytest_agentv.models.masking.secrets import Masker
@@ -244,7 +245,14 @@ def _indent(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
+def check_csv(block: Block, folder: Path) -> None:
+    path = folder / "table.csv"
+    path.write_text(block.text)
+    assert [row.fault for row in read_delimited(path) if row.fault] == []
+
+
 CHECKS: Final[Mapping[str, Callable[[Block, Path], None]]] = {
+    "csv": check_csv,
     "groovy": check_brackets,
     "ini": check_ini,
     "javascript": check_brackets,

@@ -69,6 +69,17 @@ def test_the_line_counts_what_is_done_in_flight_broken_and_paid_and_estimates_th
     assert progress(4, *results).text(3, 10.0) == text
 
 
+def test_answers_of_repeated_cases_count_one_by_one_and_those_that_were_not_asked_with_their_case() -> None:
+    shown = progress(11, PASSED)
+    for _ in range(3):
+        shown.count_answer(PAID.replace(node_id="lamp"))
+    assert shown.text(2, 10.0) == "4/11 done, 2 in flight, 10.0 s, about 17.5 s left, $0.7500"
+    shown.count(PAID.replace(node_id="lamp", execution_metrics=ExecutionMetrics(cost_usd=0.75)), planned=5)
+    assert shown.text(2, 10.0) == "6/11 done, 2 in flight, 10.0 s, about 8.3 s left, $0.7500"
+    shown.count(PAID.replace(node_id="tent", execution_metrics=ExecutionMetrics(cost_usd=1.25)), planned=5)
+    assert shown.text(0, 10.0) == "11/11 done, 0 in flight, 10.0 s, $2.0000"
+
+
 def test_the_line_leaves_the_cursor_where_it_is_and_is_taken_away_before_pytest_writes() -> None:
     config = Config()
     line = progress(4, PASSED, config=config)

@@ -35,11 +35,12 @@ def warnings_of(path: Path) -> list[str]:
 
 
 def test_the_cases_of_a_file_come_with_their_ids_and_lines(folder: Path) -> None:
-    suite = read_suite(write("qa.eval.yaml", "dataset: ' shop '\nevalcases:\n  - id: a\n\n  - {id: 5}\n  - nonsense\n"))
+    suite = read_suite(write("qa.eval.yaml", "dataset: ' shop '\nevalcases:\n  - id: a\n\n  - {id: 5}\n  - nonsense\n  - {id: ' '}\n"))
     assert [(entry.index, entry.eval_id, entry.line) for entry in suite.entries] == [
         (0, "a", 3),
         (1, None, 5),
         (2, None, 6),
+        (3, None, 7),
     ]
     assert suite.entries[1].value == {"id": 5}
     assert (suite.path, suite.dataset, suite.cases_key) == (folder / "qa.eval.yaml", "shop", "evalcases")

@@ -34,8 +34,9 @@ def preload() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         # With a configuration in place, asserts of plugins are rewritten as in any run.
         config = _prepareconfig(["-s", "-p", "no:cacheprovider"])
-        for name in (*USUAL, *_all_modules("pytest_agentv")):
+        for name in USUAL:
             importlib.import_module(name)
+        load_all("pytest_agentv")
         config._ensure_unconfigure()
         _rehearse(Path(folder))
 
@@ -51,9 +52,12 @@ def _rehearse(folder: Path) -> None:
         pytest.main(["-p", "no:cacheprovider", "--agentv-out=out.jsonl", "--junitxml=out.xml"])
 
 
-def _all_modules(package: str) -> list[str]:
+def load_all(package: str) -> None:
+    """Import all modules of a package."""
     path = importlib.import_module(package).__path__
-    return [found.name for found in pkgutil.walk_packages(path, f"{package}.") if not found.name.endswith("__main__")]
+    for found in pkgutil.walk_packages(path, f"{package}."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
 
 
 def forget_folder() -> None:

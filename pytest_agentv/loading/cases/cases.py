@@ -112,7 +112,10 @@ def _load(
     execution = mapping_at(value, "execution", place)
     loader = _CaseLoader(suite, value, execution, place, references, context, variables)
     loader.warn_of_odd_keys()
-    return loader.load(entry.line), value
+    case = loader.load(entry.line)
+    if entry.combination is not None:
+        case = case.replace(eval_id=entry.eval_id or case.eval_id, target=entry.combination.target or case.target)
+    return case, value
 
 
 def _filled(
@@ -121,6 +124,9 @@ def _filled(
     """Return an entry with its variables and the text of its prompt file, and the variables; None: it has none."""
     mapping_at(entry.value, "vars", place)
     value, variables = entry.value, suite.variables_of(entry)
+    if entry.combination is not None and entry.combination.prompt is not None:
+        rest = {key: item for key, item in value.items() if key not in INPUT_KEYS}
+        value = {**rest, INPUT_KEYS[0]: {"file": entry.combination.prompt}}
     if variables is None and not isinstance(value.get(first_key(value, INPUT_KEYS) or ""), dict):
         return value, None
     from pytest_agentv.loading.cases.filling import fill_case  # noqa: PLC0415 - few cases have variables

@@ -71,7 +71,7 @@ class References:
         Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
         be an image, so only a file that looks like a text gets a warning.
         """
-        reference = self.find(value)
+        reference = self.at(place).find(value)
         if reference.path is None:
             place.error(f"file {reference.describe_missing()}")
             return None

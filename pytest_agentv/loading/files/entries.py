@@ -20,6 +20,20 @@ _TABLE_KEYS: Final = ("from", "sample", "seed")
 
 
 @record
+class Combination:
+    """One value of each axis."""
+
+    name: str
+    """What the names of its items end with: `claude-formal`."""
+    kind: str
+    """The same without the target, which results tell apart by its own key."""
+    target: str | None = None
+    prompt: str | None = None
+    """The file of the prompt; None: the cases have their own."""
+    variables: JsonObject = field(default_factory=dict)
+
+
+@record
 class CaseEntry:
     """One unchecked entry of a case list."""
 
@@ -36,13 +50,31 @@ class CaseEntry:
     """Why it cannot be loaded."""
     origins: Origins = field(default_factory=dict)
     """Where its values are written that come from `defaults`."""
+    combination: Combination | None = None
+    """The target, variables and prompt that a matrix gives it."""
+
+    @property
+    def ids(self) -> tuple[str | None, ...]:
+        """Return the ids by which options may select it: its own, and that without its combination."""
+        written = self.value.get("id") if isinstance(self.value, dict) and self.row is None else None
+        return (self.eval_id, written) if self.combination and isinstance(written, str) else (self.eval_id,)
 
     @property
     def base_name(self) -> str | None:
         """Return the name of the item, before it is made unique; None: it has none."""
-        if self.eval_id is not None or self.row is None:
-            return self.eval_id
-        return f"row-{self.row.number}"
+        base = self.eval_id
+        if base is None and self.row is not None:
+            base = f"row-{self.row.number}"
+        if base is None or self.combination is None:
+            return base
+        return f"{base.removesuffix(f'@{self.combination.kind}')}@{self.combination.name}"
+
+    def combined(self, combination: Combination) -> "CaseEntry":
+        """Return the entry of a combination. Its id tells it from those of other variables and prompts."""
+        eval_id = self.eval_id
+        if eval_id is not None and combination.kind:
+            eval_id = f"{eval_id}@{combination.kind}"
+        return CaseEntry(self.index, eval_id, self.line, self.value, self.row, self.fault, self.origins, combination)
 
 
 class Shared(NamedTuple):

@@ -1,9 +1,10 @@
 """Reads eval files for collection: the ids and lines of their cases. The cases are loaded later."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.files.entries import CaseEntry, Shared, TableSpec, list_entries, table_spec
@@ -12,7 +13,7 @@ from pytest_agentv.loading.files.source import LayeredSource, Source, read_jsonl
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import (
     CASE_LIST_KEYS,
-    EXECUTION_KEYS,
+    FILE_EXECUTION_KEYS,
     HEADER_KEYS,
     min_pass_rate_at,
     repeat_at,
@@ -27,7 +28,7 @@ from pytest_agentv.models.records import record
 
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
-_OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars"})
+_OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars", "matrix"})
 """Keys of a file that are not part of the header, but of each of its entries."""
 
 
@@ -79,16 +80,22 @@ class SuiteSource:
             source = LayeredSource(source, keys, entry.origins, row)
         return Place(source, keys, problems)
 
+    def target_of(self, entry: CaseEntry | None) -> str | None:
+        """Return the target of a case that cannot be loaded, as far as it is known."""
+        combination = None if entry is None else entry.combination
+        return self.target if combination is None or combination.target is None else combination.target
+
     def variables_of(self, entry: CaseEntry) -> JsonObject | None:
         """Return the variables of a case: those of its file, its own, the columns of its row. None: it has none.
 
-        The columns win, then those of the case.
+        Those of its combination win, then the columns, then those of the case.
         """
         own = entry.value.get("vars") if isinstance(entry.value, dict) else None
         columns = entry.row.values if entry.row is not None and self.has_template else None
-        if columns is None and not isinstance(own, dict) and not self.variables:
+        combined = {} if entry.combination is None else entry.combination.variables
+        if columns is None and not isinstance(own, dict) and not self.variables and not combined:
             return None
-        return {**self.variables, **(own if isinstance(own, dict) else {}), **(columns or {})}
+        return {**self.variables, **(own if isinstance(own, dict) else {}), **(columns or {}), **combined}
 
     def header_place(self, problems: list[Problem], row: str | None = None) -> Place:
         """Return the place of the header. Errors name `row`, if one fills it."""
@@ -96,17 +103,26 @@ class SuiteSource:
         return Place(source, (), problems)
 
 
-def read_suite(path: Path, call: CallFunction = no_functions) -> SuiteSource:
-    """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar. `call` calls functions that make rows.
+class _Run(NamedTuple):
+    """What a file is read for."""
+
+    call: CallFunction
+    targets: Sequence[str]
+
+
+def read_suite(path: Path, call: CallFunction = no_functions, targets: Sequence[str] = ()) -> SuiteSource:
+    """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar.
+
+    `call` calls functions that make rows. `targets` are those of the command line.
 
     Raises `SourceError` if the whole file is unusable. Faults of single cases show when the cases are loaded.
     Source: agentv-formats 1.2 and 2.
     """
     path = Path(os.path.normpath(path.absolute()))
     if path.suffix == ".jsonl":
-        return _read_jsonl_suite(path)
+        return _read_jsonl_suite(path, _Run(no_functions, targets))
     if path.suffix in {".yaml", ".yml"}:
-        return _read_yaml_suite(path, call)
+        return _read_yaml_suite(path, _Run(call, targets))
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
 
 
@@ -134,7 +150,7 @@ def find_sidecar(path: Path) -> Path | None:
     return next((sidecar for sidecar in sidecars if sidecar.is_file()), None)
 
 
-def _read_yaml_suite(path: Path, call: CallFunction) -> SuiteSource:
+def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:
     source = read_yaml(path)
     if not isinstance(source.value, dict):
         got = describe_value(source.value)
@@ -142,7 +158,7 @@ def _read_yaml_suite(path: Path, call: CallFunction) -> SuiteSource:
         raise SourceError(path, message, source.line_of())
     cases_key = _cases_key(source)
     own = {key: value for key, value in source.value.items() if key != cases_key}
-    return _create_suite(source, cases_key, *_included(source, own), call)
+    return _create_suite(source, cases_key, *_included(source, own), run)
 
 
 def _included(source: Source, header: JsonObject) -> tuple[JsonObject, Source]:
@@ -170,11 +186,11 @@ def _near_list_key(header: JsonObject) -> str:
     return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
 
 
-def _read_jsonl_suite(path: Path) -> SuiteSource:
+def _read_jsonl_suite(path: Path, run: _Run) -> SuiteSource:
     source = read_jsonl(path)
     sidecar = _read_sidecar(path)
     header, header_source = _included(sidecar, sidecar.value) if sidecar else ({}, source)
-    return _create_suite(source, None, header, header_source, no_functions)
+    return _create_suite(source, None, header, header_source, run)
 
 
 def _read_sidecar(path: Path) -> Source | None:
@@ -190,7 +206,11 @@ def _read_sidecar(path: Path) -> Source | None:
 
 
 def _create_suite(
-    source: Source, cases_key: str | None, header: JsonObject, header_source: Source, call: CallFunction
+    source: Source,
+    cases_key: str | None,
+    header: JsonObject,
+    header_source: Source,
+    run: _Run,
 ) -> SuiteSource:
     problems: list[Problem] = []
     place = Place(header_source, (), problems)
@@ -200,14 +220,15 @@ def _create_suite(
     repeat, min_pass_rate = repeat_at(header, place), min_pass_rate_at(header, place)
     dataset = text_at(header, "dataset", place) or source.path.stem
     warn_of_unknown_keys(header, HEADER_KEYS, place)
-    warn_of_unknown_keys(execution, EXECUTION_KEYS, execution_place)
+    warn_of_unknown_keys(execution, FILE_EXECUTION_KEYS, execution_place)
     warn_of_evaluator_word(header, place)
     shared = Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place))
     cases_place = Place(source, _list_keys(cases_key), problems)
     cases = source.value if cases_key is None else source.value[cases_key]
     tables = table_spec(cases, cases_place)
     _raise_errors(problems)
-    entries = _create_entries(cases, cases_place, shared, tables, call)
+    entries = _create_entries(cases, cases_place, shared, tables, run.call)
+    entries = _combined(entries, header, place, run.targets)
     _raise_errors(problems)
     if "{{" in source.text and not shared.variables:
         from pytest_agentv.loading.files.hints import hints  # noqa: PLC0415 - few files have braces
@@ -229,6 +250,18 @@ def _create_suite(
         variables=shared.variables,
         has_template=tables is not None and shared.template is not None,
     )
+
+
+def _combined(
+    entries: tuple[CaseEntry, ...], header: JsonObject, place: Place, targets: Sequence[str]
+) -> tuple[CaseEntry, ...]:
+    """Return the entries of all combinations of a file. Notes faults."""
+    execution = header.get("execution") or {}
+    if not targets and header.get("matrix") is None and execution.get("targets") is None:
+        return entries
+    from pytest_agentv.loading.files.matrix import combined_entries, read_axes  # noqa: PLC0415 - for few files
+
+    return combined_entries(entries, read_axes(header, place), targets)
 
 
 def _defaults(header: JsonObject, place: Place) -> Layer | None:

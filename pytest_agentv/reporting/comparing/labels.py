@@ -2,13 +2,13 @@
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.readers import iter_entries
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
 from pytest_agentv.statistics.agreement import (
@@ -25,7 +25,7 @@ _DIGITS: Final = 9
 _HALF: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Label(Record):
     """What a person says of a case."""
 
@@ -37,7 +37,7 @@ class Label(Record):
     rater: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Agreement(Record):
     """How far a judge agrees with labels."""
 

@@ -2,16 +2,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.comparison import compare_runs
 from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key
 from pytest_agentv.statistics.planning import cases_to_see, variance_between, variance_within
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan(Record):
     """The variances that a run showed, and the drop that later runs are to see."""
 

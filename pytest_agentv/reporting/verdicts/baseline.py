@@ -4,12 +4,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
 from pytest_agentv.statistics.repeats import passing
 
@@ -17,7 +17,7 @@ FORMAT: Final = 1
 DEFAULT_NAME: Final = "agentv.baseline.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Baseline(Record):
     """The answers of an earlier run that later runs are compared with."""
 

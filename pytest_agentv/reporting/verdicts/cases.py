@@ -3,12 +3,12 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import iter_entries
 from pytest_agentv.statistics.repeats import Verdict, pass_rate, passing
@@ -23,7 +23,7 @@ _READ: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Confirmation(Record):
     """Fresh answers of a case that looked broken."""
 
@@ -32,7 +32,7 @@ class Confirmation(Record):
     passes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JudgedCase(Record):
     """A case of a run or a baseline, and what its answers scored."""
 

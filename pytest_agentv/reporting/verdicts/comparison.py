@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.baseline import Baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
 from pytest_agentv.reporting.verdicts.pairing import CaseComparison, Pair, Pairing, compare_cases, pair_cases
@@ -13,7 +13,7 @@ from pytest_agentv.statistics.pairs import Difference, compare_pairs, decide_cha
 from pytest_agentv.statistics.planning import cases_to_see, drop_seen, variance_between, variance_within
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunComparison(Record):
     """How a run differs from its baseline."""
 

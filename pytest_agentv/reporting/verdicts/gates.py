@@ -1,11 +1,11 @@
 """Which verdicts make a run red."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.option_values import Gate
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import wrap
 from pytest_agentv.reporting.summary import LineStyle, SummaryLine
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, RunVerdict
@@ -20,7 +20,7 @@ _RED: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "error
 _RED_IF_STRICT: Final = _RED | {"inconclusive"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GateOutcome(Record):
     """What a gate says: a report of its own."""
 

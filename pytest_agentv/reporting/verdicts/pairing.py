@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.baseline import is_same_subject
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.statistics.broken import (
@@ -21,7 +21,7 @@ State: TypeAlias = Literal["compared", "new", "changed", "error", "gone"]
 _Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pair(Record):
     """One case of both sides."""
 
@@ -53,7 +53,7 @@ class Pair(Record):
         return fisher_less(self.new.passes, self.new.judged, self.old.passes, self.old.judged)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pairing(Record):
     """The cases of a run and of a baseline, matched."""
 
@@ -66,7 +66,7 @@ class Pairing(Record):
     """Cases of both sides that one of them could not judge."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseComparison(Record):
     """How a case did against the baseline: what `verdict.json` and `agentv compare` say of it."""
 

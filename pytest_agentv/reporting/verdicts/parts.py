@@ -1,10 +1,10 @@
 """Files and tags of a run against the baseline: rows that describe, and decide nothing."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.cases import groups_of
 from pytest_agentv.reporting.verdicts.pairing import Pair
 from pytest_agentv.statistics.broken import MOST_FALSE, benjamini_hochberg
@@ -13,7 +13,7 @@ from pytest_agentv.statistics.pairs import compare_pairs
 _LEAST_CASES: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part(Record):
     """The cases of a file, or with a tag."""
 

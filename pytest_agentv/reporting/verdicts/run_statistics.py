@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.baseline import Baseline, judges_of
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
 from pytest_agentv.reporting.verdicts.comparison import RunComparison, compare_runs
@@ -20,7 +20,7 @@ RunVerdict: TypeAlias = Literal[
 """`inconclusive`: the data cannot tell. `no verdict`: the run is not whole. `no baseline`: nothing to compare with."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassRate(Record):
     """How often the cases of a run pass, and how sure that is."""
 
@@ -44,7 +44,7 @@ class PassRate(Record):
     pass_all: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunStatistics(Record):
     """All figures of a run."""
 

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.option_values import parse_pass_rate
+from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 
 Tier: TypeAlias = Literal["critical", "advisory"]
@@ -16,7 +16,7 @@ _WORDS: Final = ("min_rate", "tier")
 _SLACK: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TagGate(Record):
     """The pass rate that the cases with a tag must reach."""
 
@@ -26,7 +26,7 @@ class TagGate(Record):
     """`advisory`: told, never red."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RateCheck(Record):
     """How a part of a run did against the rate that it must reach."""
 

@@ -70,7 +70,7 @@ class EvalFile(pytest.Module):
     def _read_suite(self) -> SuiteSource:
         try:
             session = participate(self.config)
-            suite = read_suite(self.path, call_row_maker)
+            suite = read_suite(self.path, call_row_maker, session.options.chosen_targets)
             refused = [problem for problem in suite.problems if not isinstance(problem, Hint)]
             if refused and session.options.strict:
                 raise self.CollectError(join_problems(refused))

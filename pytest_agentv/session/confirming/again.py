@@ -12,6 +12,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suites import SuiteSource, read_suite
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.preparing import PreparedCase
@@ -72,7 +73,7 @@ def _prepare(
 
 def _read(path: Path) -> SuiteSource | None:
     try:
-        return read_suite(path)
+        return read_suite(path, call_row_maker)
     except (AgentvError, OSError):
         return None
 

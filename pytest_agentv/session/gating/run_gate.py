@@ -82,6 +82,8 @@ class RunGate:
             self.outcomes = (self._update(cases),)
         elif self._no_verdict is None:
             self.outcomes = tuple(self._outcomes(cases))
+        else:
+            self.outcomes = tuple(self._unjudged(results))
         for outcome in self.outcomes:
             report_gate(session, outcome)
 
@@ -186,6 +188,17 @@ class RunGate:
             yield rate_gate(rate_check("gate::run", self._options.min_rate, cases), gate)
         for check in check_tags(self._gates, cases):
             yield rate_gate(check, gate)
+
+    def _unjudged(self, results: Sequence[EvalResult]) -> Iterator[GateOutcome]:
+        """Fail for cases that were left to a verdict that there is not: nobody else would."""
+        options = self._options
+        if options.gate not in ("run", "strict") or options.dry_run or narrowed_by(self._config, options) is not None:
+            return
+        failed = [result for result in results if result.status == "fail" and not result.required]
+        if failed:
+            cases = "1 case" if len(failed) == 1 else f"{len(failed)} cases"
+            reason = f"{cases} failed, and there is no verdict to judge them by: {self._no_verdict}"
+            yield GateOutcome("gate::run", is_red=True, is_told=True, reason=reason)
 
     def _update(self, cases: Sequence[JudgedCase]) -> GateOutcome:
         """Write the baseline, or say why not, as a report of its own."""

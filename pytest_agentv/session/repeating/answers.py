@@ -3,20 +3,20 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from pytest_agentv.engine.combining import is_set_up_error
 from pytest_agentv.engine.repeats import RepeatPlan
 from pytest_agentv.engine.scheduler import Queuer, Scheduler
+from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 
 Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, EvalResult]]
 """Asks for the answer of a number, 0-based, journals it and returns its result. Raises only for a cancellation."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lane:
     """Where the answers of a case queue."""
 
@@ -28,7 +28,7 @@ class Lane:
     """Whether each answer goes into a call with those of other cases."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asked:
     """The answers that a case got."""
 

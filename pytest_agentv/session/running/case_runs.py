@@ -17,7 +17,7 @@ from pytest_agentv.session.recording.recorder import Recorder
 from pytest_agentv.session.running.begun import Ending
 from pytest_agentv.session.running.limits import FailureLimit
 from pytest_agentv.session.running.preparing import PreparedCase
-from pytest_agentv.session.running.stopping import Stopping
+from pytest_agentv.session.running.stopping import Stopping, lost_text
 from pytest_agentv.session.showing.logs import CaseLog, current_log
 from pytest_agentv.session.showing.progress import Progress
 
@@ -83,6 +83,8 @@ class CaseRuns:
         self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
     ) -> EvalResult:
         """Ask for one answer of a repeated case. Raises only for a cancellation."""
+        if self._recorder.error is not None:  # its result would be lost
+            return error_result(job.identity, "setup", "config", lost_text(self._recorder.error))
         current_log.set(log)
         try:
             result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)

@@ -65,7 +65,9 @@ class SessionHooks:
         cases = [item for item in items if isinstance(item, EvalItem)]
         counts = Counter(item.entry.eval_id for item in cases)
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
-        _warn_of_unknown_ids(self._session.options.eval_id, {eval_id for eval_id in counts if eval_id})
+        if self._session.options.eval_id:
+            known = {eval_id for item in cases for eval_id in item.entry.ids if eval_id}
+            _warn_of_unknown_ids(self._session.options.eval_id, known)
         if self._session.options.eval_id or self._session.options.retry_errors:
             selected = {item for item in cases if self._is_selected(item)}
             config.hook.pytest_deselected(items=[item for item in items if item not in selected])
@@ -168,7 +170,7 @@ class SessionHooks:
     def _is_selected(self, item: EvalItem) -> bool:
         """Whether the options let a case run: `--agentv-eval-id`, `--agentv-retry-errors`."""
         session, eval_id = self._session, item.entry.eval_id
-        if session.options.eval_id and eval_id not in session.options.eval_id:
+        if session.options.eval_id and not any(each in session.options.eval_id for each in item.entry.ids):
             return False
         retried = session.identity.retried
         return retried is None or (session.preparer.eval_file(item.suite), eval_id) in retried

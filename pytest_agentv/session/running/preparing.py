@@ -158,7 +158,7 @@ class CasePreparer:
         return CaseIdentity(
             eval_id=entry.eval_id if entry.eval_id is not None else node_id.rpartition("::")[2],
             dataset=suite.dataset,
-            target=choose_target(self._options, suite.target),
+            target=choose_target(self._options, suite.target_of(entry)),
             eval_file=self.eval_file(suite),
             line=entry.line,
             node_id=node_id,

@@ -50,7 +50,7 @@ class CrashResults:
         identity = CaseIdentity(
             eval_id=entry.eval_id if entry and entry.eval_id else name,
             dataset=file.suite.dataset if file.suite else Path(path).stem,
-            target=choose_target(self._options, file.suite.target if file.suite else None),
+            target=choose_target(self._options, file.suite.target_of(entry) if file.suite else None),
             eval_file=path,
             line=entry.line if entry else 1,
             node_id=node_id,
@@ -71,7 +71,7 @@ class CrashResults:
         try:
             if not is_eval_file(path, root=root, is_named=self._is_named(path), globs=globs):
                 return None
-            suite = read_suite(path, call_row_maker)
+            suite = read_suite(path, call_row_maker, self._options.chosen_targets)
         except (AgentvError, OSError):
             return _File(None, {})
         return _File(

@@ -7,7 +7,15 @@ from pytest_agentv.statistics.broken import answers_to_confirm, benjamini_hochbe
 from pytest_agentv.statistics.distributions import t_quantile
 from pytest_agentv.statistics.intervals import Interval, clopper_pearson, mean_interval, repeat_interval, spread, wilson
 from pytest_agentv.statistics.pairs import compare_pairs, decide_change, sign_flip, t_test_below, tango
-from pytest_agentv.statistics.planning import chance_of_red_case, least_drop, required_cases, variance_within
+from pytest_agentv.statistics.planning import (
+    cases_to_see,
+    chance_of_red_case,
+    drop_seen,
+    least_drop,
+    required_cases,
+    variance_between,
+    variance_within,
+)
 from pytest_agentv.statistics.repeats import is_flaky, needed_passes, pass_all, pass_at, pass_rate, passing, verdict
 
 NEAR = 1e-9
@@ -352,3 +360,22 @@ def test_a_useless_judge_leaves_the_labels_alone():
     found = ppi([1, 0] * 50, [1, 1, 0, 0] * 25, [1] * 900 + [0] * 100)
     assert found.tuning == 0
     assert found.rate == pytest.approx(0.5)
+
+
+def test_the_drop_that_would_be_seen():
+    assert drop_seen(0.3, 1) is None
+    assert drop_seen(0.3, 50) == pytest.approx(least_drop(0.3, 50))
+    assert drop_seen(5.0, 2) == 1.0, "no drop is larger"
+    # Where no case differs, Tango's interval of ten pairs is 0.2775 wide on either side; half as much again is seen.
+    assert drop_seen(0.0, 10) == pytest.approx(0.2775327999 * (1 + 0.8416212336 / 1.9599639845))
+
+
+def test_cases_to_see_a_drop():
+    assert [cases_to_see(0.05, 0.0667, 0.0008, k) for k in (1, 3, 5, 10)] == [422, 143, 87, 45]
+    needed = cases_to_see(0.05, 0.0, 0.0, 5)
+    assert drop_seen(0.0, needed) <= 0.05 < drop_seen(0.0, needed - 1), "the one is the other's inverse"
+
+
+def test_variances_between_cases_are_what_answers_at_random_leave():
+    assert variance_between(0.5, 0.1, 5) == pytest.approx(0.25 - 0.04)
+    assert variance_between(0.1, 0.2, 1) == 0.0

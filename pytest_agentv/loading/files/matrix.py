@@ -1,0 +1,95 @@
+"""Combinations of targets, variables and prompts, each of which runs all cases of a file."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pytest_agentv.loading.files.entries import CaseEntry, Combination
+from pytest_agentv.loading.places import Place, mapping_at
+from pytest_agentv.loading.variables.filling import as_text
+from pytest_agentv.models.base import Json, JsonObject
+
+TARGET: Final = "target"
+PROMPT: Final = "prompt"
+
+
+class Axis(NamedTuple):
+    """The values of a target, a prompt or a variable."""
+
+    key: str
+    values: tuple[Json, ...]
+
+
+def combined_entries(
+    entries: tuple[CaseEntry, ...], axes: Sequence[Axis], targets: Sequence[str]
+) -> tuple[CaseEntry, ...]:
+    """Return the entries of all combinations; the same entries without any.
+
+    `targets` are those of the command line: they replace the file's, and several are an axis of their own.
+    """
+    found = _combinations(axes, targets)
+    return tuple(entry.combined(each) for entry in entries for each in found) if found else entries
+
+
+def read_axes(header: JsonObject, place: Place) -> tuple[Axis, ...]:
+    """Return the axes of a file, from `matrix` and `execution.targets`. Notes faults."""
+    axes = []
+    execution = header.get("execution")
+    targets = execution.get("targets") if isinstance(execution, dict) else None
+    if targets is not None:
+        axes.append(_axis(TARGET, targets, place.at("execution", "targets")))
+    for key, values in mapping_at(header, "matrix", place).items():
+        where = place.at("matrix", key)
+        if key == TARGET and targets is not None:
+            where.error("execution.targets is there as well: keep one")
+        else:
+            axes.append(_axis(key, values, where))
+    return tuple(axis for axis in axes if axis is not None)
+
+
+def _combinations(axes: Sequence[Axis], targets: Sequence[str]) -> tuple[Combination, ...]:
+    if targets and (len(targets) > 1 or any(axis.key == TARGET for axis in axes)):
+        others = [axis for axis in axes if axis.key != TARGET]
+        axes = [Axis(TARGET, tuple(targets)), *others]
+    return tuple(_combination(axes, values) for values in _product(axes)) if axes else ()
+
+
+def _axis(key: str, values: Json, place: Place) -> Axis | None:
+    if not isinstance(values, list) or not values:
+        place.expected("a list of at least one value", values)
+        return None
+    if key in (TARGET, PROMPT):
+        for index, value in enumerate(values):
+            if not isinstance(value, str) or not value.strip():
+                place.at(index).expected("the name of a target" if key == TARGET else "the path of a prompt", value)
+                return None
+    names = [_name(key, value, index) for index, value in enumerate(values)]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            place.at(index).error(f"{name!r} is there twice")
+            return None
+    return Axis(key, tuple(values))
+
+
+def _product(axes: Iterable[Axis]) -> Iterable[tuple[tuple[int, Json], ...]]:
+    return itertools.product(*(enumerate(axis.values) for axis in axes))
+
+
+def _combination(axes: Sequence[Axis], values: Sequence[tuple[int, Json]]) -> Combination:
+    chosen = {axis.key: value for axis, (_, value) in zip(axes, values, strict=True)}
+    names = {axis.key: _name(axis.key, value, index) for axis, (index, value) in zip(axes, values, strict=True)}
+    return Combination(
+        name="-".join(names.values()),
+        kind="-".join(name for key, name in names.items() if key != TARGET),
+        target=chosen.pop(TARGET, None),
+        prompt=chosen.pop(PROMPT, None),
+        variables=chosen,
+    )
+
+
+def _name(key: str, value: Json, index: int) -> str:
+    """Return what a value is called in names: itself, the stem of a file, or its number."""
+    if key == PROMPT:
+        return Path(str(value)).stem
+    return str(index + 1) if isinstance(value, list | dict) else as_text(value) or str(index + 1)

@@ -1,0 +1,152 @@
+"""Several targets, and other matrices: each combination is an item with a name of its own."""
+
+import pytest
+
+TARGETS = """
+targets:
+  - {name: default, provider: mock, response: "default formal"}
+  - {name: gpt, provider: mock, response: "gpt formal"}
+  - {name: claude, provider: mock, response: "claude friendly"}
+"""
+EVALUATOR = "evaluators: [{name: w, type: heuristic, hits: ['{{ tone }}']}]"
+MATRIX = f"""
+matrix:
+  target: [gpt, claude]
+  tone: [formal, friendly]
+evalcases:
+  - {{id: tent, input: "Be {{{{ tone }}}}", {EVALUATOR}}}
+"""
+PLAIN = """
+evalcases:
+  - {id: tent, input: hi, evaluators: [{name: w, type: heuristic, hits: [gpt]}]}
+  - {id: stove, input: hi, target: claude, evaluators: [{name: w, type: heuristic, hits: [formal]}]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(pytester):
+    (pytester.path / "targets.yaml").write_text(TARGETS)
+    (pytester.path / "a.eval.yaml").write_text(MATRIX)
+
+
+def statuses(run):
+    return {result["node_id"].partition("::")[2]: (result["target"], result["status"]) for result in run.results}
+
+
+def test_each_combination_is_an_item(project_in_all_modes):
+    run = project_in_all_modes.run()
+    assert statuses(run) == {
+        "tent@gpt-formal": ("gpt", "pass"),
+        "tent@gpt-friendly": ("gpt", "fail"),
+        "tent@claude-formal": ("claude", "fail"),
+        "tent@claude-friendly": ("claude", "pass"),
+    }
+    assert {result["eval_id"] for result in run.results} == {"tent@formal", "tent@friendly"}
+    assert len({result["case_hash"] for result in run.results}) == 2
+
+
+def test_combinations_are_selected_like_other_items(project):
+    assert set(statuses(project.run("-k", "claude"))) == {"tent@claude-formal", "tent@claude-friendly"}
+    assert set(statuses(project.run("a.eval.yaml::tent@gpt-formal"))) == {"tent@gpt-formal"}
+    assert set(statuses(project.run("--agentv-target=gpt"))) == {"tent@gpt-formal", "tent@gpt-friendly"}
+    assert len(statuses(project.run("--agentv-eval-id=tent"))) == 4
+    assert len(statuses(project.run("--agentv-eval-id=tent@formal"))) == 2
+    project.run()
+    assert set(statuses(project.run("--lf"))) == {"tent@gpt-friendly", "tent@claude-formal"}
+
+
+@pytest.mark.parametrize(
+    "flags", [("--agentv-target=gpt,claude",), ("--agentv-target", "gpt", "--agentv-target=claude")]
+)
+def test_several_targets_of_the_command_line_run_all_cases(project_in_all_modes, flags):
+    project_in_all_modes.write("a.eval.yaml", PLAIN)
+    run = project_in_all_modes.run(*flags)
+    assert statuses(run) == {
+        "tent@gpt": ("gpt", "pass"),
+        "tent@claude": ("claude", "fail"),
+        "stove@gpt": ("gpt", "pass"),
+        "stove@claude": ("claude", "fail"),
+    }
+    assert {result["eval_id"] for result in run.results} == {"tent", "stove"}
+    assert "Rerun:  pytest a.eval.yaml::tent@claude --agentv-target=gpt,claude" in run.text
+
+
+def test_targets_of_a_file_and_those_of_the_ini_file(project):
+    project.write("a.eval.yaml", f"execution: {{targets: [gpt, claude]}}\n{PLAIN}")
+    assert set(statuses(project.run())) == {"tent@gpt", "tent@claude", "stove@gpt", "stove@claude"}
+    assert set(statuses(project.run("--agentv-target=default"))) == {
+        "tent@gpt",
+        "tent@claude",
+        "stove@gpt",
+        "stove@claude",
+    }
+    project.write("a.eval.yaml", PLAIN)
+    project.write("pytest.ini", "[pytest]\nagentv_target = gpt, claude\n")
+    assert len(statuses(project.run())) == 4
+    assert statuses(project.run("--agentv-target=gpt")) == {"tent": ("gpt", "pass"), "stove": ("gpt", "pass")}
+
+
+def test_prompts_of_a_matrix_stand_in_files(project):
+    project.write("prompts/short.md", "Briefly: {{ question }}\n")
+    project.write("prompts/long.md", "At length: {{ question }}\n")
+    project.write("q.csv", "n,question\n1,Why?\n")
+    project.write("a.eval.yaml", """
+        matrix: {prompt: [prompts/short.md, prompts/long.md]}
+        evalcases: {from: q.csv}
+        case:
+          id: "q-{{ n }}"
+          evaluators: [{name: w, type: heuristic, hits: [default]}]
+        """)  # fmt: skip
+    run = project.run("--agentv-dump-prompts=dumped")
+    assert statuses(run) == {"q-1@short": ("default", "pass"), "q-1@long": ("default", "pass")}
+    assert sorted(
+        result["lm_provider_request"]["question"] for result in run.results if "lm_provider_request" in result
+    )
+
+
+def test_a_resumed_run_keeps_what_each_combination_has(project):
+    out = ("--agentv-out=own.jsonl",)
+    project.run(*out, "-k", "gpt")
+    lines = (project.path / "own.jsonl").read_text().count("\n")
+    project.run(*out, "--agentv-resume=own.jsonl")
+    assert (lines, (project.path / "own.jsonl").read_text().count("\n")) == (2, 4)
+
+
+def test_evals_in_python_run_once_for_each_target(project):
+    project.write("test_evals.py", """
+        import pytest
+
+        def test_it(agentv):
+            assert agentv.run("hi", evaluators=[{"name": "w", "type": "heuristic", "hits": ["gpt"]}])
+
+        @pytest.mark.parametrize("agentv_target", ["default"])
+        def test_own(agentv, agentv_target):
+            assert agentv_target == "default"
+        """)  # fmt: skip
+    run = project.run("test_evals.py", "--agentv-target=gpt,claude")
+    assert statuses(run) == {"test_it[gpt]": ("gpt", "pass"), "test_it[claude]": ("claude", "fail")}
+    assert run.outcomes == {"passed": 2, "failed": 1}
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("matrix: 5", "a.eval.yaml:1: matrix: expected a mapping, got the number 5"),
+        ("matrix: {target: gpt}", "matrix.target: expected a list of at least one value, got the text 'gpt'"),
+        ("matrix: {tone: []}", "a.eval.yaml:1: matrix.tone: expected a list of at least one value, got a list"),
+        ("matrix: {prompt: [5]}", "a.eval.yaml:1: matrix.prompt[0]: expected the path of a prompt, got the number 5"),
+        ("matrix: {tone: [a, a]}", "a.eval.yaml:1: matrix.tone[1]: 'a' is there twice"),
+        ("{matrix: {target: [a]}, execution: {targets: [b]}, evalcases: []}",
+         "a.eval.yaml:1: matrix.target: execution.targets is there as well: keep one"),
+    ],
+)  # fmt: skip
+def test_a_matrix_that_is_wrong_is_an_error_of_its_file(project, header, message):
+    project.write("a.eval.yaml", header + (PLAIN if header.startswith("matrix") else ""))
+    assert message in project.run().text
+
+
+def test_an_unknown_target_of_a_matrix_is_an_error_of_its_cases(project):
+    project.write("a.eval.yaml", f"execution: {{targets: [gpt, cluade]}}\n{PLAIN}")
+    run = project.run()
+    assert statuses(run)["tent@cluade"] == ("cluade", "error")
+    assert statuses(run)["tent@gpt"] == ("gpt", "pass")
