@@ -22,7 +22,7 @@ from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHeal
 from pytest_agentv.providers.table import KINDS
 
 DOCS = Path(__file__).parents[1] / "docs"
-COMMON = ("name", "weight")
+COMMON = ("name", "weight", "required", "negate", "path")
 """Keys of all evaluators; the page tells them once."""
 
 TARGETS: Mapping[str, type[BaseModel]] = {
@@ -36,13 +36,24 @@ TARGETS: Mapping[str, type[BaseModel]] = {
 INHERITED = {"anthropic": DirectModel, "pi-coding-agent": CodingAgent}
 """Tables that leave out what another one tells."""
 
+ELSEWHERE = {word for word, kind in EVALUATORS.items() if kind.examples} - {"levenshtein"}
+"""Kinds that docs/checks.md tells (checks_page.py)."""
 EVALUATOR_PARTS: Mapping[str, type[BaseModel]] = {
-    **{word: kind for word, kind in EVALUATORS.items() if word == kind.kind},
+    **{word: kind for word, kind in EVALUATORS.items() if word == kind.kind and word not in ELSEWHERE},
     **{f"aggregator {word}": kind for word, kind in AGGREGATORS.items()},
     "field": FieldCheck,
     "expected call": ExpectedCall,
     "rubric": Rubric,
     "proxy": Proxy,
+}
+
+
+_PARTS = {
+    "Rubric": "rubric",
+    "Proxy": "mapping",
+    "FieldCheck": "field",
+    "ExpectedCall": "call",
+    "evaluator": "check",
 }
 
 
@@ -79,7 +90,8 @@ def _rows(part: type[BaseModel], told: Collection[str]) -> Iterator[str]:
     schema = part.model_json_schema(by_alias=False)
     required = schema.get("required", ())
     for name, (key, *others) in spellings(part).items():
-        if (issubclass(part, Evaluator) and name in COMMON) or name in told:
+        is_common = issubclass(part, Evaluator) and name in COMMON and name not in part.__annotations__
+        if is_common or name in told:
             continue
         shape = schema["properties"][name]
         also = f" (also {', '.join(f'`{other}`' for other in others)})" if others else ""
@@ -102,11 +114,10 @@ def _value(shape: Any) -> str:
         return "0 to 1"
     reference = shape.get(REFERENCE) or shape.get("$ref", "").rpartition("/")[2]
     if reference:
-        return {"Rubric": "rubric", "Proxy": "mapping", "FieldCheck": "field", "ExpectedCall": "call"}.get(
-            reference, reference
-        )
+        return _PARTS.get(reference, reference)
     words = {"string": "text", "number": "number", "integer": "number", "boolean": "true, false", "object": "mapping"}
-    return words.get(shape.get("type"), "anything")
+    kinds = shape.get("type") if isinstance(shape.get("type"), list) else [shape.get("type")]
+    return " or ".join(words.get(kind, "anything") for kind in kinds)
 
 
 def _default(shape: Any) -> str:

@@ -158,7 +158,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
     target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own)
-    services = Services(target.judge, target.environment, target.callable_targets)
+    services = Services(target.judge, target.environment, target.callable_targets, target.embedders)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
     if job.options.dump_prompts is not None and not job.answer:  # all answers have the same prompt
@@ -208,6 +208,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
 
 
 async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempts: Attempts) -> EvalResult:
+    threshold = effective_threshold(job.options, job.case)
     context = Context(
         case=job.case,
         prompt=prepared.asked.prompt,
@@ -223,6 +224,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         reports_calls=not answered.is_text_only,
         retrieved_context=answered.retrieved_context,
         dry_run=job.options.dry_run,
+        threshold=threshold.value,
         services=prepared.services,
     )
     evaluations = [await run_evaluator(evaluator, context) for evaluator in prepared.evaluators]
@@ -232,7 +234,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         prepared.asked,
         answered,
         evaluations,
-        effective_threshold(job.options, job.case),
+        threshold,
         is_default_judge=job.case.evaluators is None,
         dry_run=job.options.dry_run,
         include_trace=job.options.include_trace,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.shared import narrowed, negated, shared_key, with_requirement
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number
@@ -29,7 +30,7 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     """
     # Users write evaluators: theirs may raise anything, and the others go on.
     attempt = attempt_here if evaluator.own_code is None else attempt_async
-    outcome = await attempt(lambda: _evaluate(evaluator, context))
+    outcome = await attempt(lambda: judge(evaluator, context))
     try:
         return build_result(evaluator, outcome.get())
     except KindError as error:
@@ -39,7 +40,24 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
         return failed_result(evaluator, describe_error(error), "crash")
 
 
-async def _evaluate(evaluator: AnyEvaluator, context: Context) -> Score:
+async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
+    """Judge the answer, or the part of it that `path` chooses; negate the judgement, and see what is required.
+
+    Raises what the evaluator raises.
+    """
+    shown = narrowed(evaluator, context)
+    if isinstance(shown, Context):
+        score = await _judge(evaluator, shown)
+        if shared_key(evaluator, "negate") is True and isinstance(score, Score):
+            score = negated(score)
+    else:
+        score = shown
+    if shared_key(evaluator, "required") is True and isinstance(score, Score):
+        return with_requirement(evaluator, score, context.threshold)
+    return score
+
+
+async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
     score: Any = (
         evaluator.evaluate(context)
         if _is_async(type(evaluator))
@@ -81,6 +99,7 @@ def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
         judge_retries=score.judge_retries,
         unmet_required=score.unmet_required,
         warnings=_warnings(score.value, value),
+        required=shared_key(evaluator, "required") is True or None,
     )
 
 

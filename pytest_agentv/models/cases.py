@@ -35,6 +35,10 @@ class AnyEvaluator(Protocol):
         """Whether a script of it may call targets."""
 
     @property
+    def embeds_with(self) -> str | None:
+        """The target whose embeddings it compares; None: it compares none."""
+
+    @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
         """The folder and the words of each program that it starts."""
         ...
@@ -50,6 +54,10 @@ class AnyEvaluator(Protocol):
 
     def to_plain(self) -> dict[str, Any]:
         """Return its settings as plain data, for hashes."""
+        ...
+
+    def required_score(self, threshold: float) -> float:
+        """Return the score, 0 to 1, from which it is satisfied if it is `required`, given the case's threshold."""
         ...
 
     def prepare(self, services: Any) -> "AnyEvaluator":

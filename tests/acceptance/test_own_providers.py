@@ -366,7 +366,7 @@ def test_an_object_of_the_users_own_judges_every_case_below(project, scope, has_
 
 def test_an_answer_that_comes_with_an_error_is_not_judged(project, suite):
     project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("conftest.py", PROVIDER.replace('),))', '),), error="no quota")'))
+    project.write("conftest.py", PROVIDER.replace("),))", '),), error="no quota")'))
     run = project.run()
     assert (run.outcomes, run.by_id["a"]["error"]) == ({"errors": 1}, "no quota")
 

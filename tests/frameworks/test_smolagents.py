@@ -87,12 +87,13 @@ def test_code_is_what_the_interpreter_is_given(ask):
     assert [(call.tool, call.input) for call in calls(response)] == [("python_interpreter", "final_answer(lookup(7))")]
 
 
-@pytest.mark.skipif(TokenUsage is None, reason="this smolagents returns no more than the answer")
-def test_a_function_may_return_the_full_result(ask):
-    response = ask(lambda prompt: desk().run(prompt, return_full_result=True))
+if TokenUsage:  # older releases return no more than the answer
 
-    assert [call.tool for call in calls(response)] == ["lookup"]
-    assert (response.token_usage.input, response.finish_reason) == (20, "success")
+    def test_a_function_may_return_the_full_result(ask):
+        response = ask(lambda prompt: desk().run(prompt, return_full_result=True))
+
+        assert [call.tool for call in calls(response)] == ["lookup"]
+        assert (response.token_usage.input, response.finish_reason) == (20, "success")
 
 
 def test_the_answer_alone_says_nothing_of_tools(ask):

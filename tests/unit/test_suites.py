@@ -35,7 +35,8 @@ def warnings_of(path: Path) -> list[str]:
 
 
 def test_the_cases_of_a_file_come_with_their_ids_and_lines(folder: Path) -> None:
-    suite = read_suite(write("qa.eval.yaml", "dataset: ' shop '\nevalcases:\n  - id: a\n\n  - {id: 5}\n  - nonsense\n  - {id: ' '}\n"))
+    text = "dataset: ' shop '\nevalcases:\n  - id: a\n\n  - {id: 5}\n  - nonsense\n  - {id: ' '}\n"
+    suite = read_suite(write("qa.eval.yaml", text))
     assert [(entry.index, entry.eval_id, entry.line) for entry in suite.entries] == [
         (0, "a", 3),
         (1, None, 5),

@@ -85,3 +85,9 @@ def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
 def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
     """Whether an evaluator, or a member of one, is a script that may call targets."""
     return any(evaluator.calls_targets for evaluator in evaluators)
+
+
+def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> Sequence[str]:
+    """Return the names of the targets whose embeddings evaluators compare."""
+    members = (member for evaluator in evaluators for member in evaluator.walk())
+    return tuple(dict.fromkeys(name for member in members if (name := member.embeds_with) is not None))

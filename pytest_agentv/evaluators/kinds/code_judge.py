@@ -6,7 +6,7 @@ judged. That says nothing about the answer: the case becomes an error, and the m
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
@@ -19,6 +19,7 @@ from pytest_agentv.evaluators.scripts.payload import build_payload
 from pytest_agentv.evaluators.scripts.python_words import python_words
 from pytest_agentv.evaluators.scripts.script import ProcessRun, cut, run_judge_script
 from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy
+from pytest_agentv.evaluators.shared import KEYS
 from pytest_agentv.loading.cases.scripts import find_cwd, script_command
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
@@ -101,6 +102,7 @@ class CodeJudge(Evaluator):
     model_config = ConfigDict(extra="allow")
 
     kind = "code_judge"
+    short_key = "script"
 
     cwd: Folder = Field(
         default=None, validate_default=True, description="folder that it runs in; default: the eval file's"
@@ -108,6 +110,7 @@ class CodeJudge(Evaluator):
     script: Annotated[str | tuple[str, ...], BeforeValidator(_words), WithJsonSchema(COMMAND_SCHEMA)] = Field(
         description="a list of words, the path of a script, or a shell command"
     )
+    path: Any = Field(default=None, description="the script's own, as other keys are", examples=["items[0].price"])
     target: Annotated[Proxy | None, BeforeValidator(_proxy), WithJsonSchema(PROXY_SCHEMA)] = Field(
         default=None, description="lets the script call targets: `true`, or a mapping with `max_calls`"
     )
@@ -165,11 +168,17 @@ class CodeJudge(Evaluator):
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})
 
+    def _own_keys(self) -> JsonObject:
+        """Return the keys that the script is given: its own, and those that were its own before all kinds had them."""
+        given = [key for key in KEYS if key in self.model_fields_set]
+        shared: dict[str, Json] = {key: getattr(self, key) for key in given}
+        return {**(self.model_extra or {}), **shared}
+
     async def _judge(self, context: Context, variables: Mapping[str, str], masker: Masker) -> Score:
         cwd = self.cwd or str(Path(context.case.path).parent)
         stdout = await run_judge_script(
             self.command,
-            build_payload(context, dict(self.model_extra) if self.model_extra else None),
+            build_payload(context, self._own_keys() or None),
             cwd=cwd,
             environment={**context.services.environment, **variables},
             timeout_seconds=context.timeout_seconds,

@@ -18,7 +18,7 @@ from pytest_agentv.loading.kind_reader import find_kind, read_part
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import NOT_EMPTY, Items, definition, expected, spelled
-from pytest_agentv.models.scores import Score
+from pytest_agentv.models.scores import Score, unmet_required
 
 MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
 
@@ -56,6 +56,7 @@ class Composite(Evaluator):
     """
 
     kind = "composite"
+    short_key = None
 
     evaluators: Annotated[
         Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
@@ -105,7 +106,10 @@ class Composite(Evaluator):
         """Raises `EvaluatorError` when a member or the aggregator could not judge."""
         results = await asyncio.gather(*(run_evaluator(member, context) for member in self.evaluators))
         _require_judgements(results)
-        return await self.aggregator.combine(results, context)
+        score = await self.aggregator.combine(results, context)
+        missed = unmet_required([result for result in results if result.required])
+        unmet = tuple(dict.fromkeys((*(score.unmet_required or ()), *missed)))
+        return score.replace(unmet_required=unmet, verdict="fail") if unmet else score
 
 
 def _require_unique_names(names: Iterable[str]) -> None:

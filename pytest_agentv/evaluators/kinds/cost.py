@@ -13,6 +13,9 @@ class Cost(Evaluator):
     """The most an answer may cost."""
 
     kind = "cost"
+    short_key = "budget"
+    is_graded = False
+    reads_answer = False
 
     budget: Amount = Field(description="US dollars")
 
@@ -23,7 +26,7 @@ class Cost(Evaluator):
 def score_cost(config: Cost, cost_usd: float | None) -> Score:
     """Score a cost in US dollars."""
     if cost_usd is None:
-        return unknown_amount("No cost data available in trace", "Execution cost not reported by provider")
+        return unknown_amount(config, "No cost data available in trace", "Execution cost not reported by provider")
     cost, budget = f"${format_fixed(cost_usd, 4)}", f"${format_fixed(config.budget, 4)}"
     check = LimitCheck(cost_usd, config.budget, f"Cost {cost} {{}} {budget} budget")
     return score_limits([check], f"Execution cost {cost} (budget: {budget})")

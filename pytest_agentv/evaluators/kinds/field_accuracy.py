@@ -1,6 +1,5 @@
 """`field_accuracy`: fields of a JSON answer, compared one by one with the expected data (agentv-formats 6.8)."""
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.comparing.answer_data import parse_answer, parse_json, read_path
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
 from pytest_agentv.evaluators.judging.reply import off_loop
@@ -21,7 +21,6 @@ from pytest_agentv.models.text import format_fixed, format_number
 SHOWN_FINDINGS: Final = 4
 """Hits, and misses, that are listed; the reasoning counts them all."""
 
-_FENCE: Final = re.compile(r"```(?:json)?[ \t]*\n?", re.IGNORECASE)
 _LEADING_NUMBER: Final = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 
 
@@ -61,6 +60,7 @@ class FieldAccuracy(Evaluator):
     """Fields of a JSON answer, compared one by one with those of the expected message."""
 
     kind = "field_accuracy"
+    short_key = "fields"
 
     fields: Annotated[Items[FieldCheck], NOT_EMPTY] = Field(
         description="the fields that are compared", json_schema_extra={"minItems": 1}
@@ -93,38 +93,15 @@ def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence
     )
 
 
-def parse_answer(answer: str) -> Json | Absent:
-    """Return the JSON of an answer, which may have text and fences around an object; `ABSENT` when there is none."""
-    text = _FENCE.sub("", answer)
-    whole = _parse_json(text)
-    if isinstance(whole, dict | list):
-        return whole
-    start, end = text.find("{"), text.rfind("}")
-    return _parse_json(text[start : end + 1]) if 0 <= start < end else ABSENT
-
-
 def expected_data(messages: Sequence[JsonObject]) -> Json | Absent:
     """Return the mapping or list of the last assistant message that has content; `ABSENT` when it has none."""
     for message in reversed(messages):
         content = message.get("content", ABSENT)
         if message["role"] != "assistant" or content is ABSENT or not (content or isinstance(content, Mapping | list)):
             continue
-        data = _parse_json(content) if isinstance(content, str) else content
+        data = parse_json(content) if isinstance(content, str) else content
         return data if isinstance(data, Mapping | list | tuple) else ABSENT
     return ABSENT
-
-
-def read_path(data: Json, path: str) -> Json | Absent:
-    """Return what is at a path such as `items[0].price`; `ABSENT` when nothing is there, null being something."""
-    value = data
-    for part in filter(None, re.split(r"[.\[\]]", path)):
-        if isinstance(value, Mapping) and part in value:
-            value = value[part]
-        elif isinstance(value, list | tuple) and re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return ABSENT
-    return value
 
 
 def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFinding:
@@ -210,14 +187,3 @@ def _number(value: Json) -> float | None:
         return float(value)
     except OverflowError:
         return math.inf
-
-
-def _parse_json(text: str) -> Json | Absent:
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return ABSENT
-
-
-def _refuse(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")

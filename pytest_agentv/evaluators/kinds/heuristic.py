@@ -47,6 +47,7 @@ class Heuristic(Evaluator):
     """Words that the answer must and must not hold."""
 
     kind = "heuristic"
+    short_key = "hits"
 
     hits: Keywords = Field(default=(), description="words that the answer must hold: a list, or one word")
     misses: Keywords = Field(default=(), description="words that the answer must not hold: a list, or one word")
@@ -68,8 +69,14 @@ def score_keywords(config: Heuristic, answer: str) -> Score:
     miss_ratio = len(misses) / len(config.misses) if config.misses else 0.0
     sign = error_sign(answer)
     details = {"hit_ratio": hit_ratio, "miss_ratio": miss_ratio, "has_error": sign is not None}
-    reasoning = _reasoning(config, hits, misses, sign)
-    return Score(hit_ratio * (1 - miss_ratio), hits=hits, misses=misses, reasoning=reasoning, details=details)
+    lacking = tuple(keyword for keyword in config.hits if keyword not in hits)
+    return Score(
+        hit_ratio * (1 - miss_ratio),
+        hits=hits,
+        misses=(*misses, *(f"missing: {keyword}" for keyword in lacking)),
+        reasoning=_reasoning(config, hits, misses, sign),
+        details=details,
+    )
 
 
 def error_sign(answer: str) -> str | None:

@@ -13,6 +13,9 @@ class Latency(Evaluator):
     """The longest an answer may take."""
 
     kind = "latency"
+    short_key = "threshold"
+    is_graded = False
+    reads_answer = False
 
     threshold: Amount = Field(description="milliseconds")
 
@@ -23,7 +26,9 @@ class Latency(Evaluator):
 def score_latency(config: Latency, duration_ms: float | None) -> Score:
     """Score a duration in milliseconds."""
     if duration_ms is None:
-        return unknown_amount("No duration data available in trace", "Execution duration not reported by provider")
+        return unknown_amount(
+            config, "No duration data available in trace", "Execution duration not reported by provider"
+        )
     duration, threshold = f"{format_number(duration_ms)}ms", f"{format_number(config.threshold)}ms"
     check = LimitCheck(duration_ms, config.threshold, f"Duration {duration} {{}} {threshold} threshold")
     return score_limits([check], f"Execution took {duration} (threshold: {threshold})")

@@ -48,6 +48,7 @@ class LlmJudge(Evaluator):
     """A model reads the case and the answer and scores the answer; with rubrics it checks them one by one."""
 
     kind = "llm_judge"
+    short_key = "prompt"
     hints: ClassVar[Mapping[str, str]] = NO_MODEL
 
     prompt: Text | None = Field(
@@ -95,6 +96,8 @@ class LlmJudge(Evaluator):
 
 class RubricJudge(LlmJudge):
     """`type: rubric`, the older spelling of an LLM judge with rubrics."""
+
+    short_key = "rubrics"
 
     rubrics: Annotated[Rubrics, NOT_EMPTY, WithJsonSchema({**RUBRICS_SCHEMA, "minItems": 1})] = Field(
         description="what is checked one by one"

@@ -16,6 +16,9 @@ class TokenUsageLimit(Evaluator):
     """The most tokens an answer may use; at least one limit is set."""
 
     kind = "token_usage"
+    short_key = "max_total"
+    is_graded = False
+    reads_answer = False
 
     max_total: Amount | None = spelled(
         "max_total", "maxTotal", default=None, description="most tokens in all, cached ones too"
@@ -38,7 +41,7 @@ class TokenUsageLimit(Evaluator):
 def score_token_usage(config: TokenUsageLimit, usage: TokenUsage | None) -> Score:
     """Score numbers of tokens; the total counts cached ones too."""
     if usage is None:
-        return unknown_amount("No token usage data available in trace", "Token usage not reported by provider")
+        return unknown_amount(config, "No token usage data available in trace", "Token usage not reported by provider")
     amounts = (
         ("Input", usage.input, config.max_input),
         ("Output", usage.output, config.max_output),

@@ -5,44 +5,74 @@ met; `in_order` and `exact` are all or nothing, with a hit or a miss for each ex
 report cannot be judged: that is an error, and says nothing about the answer.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
 from pytest_agentv.evaluators.base import Context, Evaluator
-from pytest_agentv.evaluators.comparing.expected_calls import DOCS, ExpectedCall, call_fault
-from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.kind import Amount, Items
+from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall, call_fault
+from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls
+from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Text, spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import format_number
-from pytest_agentv.models.traces import TraceEvent
 
-NO_TRACE: Final = "No trace available for evaluation"
-UNNAMED: Final = "(unnamed tool)"
+_MOST: TypeAlias = Annotated[int, Field(ge=0)]
+_LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
 
 
 class ToolTrajectory(Evaluator):
     """Which tools were called, how often and in what order (agentv-formats 6.7)."""
 
     kind = "tool_trajectory"
+    short_key = None
+    reads_answer = False
 
-    mode: Literal["any_order", "in_order", "exact"] = Field(description="what is held against the calls")
-    minimums: dict[str, Amount] | None = Field(default=None, description="with `any_order`: least calls by tool")
+    mode: Literal["any_order", "in_order", "exact"] | None = Field(
+        default=None,
+        description="what is held against the calls; not needed beside limits",
+        examples=["in_order"],
+    )
+    minimums: dict[str, Amount] | None = Field(
+        default=None, description="with `any_order`: least calls by tool", examples=[{"search": 1}]
+    )
     expected: Items[ExpectedCall] | None = Field(
-        default=None, description="with `in_order` (others may be between) and `exact` (no others): the calls"
+        default=None,
+        description="with `in_order` (others may be between) and `exact` (no others): the calls",
+        examples=[[{"tool": "search"}, {"tool": "read"}]],
+    )
+    maximums: dict[str, Amount] | None = Field(
+        default=None, description="a limit: most calls by tool", examples=[{"search": 3}]
+    )
+    forbidden: Annotated[Items[Text], NOT_EMPTY] | None = Field(
+        default=None, description="a limit: tools that are not called", examples=[["delete"]]
+    )
+    max_calls: _MOST | None = spelled(
+        "max_calls", "maxCalls", default=None, description="a limit: the most calls in all", examples=[10]
+    )
+    no_tools: Literal[True] | None = spelled(
+        "no_tools", "noTools", default=None, description="a limit: `true` where no tool is called", examples=[True]
     )
 
     @model_validator(mode="after")
     def _needs_what_its_mode_reads(self) -> Self:
+        if self.mode is None:
+            if all(getattr(self, key) is None for key in _LIMITS):
+                raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
+            return self
         needed = "minimums" if self.mode == "any_order" else "expected"
-        if getattr(self, needed) is None:
+        has_limit = self.mode == "any_order" and any(getattr(self, key) is not None for key in _LIMITS)
+        if getattr(self, needed) is None and not has_limit:
             raise ValueError(f"mode {self.mode} needs the key '{needed}'")
         return self
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:
+        if self.mode is None:
+            for key in ("minimums", "expected"):
+                if getattr(self, key) is not None:
+                    yield key, f"write mode: {'any_order' if key == 'minimums' else 'in_order'} beside it"
+            return
         needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
         if getattr(self, other) is not None:
             yield other, f"mode {self.mode} reads '{needed}' only"
@@ -52,70 +82,52 @@ class ToolTrajectory(Evaluator):
 
 
 def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
-    """Score the tool calls of an answer.
+    """Score the tool calls of an answer. A limit that is not kept makes the score 0.
 
     A target that tells nothing of its calls gives a score of 0 with `error`. Raises `EvaluatorError` when a call does
     not report what an expected call is to be held against.
     """
-    if config.mode == "any_order":
-        counts = call_counts(context)
-        return _no_trace(context) if counts is None else _score_counts(config.minimums or {}, counts)
-    calls = reported_calls(context)
-    if calls is None:
-        return _no_trace(context)
-    compare = _compare_exactly if config.mode == "exact" else _find_in_order
-    return compare(config.expected or (), calls, context.target)
+    counts, calls = call_counts(context), reported_calls(context)
+    by_order = config.mode in ("in_order", "exact")
+    if counts is None or (by_order and calls is None):
+        return no_trace(context)
+    kept, broken = _score_limits(config, counts)
+    if by_order:
+        compare = _compare_exactly if config.mode == "exact" else _find_in_order
+        score = compare(config.expected or (), calls or (), context.target)
+    elif config.minimums is None and (kept or broken):
+        score = Score(1.0)
+    else:
+        score = _score_counts(config.minimums or {}, counts)
+    value = 0.0 if broken else score.value
+    return score.replace(value=value, hits=(*score.hits, *kept), misses=(*score.misses, *broken))
 
 
-def _no_trace(context: Context) -> Score:
-    """Return the score of an answer whose tool calls are not known; the mock of a dry run never tells of any."""
-    error = (
-        f"{NO_TRACE}: target {context.target!r} reported neither messages nor a trace. "
-        f"Let it report its tool calls, as {DOCS} shows"
-    )
-    return Score(0.0, misses=(NO_TRACE,), error=None if context.dry_run else error, error_kind="config")
+def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """Return the limits that are kept, and those that are not."""
+    kept: list[str] = []
+    broken: list[str] = []
+    for tool in config.forbidden or ():
+        (broken if counts.get(tool) else kept).append(f"{tool} called {_times(counts.get(tool, 0))} (forbidden)")
+    for tool, most in (config.maximums or {}).items():
+        count = counts.get(tool, 0)
+        (kept if count <= most else broken).append(f"{tool} called {_times(count)} (maximum: {format_number(most)})")
+    total = sum(counts.values())
+    if config.max_calls is not None:
+        found = kept if total <= config.max_calls else broken
+        found.append(f"{_calls(total)} (maximum: {config.max_calls})")
+    if config.no_tools:
+        names = f": {', '.join(counts)}" if counts else ""
+        (broken if total else kept).append(f"{_calls(total)} (none is allowed){names}")
+    return kept, broken
 
 
-def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return the calls in order: those of the output messages, else the trace's; None when there is neither."""
-    told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
-    if told:
-        return told
-    if not context.trace and not context.reports_calls:
-        return None
-    if context.trace is None and context.output_messages is None:
-        return None
-    return tuple(_traced_calls(context.trace or ()))
+def _times(count: int) -> str:
+    return "1 time" if count == 1 else f"{count} times"
 
 
-def _traced_calls(events: Sequence[TraceEvent]) -> Iterator[ToolCall]:
-    """Yield the calls of a trace, each with the output and the duration that it or its result reports."""
-    results = {event.id: event for event in reversed(events) if event.type == "tool_result"}
-    for event in events:
-        if event.type == "tool_call":
-            result = results.get(event.id) if event.id else None
-            parts = [event] if result is None else [event, result]
-            output = next((part.output for part in parts if part.output is not ABSENT), ABSENT)
-            duration = next((found for part in parts if (found := _duration(part)) is not None), None)
-            yield ToolCall(event.name or UNNAMED, input=event.input, output=output, duration_ms=duration)
-
-
-def _duration(event: TraceEvent) -> float | None:
-    """Return the milliseconds that the metadata of an event tell."""
-    metadata = event.metadata or {}
-    value = metadata.get("duration_ms", metadata.get("durationMs"))
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def call_counts(context: Context) -> Mapping[str, int] | None:
-    """Return the number of calls by tool; where no call is listed, the trace summary's numbers.
-
-    A summary without events holds metrics only, and says nothing of calls.
-    """
-    calls = reported_calls(context)
-    if not calls and context.trace_summary is not None and context.trace_summary.event_count:
-        return context.trace_summary.tool_calls_by_name
-    return None if calls is None else Counter(call.tool for call in calls)
+def _calls(count: int) -> str:
+    return "1 tool call" if count == 1 else f"{count} tool calls"
 
 
 def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
@@ -125,9 +137,8 @@ def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> S
     misses: list[str] = []
     for tool, minimum in minimums.items():
         count = counts.get(tool, 0)
-        times = "1 time" if count == 1 else f"{count} times"
         found = hits if count >= minimum else misses
-        found.append(f"{tool} called {times} (minimum: {format_number(minimum)})")
+        found.append(f"{tool} called {_times(count)} (minimum: {format_number(minimum)})")
     return Score(len(hits) / len(minimums), hits=tuple(hits), misses=tuple(misses))
 
 

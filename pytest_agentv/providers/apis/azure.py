@@ -11,10 +11,10 @@ from pytest_agentv.loading.targets.fields import DefaultText, OptionalText
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.base import ApiRequest, Embeddings, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.model import DirectModel
 from pytest_agentv.providers.apis.model_names import is_reasoning_deployment, resource_url
-from pytest_agentv.providers.apis.openai import chat_body, read_chat
+from pytest_agentv.providers.apis.openai import chat_body, read_chat, read_data
 
 DEFAULT_VERSION: Final = "2024-10-01-preview"
 _VERSION_PREFIX: Final = re.compile(r"(?i)^\s*api[-_]?version=")
@@ -76,6 +76,13 @@ class AzureApi:
 
     def read(self, reply: JsonObject) -> ModelReply | None:
         return read_chat(reply)
+
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        url = self._url.replace("/chat/completions", "/embeddings")
+        return ApiRequest(url, self._headers, {"model": self._settings.model, "input": list(texts)})
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        return read_data(reply)
 
     def _limits(self) -> dict[str, Any]:
         tokens = self._settings.max_output_tokens

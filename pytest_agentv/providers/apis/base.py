@@ -40,6 +40,30 @@ class ModelReply(Record):
     """Those of the output tokens that were spent on reasoning."""
 
 
+@record
+class Embeddings(Record):
+    """What a model returned for some texts."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    """One for each text, in order."""
+    tokens: int = 0
+    """Those of all texts; 0: not reported."""
+    cost_usd: float | None = None
+    """US dollars for all texts; None: the price is not known."""
+    model: str | None = None
+    """The model, as the API names it."""
+
+
+class EmbeddingApi(Protocol):
+    """An API that turns texts into vectors."""
+
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        """Build the request for the vectors of some texts."""
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        """Read the JSON of a successful reply; None where it holds no vectors."""
+
+
 class Api(Protocol):
     """One API, with the settings of one target. Immutable, so that any number of requests share it."""
 
@@ -78,6 +102,19 @@ def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
     if not total_in and not total_out:
         return None
     return TokenUsage(max(0, total_in - cached), total_out, cached or None)
+
+
+def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:
+    """Return vectors; None where a value is no list of numbers."""
+    if not isinstance(values, list) or not values:
+        return None
+    is_vector = all(isinstance(each, list) and each and all(map(is_number, each)) for each in values)
+    return tuple(tuple(map(float, each)) for each in values) if is_vector else None
+
+
+def is_number(value: Json) -> bool:
+    """Whether a value is a number; true is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @record

@@ -13,6 +13,7 @@ from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import (
     ApiRequest,
+    Embeddings,
     ModelReply,
     ModelSettings,
     count,
@@ -20,6 +21,7 @@ from pytest_agentv.providers.apis.base import (
     mapping,
     text_of,
     usage_of,
+    vectors_of,
 )
 from pytest_agentv.providers.apis.model import DirectModel
 
@@ -53,6 +55,7 @@ class GeminiApi:
         base_url = base_url if re.search(r"/v\d\w*$", base_url) else f"{base_url}/v1beta"
         self._url = f"{base_url}/models/{quote(settings.model, safe='')}:generateContent"
         self._headers = {"x-goog-api-key": settings.api_key} if settings.api_key else {}
+        self._model = f"models/{settings.model}"
         self._takes_system = not _NO_SYSTEM.match(settings.model)
         limits = {"temperature": settings.temperature, "max_output_tokens": settings.max_output_tokens}
         given = {name: value for name, value in limits.items() if value is not None}
@@ -85,6 +88,15 @@ class GeminiApi:
             usage=_usage(usage),
             reasoning_tokens=count(usage.get("thoughtsTokenCount")) or None,
         )
+
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        url = f"{self._url.rpartition(':')[0]}:batchEmbedContents"
+        requests = [{"model": self._model, "content": {"parts": [{"text": text}]}} for text in texts]
+        return ApiRequest(url, self._headers, {"requests": requests})
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        vectors = vectors_of([each.get("values") for each in entries(reply.get("embeddings"))])
+        return None if vectors is None else Embeddings(vectors)
 
 
 def _contents(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:

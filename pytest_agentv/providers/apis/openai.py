@@ -10,6 +10,7 @@ from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import (
     ApiRequest,
+    Embeddings,
     ModelReply,
     ModelSettings,
     count,
@@ -17,6 +18,7 @@ from pytest_agentv.providers.apis.base import (
     mapping,
     text_of,
     usage_of,
+    vectors_of,
 )
 from pytest_agentv.providers.apis.model import DirectModel
 
@@ -66,11 +68,28 @@ class OpenAiApi:
     def read(self, reply: JsonObject) -> ModelReply | None:
         return read_chat(reply)
 
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        url = f"{self._url.removesuffix('/chat/completions')}/embeddings"
+        return ApiRequest(url, self._headers, {"model": self._settings.model, "input": list(texts)})
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        return read_data(reply)
+
     def _limits(self) -> dict[str, Any]:
         settings = self._settings
         name = "max_completion_tokens" if _REASONING.match(settings.model) else "max_tokens"
         is_fixed = _FIXED_TEMPERATURE.match(settings.model) and settings.temperature != 1
         return {"temperature": None if is_fixed else settings.temperature, name: settings.max_output_tokens}
+
+
+def read_data(reply: JsonObject) -> Embeddings | None:
+    """Read the vectors of a reply; they may come in another order than the texts."""
+    data = entries(reply.get("data"))
+    vectors = vectors_of([each.get("embedding") for each in sorted(data, key=lambda each: count(each.get("index")))])
+    if vectors is None:
+        return None
+    tokens = count(mapping(reply.get("usage")).get("prompt_tokens"))
+    return Embeddings(vectors, tokens, model=text_of(reply.get("model")) or None)
 
 
 def chat_body(

@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import Api, AskedModel
+from pytest_agentv.providers.apis.base import Api, AskedModel, Embeddings
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm.reply import build_response
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -53,6 +54,21 @@ class DirectClient:
         return build_response(reply, self._model, self._settings.max_output_tokens).replace(
             duration_ms=duration_ms, cost_usd=cost
         )
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        """Return the vectors of some texts. Raises as `ask`, and `ProviderError` for an API that has none."""
+        api: Any = self._api
+        if not hasattr(api, "embed"):
+            raise ProviderError(f"{self._model} gives no embeddings: openai, azure and gemini targets do", "config")
+        client, prices = await self._modules()
+        if self._http is None:
+            self._http = client.HttpClient(self._model, self._target, self._environment)
+        found: Embeddings | None = api.read_embeddings(await self._http.post(api.embed(texts)))
+        if found is None or len(found.vectors) != len(texts):
+            raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
+        model, usage = found.model or self._settings.model, TokenUsage(found.tokens, 0)
+        cost = prices.price(model, self._api.price_provider, usage) if found.tokens else None
+        return found.replace(cost_usd=cost)
 
     async def close(self) -> None:
         """Close the connections."""

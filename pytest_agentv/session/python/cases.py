@@ -28,7 +28,7 @@ class CaseWords:
     expected_outcome: str | None = None
     reference_answer: str | None = None
     expected_messages: Sequence[Mapping[str, Any]] | None = None
-    evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None
+    evaluators: Sequence[str | Mapping[str, Any] | AnyEvaluator] | None = None
     rubrics: Sequence[Any] | None = None
     threshold: float | None = None
     files: Sequence[str | PathLike[str]] = ()

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.engine.overrides import NO_OVERRIDES
 from pytest_agentv.engine.targets.fingerprints import Fingerprints, asks_a_target
-from pytest_agentv.engine.targets.judging import evaluators_of
+from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
@@ -21,6 +22,7 @@ class CaseSigner:
         self._fingerprints = fingerprints
         self._loop = loop
         self._targets: dict[tuple[Path, str], str | None] = {}
+        self._embeddings: dict[tuple[Path, str], str | None] = {}
         self._judges: dict[tuple[Path, str], str | None] = {}
         self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
 
@@ -32,11 +34,23 @@ class CaseSigner:
         key = (job.case.folder, job.identity.target)
         evaluators = evaluators_of(job.case)
         judge = self._judge_hash(key, prepared) if asks_a_target(evaluators) else ""
+        judge = self._with_embeddings(judge, key[0], evaluators)
         grading = None if judge is None else self._grading_hash(evaluators, judge)
         identity = job.identity.replace(
             target_hash=self._target_hash(key, prepared), grading_hash=grading, judge=self._judge_name(key, judge)
         )
         return prepared.replace(job=job.replace(identity=identity))
+
+    def _with_embeddings(self, judge: str | None, folder: Path, evaluators: Sequence[AnyEvaluator]) -> str | None:
+        """Add the hashes of the targets whose embeddings are compared; None where one cannot be resolved."""
+        for name in embedding_targets(evaluators):
+            key = (folder, name)
+            if key not in self._embeddings:
+                asked = self._fingerprints.target_hash(folder, name, NO_OVERRIDES)
+                self._embeddings[key] = self._loop.run(asked)
+            found = self._embeddings[key]
+            judge = None if judge is None or found is None else f"{judge} {found}"
+        return judge
 
     def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str:
         """Return the hash of evaluators; cases behind one another often have those of their file."""
