@@ -1,8 +1,7 @@
 """`record` makes frozen dataclasses with slots, as `dataclass(frozen=True, slots=True)` does, in a tenth of the time.
 
 `dataclass` writes and compiles the methods of each class. That takes a millisecond a class, and there are a hundred.
-The methods below are the same for all classes; they look at the fields when they are called. An `__init__` that is
-often called is compiled after all: it takes a fraction of the time then.
+The methods below are the same for all classes; they look at the fields when they are called.
 """
 
 import dataclasses
@@ -16,9 +15,6 @@ C = TypeVar("C", bound=type)
 R = TypeVar("R")
 
 _MISSING: Final = dataclasses.MISSING
-
-_OFTEN: Final = 100
-"""Records of a class after which its `__init__` is compiled."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -42,7 +38,6 @@ class _Shape:
         written = [field.name for field in dataclasses.fields(cls)]
         fields = sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only))
         setters = [getattr(cls, field.name).__set__ for field in fields]
-        self.made = 0
         self.fields = fields
         self.names = [field.name for field in fields]
         self.positional = sum(not field.kw_only for field in fields)
@@ -86,18 +81,13 @@ def _values_of(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
 
 def _init(self: Any, /, *args: object, **named: object) -> None:
     shape = _shape_of(type(self))
-    shape.made += 1
-    if shape.made > _OFTEN and type(self).__init__ is _init:
-        type(self).__init__ = _compiled_init(shape)
     if len(args) > shape.positional:
         raise TypeError(f"{_name(self)}() takes {shape.positional} positional arguments but {len(args)} were given")
     for set_value, value in zip(shape.setters, args, strict=False):
         set_value(self, value)
-    pop = named.pop
     for name, set_value, default in shape.settings[len(args) :]:
-        value = pop(name, _MISSING)
-        if value is not _MISSING:
-            set_value(self, value)
+        if name in named:
+            set_value(self, named.pop(name))
         elif default is not _MISSING:
             set_value(self, default)
         elif (make := shape.factories[name]) is not _MISSING:
@@ -109,25 +99,6 @@ def _init(self: Any, /, *args: object, **named: object) -> None:
         raise TypeError(f"{_name(self)}() got {what} {name!r}")
     if shape.post_init is not None:
         shape.post_init(self)
-
-
-def _compiled_init(shape: _Shape) -> Callable[..., None]:
-    """Return what `_init` does for a class as a function of its own, as `dataclass` writes it."""
-    names: dict[str, object] = {"_missing": _MISSING}
-    heads, lines = ["self"], []
-    for number, (name, set_value, default) in enumerate(shape.settings):
-        names |= {f"_set_{number}": set_value, f"_default_{number}": default, f"_make_{number}": shape.factories[name]}
-        has_factory = shape.factories[name] is not _MISSING
-        heads += ["*"] if number == shape.positional else []
-        heads.append(
-            f"{name}=_missing" if has_factory else name if default is _MISSING else f"{name}=_default_{number}"
-        )
-        value = f"_make_{number}() if {name} is _missing else {name}" if has_factory else name
-        lines.append(f"    _set_{number}(self, {value})")
-    lines += ["    self.__post_init__()"] if shape.post_init is not None else []
-    exec("\n".join([f"def __init__({', '.join(heads)}):", *lines, "    return None"]), names)  # noqa: S102 - as `dataclass`
-    compiled: Any = names["__init__"]
-    return compiled  # type: ignore[no-any-return]
 
 
 def _name(record: object) -> str:

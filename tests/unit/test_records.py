@@ -156,33 +156,3 @@ def test_a_copy_with_changes_is_what_a_dataclass_would_make():
     assert list(result.replace(**changes).to_plain()) == list(result.to_plain())
     with pytest.raises(TypeError, match="unknown"):
         result.replace(unknown=1)
-
-
-def test_a_class_of_which_many_records_are_made_makes_them_as_before():
-    """Its `__init__` is compiled then: defaults, factories, keyword-only fields and wrong calls stay what they are."""
-
-    @record
-    class Often:
-        x: int
-        seen: list[int] = dataclasses.field(default_factory=list)
-        y: int = 2
-        name: str | None = dataclasses.field(default=None, kw_only=True)
-
-    slow = Often.__init__
-    first = Often(1)
-    many = [Often(1) for _ in range(200)]
-    assert Often.__init__ is not slow
-    assert many[-1] == first == Often(x=1)
-    assert many[-1].seen is not many[-2].seen
-    assert Often(1, [3], 4, name="n") == dataclasses.replace(Often(1, seen=[3], y=4), name="n")
-    for args, named in (((), {}), ((1,), {"z": 1}), ((1, [], 2, "n"), {}), ((1,), {"x": 1})):
-        with pytest.raises(TypeError):
-            Often(*args, **named)
-
-
-def test_an_init_of_a_subclass_is_not_replaced():
-    class Own(Point):
-        def __init__(self, x: int) -> None:
-            super().__init__(x + 1)
-
-    assert {Own(1).x for _ in range(200)} == {2}
