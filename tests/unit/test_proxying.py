@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from pytest_agentv.engine.targets.proxying import CallableTargets, needs_targets
+from pytest_agentv.engine.targets.judging import needs_targets
+from pytest_agentv.engine.targets.proxying import CallableTargets
 from pytest_agentv.errors import ProviderError, TargetError
 from pytest_agentv.evaluators.base import Evaluator, ProxiedQuestion
 from pytest_agentv.evaluators.kinds.aggregators import WeightedAverage
