@@ -45,6 +45,9 @@ _RULES: Final = frozenset(
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
 
+_NONE: Final = "[]"
+
+
 @record
 class PreparedCase(Record):
     """A job, or the result of a case that cannot be loaded; and what is odd about its file."""
@@ -172,8 +175,9 @@ class CasePreparer:
             self._headers[suite.path] = _to_json(_without_rules(suite.header))
         parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
         files = [(part.is_guideline, _content(part)) for part in parts]
-        expected = _to_json(written.expected_messages)  # with the texts of its files
-        said = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], _to_json(files), expected]
+        files_said = _to_json(files) if files else _NONE
+        expected = _to_json(written.expected_messages) if written.expected_messages else _NONE  # with texts of files
+        said = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], files_said, expected]
         said += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
         if case is not written and case != written:
             before, after = written.to_plain(), case.to_plain()
