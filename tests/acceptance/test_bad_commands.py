@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.runtime import process
+from pytest_agentv.runtime.processes import process
 
 HELLO = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 

@@ -17,7 +17,7 @@ from pytest_agentv.loading.cases.messages import (
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME, wants_outcome
 from pytest_agentv.loading.cases.references import References, Scope
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource
+from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
     EVALUATOR_LIST_KEYS,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.files.suites import SuiteSource, read_suite
+from pytest_agentv.loading.files.suite_source import SuiteSource
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.problems import Hint, Problem, join_problems
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.python.row_makers import call_row_maker

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource, names_of
+from pytest_agentv.loading.files.suite_source import SuiteSource, names_of
 from pytest_agentv.loading.keys import MARK_KEYS
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.records import record

@@ -18,7 +18,7 @@ from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
 from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource
+from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase
