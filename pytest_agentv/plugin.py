@@ -38,6 +38,15 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     check_options(config)
+    if config.getoption("agentv_shard") is not None:
+        from pytest_agentv.session.choosing.sharding import Sharding
+
+        Sharding.register(config, config.getoption("agentv_shard"))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    shard = config.getoption("agentv_shard")
+    return None if shard is None else f"agentv: shard {shard} of the evaluations; other tests run in each shard"
 
 
 def pytest_unconfigure() -> None:

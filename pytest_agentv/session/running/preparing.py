@@ -27,7 +27,7 @@ from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.option_values import MAX_REPEAT
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.results import EvalResult, ShardFigures
 
 
 def _to_plain(value: object) -> Json:
@@ -83,6 +83,8 @@ class CasePreparer:
     ) -> None:
         self.ambiguous_ids: set[str] = set()
         """Ids that several of the collected cases have."""
+        self.shard: ShardFigures | None = None
+        """The part of the run that all cases are in, known when they are collected."""
         self._root = config.rootpath
         self._options = options
         self._places = places
@@ -166,6 +168,7 @@ class CasePreparer:
             tags=suite.tags(entry) or None,
             row=None if entry.row is None else entry.row.shown_from(self._root),
             combination=None if entry.combination is None else entry.combination.name,
+            shard=self.shard,
         )
 
     def _hash_case(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> str:
