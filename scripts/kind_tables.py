@@ -27,13 +27,16 @@ COMMON = ("name", "weight", "required", "negate", "path")
 
 TARGETS: Mapping[str, type[BaseModel]] = {
     "all targets": CommonKeys,
-    **{word: KINDS.table[word] for word in ("cli", "python", "mock", "vscode", "anthropic", "pi-coding-agent")},
+    **{
+        word: KINDS.table[word]
+        for word in ("cli", "python", "mock", "vscode", "anthropic", "openai", "pi-coding-agent")
+    },
     "healthcheck http": HttpHealthcheck,
     "healthcheck command": CommandHealthcheck,
     "models": DirectModel,
     "coding agents": CodingAgent,
 }
-INHERITED = {"anthropic": DirectModel, "pi-coding-agent": CodingAgent}
+INHERITED = {"anthropic": DirectModel, "openai": DirectModel, "pi-coding-agent": CodingAgent}
 """Tables that leave out what another one tells."""
 
 ELSEWHERE = {word for word, kind in EVALUATORS.items() if kind.examples} - {"levenshtein"}

@@ -17,6 +17,7 @@ from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.collecting.marks import case_marks
 from pytest_agentv.session.compat import overridden_fixtures
+from pytest_agentv.session.importing import import_unchanged
 from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
@@ -37,6 +38,7 @@ class EvalFile(pytest.Module):
         return module
 
     def collect(self) -> Iterable[EvalItem]:
+        import_unchanged()  # from here on, this is a run with evals
         suite = self._read_suite()
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)
