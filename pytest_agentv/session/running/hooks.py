@@ -111,6 +111,8 @@ class SessionHooks:
         try:
             return (yield)
         finally:
+            if isinstance(item, EvalItem):
+                item.result = None  # the file has it; an item is kept to the end
             self._session.failures.end(item)
             self._session.cases.start_waiting()
 
