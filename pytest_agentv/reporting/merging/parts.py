@@ -110,7 +110,7 @@ def _figures(value: Json, known: dict[object, ShardFigures]) -> ShardFigures | N
     """Return a shard's figures, one record for all lines that say the same; None for anything else."""
     if not isinstance(value, dict):
         return None
-    figures = {field: value.get(field) for field in ("index", "count", "cases", "total", "suite")}
+    figures: dict[str, Any] = {field: value.get(field) for field in ("index", "count", "cases", "total", "suite")}
     *numbers, suite = figures.values()
     if not all(type(number) is int for number in numbers) or not isinstance(suite, str):
         return None
