@@ -25,6 +25,12 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 """Commands and their summaries. The module of that name has `run(arguments)`, which returns the exit code."""
 
+_ROOMS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("agree", "compare", "plan"), "comparing."),
+    "init": "starting.",
+}
+"""The rooms of the modules that are in one."""
+
 _INTERRUPTED: Final = 130
 _READER_GONE: Final = 1
 
@@ -64,7 +70,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _run_command(command: str, arguments: Sequence[str]) -> int:
-    module = importlib.import_module(f"pytest_agentv.cli.{command}")
+    module = importlib.import_module(f"pytest_agentv.cli.{_ROOMS.get(command, '')}{command}")
     try:
         exit_code: int = module.run(arguments)
     except UsageError as error:

@@ -9,8 +9,8 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import say
-from pytest_agentv.cli.project import INI_SETTINGS, PROJECT_FILES, PYTEST_INI
 from pytest_agentv.cli.schema import schema_files
+from pytest_agentv.cli.starting.project import INI_SETTINGS, PROJECT_FILES, PYTEST_INI
 from pytest_agentv.runtime.files import write_atomically
 
 _INI_FILES: Final = (
