@@ -36,6 +36,8 @@ class CaseIdentity(Record):
     group: str | None = None
     row: str | None = None
     """The row of a table that the case was made from."""
+    combination: str | None = None
+    """The values of its matrix."""
 
 
 @record
@@ -192,6 +194,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "eval_file": identity.eval_file,
         "line": identity.line,
         "row": identity.row,
+        "combination": identity.combination,
         "case_hash": identity.case_hash,
         "target_hash": identity.target_hash,
         "grading_hash": identity.grading_hash,

@@ -152,6 +152,8 @@ class EvalResult(Record):
     """The case's line in the eval file."""
     row: str | None = None
     """The row of a table that the case was made from: `evals/questions.csv:17`; None: the eval file holds the case."""
+    combination: str | None = None
+    """The values of its matrix, as its node id ends with them: `claude-formal`; None: there is no matrix."""
     case_hash: str | None = None
     """Hash of the case's content, including its files. None: the case could not be loaded."""
     target_hash: str | None = None

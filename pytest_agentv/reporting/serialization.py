@@ -14,7 +14,7 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _IDENTITY: Final = frozenset(
     {
-        *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row"),
+        *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row", "combination"),
         "case_hash",
         *("timestamp", "status", "threshold_source", "error_detail", "group", "repeat", "tags", "judge"),
     }

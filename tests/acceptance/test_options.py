@@ -21,6 +21,15 @@ INI_TWINS = {
     "cache",
     "strict",
     "unknown-keys",
+    "baseline",
+    "confirm",
+    "gate",
+    "margin",
+    "min-pass-rate",
+    "min-rate",
+    "repeat",
+    "run",
+    "stop",
 }
 
 

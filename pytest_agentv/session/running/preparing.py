@@ -162,6 +162,7 @@ class CasePreparer:
             run_id=self._run_id,
             tags=suite.tags(entry) or None,
             row=None if entry.row is None else entry.row.shown_from(self._root),
+            combination=None if entry.combination is None else entry.combination.name,
         )
 
     def _hash_case(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> str:

@@ -55,6 +55,7 @@ class CrashResults:
             line=entry.line if entry else 1,
             node_id=node_id,
             run_id=self._run.run_id,
+            combination=entry.combination.name if entry and entry.combination else None,
             row=entry.row.shown_from(self._config.rootpath) if entry and entry.row else None,
         )
         return error_result(identity, "setup", "crash", message, dry_run=self._options.dry_run)
