@@ -67,6 +67,10 @@ class EvaluatorResult(Record):
     """Required rubrics that the answer does not satisfy or that were not judged. They fail the case."""
     warnings: tuple[str, ...] | None = None
     """Warnings about the judgement."""
+    judge_model: str | None = None
+    """The model that judged; of a judge that names none, its target. None: no model took part."""
+    duration_ms: float | None = None
+    """Milliseconds that the judgement took."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
