@@ -50,10 +50,10 @@ class DirectClient:
         reply = self._api.read(raw)
         if reply is None:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
-        cost = prices.price(reply.model or self._settings.model, self._api.price_provider, reply.usage)
-        return build_response(reply, self._model, self._settings.max_output_tokens).replace(
-            duration_ms=duration_ms, cost_usd=cost
-        )
+        price = prices.price(reply.model or self._settings.model, self._api.price_provider, reply.usage)
+        known = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
+        response = build_response(reply, self._model, self._settings.max_output_tokens)
+        return response.replace(duration_ms=duration_ms, **known)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of some texts. Raises as `ask`, and `ProviderError` for an API that has none."""
