@@ -94,7 +94,6 @@ def test_errors_are_listed_before_the_summary_and_stay_out_of_the_scores(shop):
     assert re.fullmatch(r"=+ ERRORS =+", lines[0])
     assert lines[1] == "a.eval.yaml::broken"
     assert lines[2] == "  [provider, crash] target 'default': agent.py:answer raised RuntimeError: ..."
-    assert run.text.count("of order") == 1, "pytest's account of the first case tells it in full"
     assert "(the same error as a.eval.yaml::broken)" in run.text
     assert lines.index("a.eval.yaml::broken") < lines.index("a.eval.yaml::again")
     heading = next(index for index, line in enumerate(lines) if "EVALUATION SUMMARY" in line)

@@ -73,6 +73,10 @@ class RunReporter:
         if not isinstance(reporter, cls):
             reporter = cls(config, identity, options)
             config.pluginmanager.register(reporter, cls.NAME)
+            if config.getoption("xmlpath", None):
+                from pytest_agentv.session.showing.ci.junit_places import JunitPlaces  # noqa: PLC0415 - for such files
+
+                config.pluginmanager.register(JunitPlaces(config))
         return reporter
 
     def configure_worker(self, node: Any) -> None:
