@@ -19,6 +19,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "plan": "Tell how many cases and repeats it takes to see a drop.",
     "agree": "Tell how far a judge agrees with people's labels.",
     "report": "Write a report of a run: a comment for a pull request, what a CI service shows.",
+    "merge": "Make the results files of a run's shards one.",
     "convert": "Convert a results file: JSONL, YAML, CSV, JUnit.",
     "generate": "Let a model write the rubrics of an eval file.",
     "init": "Start a project: an example that runs at once, settings, a CI workflow.",

@@ -8,7 +8,7 @@ from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
+from pytest_agentv.models.results import ErrorDetail, EvalResult, ShardFigures, Status
 from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
@@ -40,6 +40,8 @@ class CaseIdentity(Record):
     """The values of its matrix."""
     expected_outcome: str | None = None
     reference_answer: str | None = None
+    shard: ShardFigures | None = None
+    """The part of the run that it is in."""
 
 
 @record
@@ -218,6 +220,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "group": identity.group,
         "expected_outcome": identity.expected_outcome,
         "reference_answer": identity.reference_answer,
+        "shard": identity.shard,
     }
 
 

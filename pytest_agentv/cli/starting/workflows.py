@@ -63,7 +63,7 @@ jobs:
         with:
           pattern: evals-*
           merge-multiple: true
-      - run: cat results-*.jsonl > results.jsonl
+      - run: agentv merge results-*.jsonl -o results.jsonl --allow-missing
       - uses: actions/cache/restore@v4
         with:
           path: base.jsonl
@@ -125,9 +125,9 @@ evals:
   timeout: 30 minutes
 @PARALLEL@  script:
     - agentv validate evals
-    - pytest evals --collect-only -q | grep '::' | awk "NR % ${CI_NODE_TOTAL:-1} == ${CI_NODE_INDEX:-1} - 1" > cases.txt
-    - if [ ! -s cases.txt ]; then exit 0; fi
-    - pytest @cases.txt --agentv-workers=20 --agentv-out=results-${CI_NODE_INDEX:-1}.jsonl --junitxml=junit.xml
+    - >-
+      pytest evals --agentv-shard=${CI_NODE_INDEX:-1}/${CI_NODE_TOTAL:-1} --agentv-workers=20
+      --agentv-out=results-${CI_NODE_INDEX:-1}.jsonl --junitxml=junit.xml
   artifacts:
     when: always
     paths: [results-*.jsonl]
@@ -140,7 +140,7 @@ report:
   when: always
   timeout: 10 minutes
   script:
-    - cat results-*.jsonl > results.jsonl
+    - agentv merge results-*.jsonl -o results.jsonl --allow-missing
     - agentv report results.jsonl --format=gitlab-codequality -o codequality.json
     - agentv report results.jsonl --format=markdown -o report.md
     - |
@@ -159,12 +159,9 @@ _RUN_ALL: Final = """\
 """
 
 _RUN_SHARD: Final = """\
-      - name: Run this shard's cases
-        run: |
-          pytest evals --collect-only -q | grep '::' | awk 'NR % @COUNT@ == ${{ matrix.shard }} - 1' > cases.txt
-          if [ -s cases.txt ]; then
-            pytest @cases.txt --agentv-workers=20 --agentv-out=results-${{ matrix.shard }}.jsonl --junitxml=junit.xml
-          fi
+      - run: >-
+          pytest evals --agentv-shard=${{ matrix.shard }}/@COUNT@ --agentv-workers=20
+          --agentv-out=results-${{ matrix.shard }}.jsonl --junitxml=junit.xml
 """
 
 _MARKER: Final = "<!-- pytest-agentv: evaluations -->"

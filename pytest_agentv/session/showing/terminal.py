@@ -18,6 +18,7 @@ from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, lost_text
+from pytest_agentv.session.showing.kept_reports import KeptReports
 from pytest_agentv.session.showing.results_home import ResultsHome, node_ids
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
 
@@ -77,6 +78,8 @@ class RunReporter:
                 from pytest_agentv.session.showing.ci.junit_places import JunitPlaces  # noqa: PLC0415 - for such files
 
                 config.pluginmanager.register(JunitPlaces(config))
+            if reporter._terminal is not None:
+                config.pluginmanager.register(KeptReports(reporter._terminal))
         return reporter
 
     def configure_worker(self, node: Any) -> None:
@@ -147,7 +150,8 @@ class RunReporter:
             return
         self._home.close(self._crashes)
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
-        self._run = read_run(self._identity, self._outcomes.reported)
+        wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
+        self._run = read_run(self._identity, self._outcomes.reported, with_texts=wants_results or GITHUB in os.environ)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
@@ -169,7 +173,7 @@ class RunReporter:
                 from pytest_agentv.session.showing.ci.annotations import annotations  # noqa: PLC0415 - for CI
 
                 self._annotations = annotations(self._ended(exitstatus))
-            if session.config.hook.pytest_agentv_summary.get_hookimpls():
+            if wants_results:
                 from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
                 verdict = self._section.contract() if self._section is not None else None
