@@ -189,6 +189,15 @@ def test_a_name_has_its_shard_wherever_pytest_is_started(small):
     assert 0 < len(names[0]) < 8
 
 
+def test_tests_that_evaluate_are_sharded_without_any_eval_file(project):
+    write_project(project)
+    project.write("test_evals.py", TESTS)
+    runs = [project.run(f"--agentv-shard={number}/2") for number in (1, 2)]
+    ids = [result["eval_id"] for run in runs for result in run.results]
+    assert sorted(ids) == [f"own-{number}" for number in range(4)]
+    assert sum(run.outcomes["passed"] for run in runs) == 4 + 2
+
+
 def test_a_wrong_shard_is_a_wrong_use(small):
     run = small.run("--agentv-shard=9/8")
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR
