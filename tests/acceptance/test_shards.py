@@ -47,10 +47,13 @@ def lines(path: Path):
 
 def timeless(value):
     """Return a result without times, and without what names the run and its part."""
+    if isinstance(value, list):
+        return [timeless(item) for item in value]
     if not isinstance(value, dict):
         return value
     dropped = {"timestamp", "run_id", "shard", "start_time", "end_time"}
-    return {key: timeless(item) for key, item in value.items() if key not in dropped and "duration" not in key}
+    times = {key for key in value if "duration" in key or key.endswith("_ms")}
+    return {key: timeless(item) for key, item in value.items() if key not in dropped | times}
 
 
 def summary(run):
@@ -74,6 +77,8 @@ class Sharded:
         files = [str(self.path / f"out-{number}.jsonl") for number in (2, 3, 4)]
         self.exit_code = main(["merge", *files, "-o", str(self.merged)])
         self.results = lines(self.merged)
+        self.copy = self.merged.with_name("copy.jsonl")
+        self.copy.write_bytes(self.merged.read_bytes())
         self.resumed = project.run(f"--agentv-resume={self.merged}", f"--agentv-out={self.merged}")
         self.asked_by_resumed = asked(self.path)
 
@@ -134,6 +139,16 @@ def test_it_says_and_ends_as_one_run(sharded):
     assert sharded.resumed.exit_code == sharded.whole.exit_code == 1
     assert sharded.resumed.outcomes == sharded.whole.outcomes
     assert summary(sharded.resumed) == summary(sharded.whole)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "junit", "gitlab-codequality"])
+def test_reports_of_merged_results_are_those_of_one_run(sharded, kind, capsys):
+    texts = []
+    for name in ("out-1.jsonl", "copy.jsonl"):
+        assert main(["report", str(sharded.path / name), f"--format={kind}"]) == 0
+        text = capsys.readouterr().out.replace(name, "<file>")
+        texts.append(re.sub(r'\d+(\.\d+)? ?(ms|s)\b|(time|timestamp|_ms" value)="[^"]*"', "<time>", text))
+    assert sorted(texts[0].splitlines()) == sorted(texts[1].splitlines()), "the order is that of the file"
 
 
 @pytest.fixture
