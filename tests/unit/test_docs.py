@@ -203,6 +203,8 @@ def check_yaml(block: Block, folder: Path) -> None:
     elif name.startswith("kubernetes/"):
         kubernetes = pytest.importorskip("kubernetes_validate")
         kubernetes.validate(data, KUBERNETES, strict=True)
+    elif name == "promptfooconfig.yaml":
+        assert {"prompts", "providers", "tests"} <= set(data)
     elif "targets" in data:
         check_targets(block, folder)
     elif "guideline_patterns" in data:
