@@ -271,9 +271,10 @@ def _expected(result: EvalResult, look: Look) -> str:
 
 def _reference(result: EvalResult, reference: str, look: Look) -> str:
     """Return what the answer changes of the reference, word by word; the reference itself where that says nothing."""
-    from pytest_agentv.reporting.failing.diffs import word_diff  # noqa: PLC0415 - for cases with a reference
+    from pytest_agentv.reporting.failing.diffs import alike, word_diff  # noqa: PLC0415 - for cases with a reference
 
-    if reference and (diff := word_diff(look.masker.mask(reference), look.masker.mask(result.candidate_answer))):
+    texts = alike(look.masker.mask(reference), look.masker.mask(result.candidate_answer))
+    if reference and (diff := word_diff(*texts)):
         return _block("Reference against answer ([-not in the answer-] {+only in the answer+}):", diff, look)
     return _block(f"Reference answer ({len(reference):,} characters):", reference, look)
 
