@@ -100,7 +100,7 @@ def summary_lines(
 
 def _combination_lines(results: Sequence[EvalResult]) -> Iterator[SummaryLine]:
     if any(result.combination is not None for result in results):
-        from pytest_agentv.reporting.combinations import combination_lines  # noqa: PLC0415 - for runs with a matrix
+        from pytest_agentv.reporting.comparing.combinations import combination_lines  # noqa: PLC0415 - for runs with a matrix
 
         for index, text in enumerate(combination_lines(results)):
             yield SummaryLine(text, "plain" if index else "heading")
