@@ -1,6 +1,7 @@
 """The live line of a run on a terminal."""
 
 import io
+import itertools
 import re
 from types import SimpleNamespace
 from typing import Any, cast
@@ -141,6 +142,8 @@ def test_several_targets_have_a_table_below_the_line_which_leaves_the_cursor_whe
 
 def test_a_ci_log_gets_a_line_for_each_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
+    seconds = itertools.count(step=5)
+    monkeypatch.setattr("pytest_agentv.session.showing.live.progress.time.monotonic", lambda: next(seconds))
     lines: list[str] = []
     config: Any = Config()
     log = SimpleNamespace(ensure_newline=lambda: None, write_line=lines.append)
@@ -155,3 +158,14 @@ def test_a_ci_log_gets_a_line_for_each_tenth(monkeypatch: pytest.MonkeyPatch) ->
     ]
     assert lines[0].startswith("evals: 10 % (5/48), 2 failed, $0.5000, ")
     assert config.file.getvalue() == ""
+
+
+def test_a_quick_run_writes_nothing_into_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    lines: list[str] = []
+    config: Any = Config()
+    log = SimpleNamespace(ensure_newline=lambda: None, write_line=lines.append)
+    config.pluginmanager.get_plugin = lambda name: log
+    line = progress(10, *[PASSED] * 10, config=config)
+    line.clear()
+    assert lines == []

@@ -15,6 +15,8 @@ _CLEAR_BELOW = "\x1b[J"
 _LEAST_TARGETS = 2
 _LEAST_LOGGED = 10
 """Answers of a run whose progress is worth lines of a log."""
+_LOG_SECONDS = 5
+"""Between two lines of a log: a run of seconds gets none."""
 _MARGIN = 12
 """Columns at the right end for pytest's percentage."""
 
@@ -36,6 +38,7 @@ class Progress:
         self._file = _terminal(config) if has_terminal else None
         self._log = config.pluginmanager.get_plugin("terminalreporter") if _is_logged(config) else None
         self._tenths = 0
+        self._logged = self._started
         self._is_shown = False
 
     def count(self, result: EvalResult, planned: int = 1) -> None:
@@ -97,12 +100,12 @@ class Progress:
         """Write a line into the log of a CI service when the next tenth of the answers is there."""
         if self._log is None or self.total < _LEAST_LOGGED:
             return
-        tenths = 10 * self._tally.done // self.total
-        if tenths > self._tenths:
-            self._tenths = tenths
+        tenths, now = 10 * self._tally.done // self.total, time.monotonic()
+        if tenths > self._tenths and now - self._logged >= _LOG_SECONDS:
+            self._tenths, self._logged = tenths, now
             with uncaptured(self._config):
                 self._log.ensure_newline()
-                self._log.write_line(log_text(self._tally, self.total, time.monotonic() - self._started))
+                self._log.write_line(log_text(self._tally, self.total, now - self._started))
 
     def _draw(self, text: str) -> None:
         if self._file is not None:
