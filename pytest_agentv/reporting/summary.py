@@ -92,7 +92,7 @@ def summary_lines(
         yield from _figure_lines([*_joined(scores), *(figure for figure in totals if figure.name != "Time")])
     else:
         yield from _figure_lines([*scores, *totals])
-        if statistics and len(judged_results(results)) > 1:
+        if statistics and statistics.minimum < statistics.maximum:
             yield from _distribution_lines(statistics)
             yield from _both_ends(results)
     yield from _combination_lines(results)
