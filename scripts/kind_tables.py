@@ -31,7 +31,7 @@ TARGETS: Mapping[str, type[BaseModel]] = {
     "all targets": CommonKeys,
     **{
         word: KINDS.table[word]
-        for word in ("cli", "python", "mock", "vscode", "anthropic", "openai", "http", "pi-coding-agent")
+        for word in ("cli", "python", "mock", "vscode", "anthropic", "openai", "http", "asgi", "pi-coding-agent")
     },
     "healthcheck http": HttpHealthcheck,
     "healthcheck command": CommandHealthcheck,
@@ -46,6 +46,7 @@ INHERITED = {
     "models": RetryKeys,
     "services": RetryKeys,
     "http": Service,
+    "asgi": Service,
     "pi-coding-agent": CodingAgent,
 }
 """Tables that leave out what another one tells."""

@@ -106,12 +106,10 @@ class Model(RetryKeys):
     def api_settings(self) -> ModelSettings:
         """What the API is told, keys of single kinds included."""
         key = self.api_key.reveal() if self.api_key else None
-        data: dict[str, Any] = {
-            name: reveal(getattr(self, name, None)) for name in ("headers", "extra_body", "response_format")
-        }
-        tools = None if self.tools is None else tuple(map(reveal, self.tools))
+        told: dict[str, Any] = {name: getattr(self, name, None) for name in _SHARED}
+        told |= {name: reveal(getattr(self, name)) for name in ("headers", "extra_body", "response_format")}
         return ModelSettings(
-            self.model, key, **{name: getattr(self, name, None) for name in _SHARED}, **data, tools=tools
+            self.model, key, **told, tools=None if self.tools is None else tuple(map(reveal, self.tools))
         )
 
     @property

@@ -11,7 +11,7 @@ from pytest_agentv.loading.targets.free_data import SHIELDED, Headers, reveal, s
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.providers.retry_keys import RetryKeys
-from pytest_agentv.providers.services.json_path import parse_path
+from pytest_agentv.providers.services.json_path import JsonPath, parse_path
 from pytest_agentv.providers.services.reply import Paths
 from pytest_agentv.providers.services.templates import check_templates
 
@@ -48,6 +48,10 @@ TokenPaths: TypeAlias = Annotated[
     BeforeValidator(_token_paths),
     WithJsonSchema({"anyOf": [_PATH_SCHEMA, {"type": "object", "additionalProperties": _PATH_SCHEMA}]}),
 ]
+
+
+def _parsed(text: str | None) -> JsonPath | None:
+    return None if text is None else parse_path(text)
 
 
 class Service(RetryKeys):
@@ -92,12 +96,12 @@ class Service(RetryKeys):
         """Where the parts of an answer are."""
         tokens = self.tokens
         return Paths(
-            parse_path(self.answer) if self.answer else None,
+            _parsed(self.answer),
             {name: parse_path(path) for name, path in tokens.items()}
             if isinstance(tokens, Mapping)
-            else tokens and parse_path(tokens),
-            parse_path(self.tool_calls) if self.tool_calls else None,
-            parse_path(self.context) if self.context else None,
+            else _parsed(tokens),
+            _parsed(self.tool_calls),
+            _parsed(self.context),
         )
 
     @property
