@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.targets.free_data import reveal
-from pytest_agentv.loading.variables.filling import TemplateFault, as_text
+from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.failures import refused

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from pytest_agentv.loading.variables.filling import TemplateFault, as_text, has_template, render
+from pytest_agentv.loading.variables.filling import has_template, render
+from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.python.question import conversation, prompt_text
