@@ -1,6 +1,7 @@
 """Services in whole runs: over HTTP, and as an application in the process."""
 
 import pytest
+from fake_llm import FakeLlm, Reply, ToolCall
 
 SERVICE = """
     import asyncio
@@ -125,3 +126,38 @@ def test_a_change_of_the_body_or_the_code_asks_again(project):
     assert not second.get("cached")
     assert first["target_hash"] != second["target_hash"]
     assert project.run("--agentv-cache").by_id["case-0"]["cached"]
+
+
+def test_an_unhealthy_service_is_not_asked(project):
+    project.write(
+        "targets.yaml",
+        "targets:\n  - name: default\n    provider: http\n    url: http://127.0.0.1:9/ask\n"
+        "    healthcheck: {type: http, url: 'http://127.0.0.1:9/health'}\n",
+    )
+    project.write("shop.eval.yaml", suite(1))
+
+    run = project.run()
+
+    assert run.exit_code != 0
+    assert "HTTP healthcheck failed for 'default'" in run.text, run.text
+
+
+def test_a_model_server_without_a_key_and_calls_of_its_tools(project, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
+    with FakeLlm() as llm:
+        url = llm.script("local", Reply(calls=(ToolCall("look_up", {"question": "question 0"}),)))
+        project.write(
+            "targets.yaml",
+            f"targets:\n  - name: default\n    provider: openai\n    base_url: {url}/v1\n    model: llama3\n"
+            "    seed: 7\n    tools: [{name: look_up, parameters: {type: object}}]\n",
+        )
+        project.write("shop.eval.yaml", suite(1).replace("hits: ['Answer to question 0']", "misses: [sorry]"))
+
+        run = project.run()
+        (asked,) = llm.asked("local")
+
+    assert run.statuses == {"case-0": "fail"}, run.text  # of tokens, 35 are more than 15
+    scores = {score["name"]: score["score"] for score in run.by_id["case-0"]["evaluator_results"]}
+    assert scores["calls"] == 1
+    assert asked.api_key is None
+    assert asked.body["seed"] == 7
