@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
+    from concurrent.futures import Executor
+
     from pytest_agentv.evaluators.base import Evaluator
     from pytest_agentv.evaluators.own import EvaluatorFactory
     from pytest_agentv.models.base import JsonObject
@@ -36,6 +38,15 @@ def pytest_agentv_evaluators() -> (  # type: ignore[empty-body]
     """Return kinds of evaluators to add.
 
     A list holds classes. A mapping holds a class or a factory for each word after `type:` in an eval file.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_agentv_executor(config: pytest.Config) -> "Executor | None":
+    """Return what runs the cases instead of this process, or None.
+
+    Its workers see the files of the project and the folder of the results under the same paths. The run shuts the
+    executor down. The hook is asked again when the executor breaks. `--agentv-executor` comes before the hook.
     """
 
 
