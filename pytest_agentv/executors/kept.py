@@ -30,11 +30,6 @@ class KeptResults:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    @staticmethod
-    def beside(results_path: Path) -> Path:
-        """Return the folder of a results file."""
-        return results_path.with_name(f".{results_path.name}.kept")
-
     def keep(self, kept: KeptResult) -> None:
         """Write a result in one step. Raises `FileError`."""
         data: dict[str, Json] = {"answer": kept.answer, "result": kept.result}

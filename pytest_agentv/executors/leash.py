@@ -50,12 +50,17 @@ class LeashEnd:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._holder: str | None = None
 
     def is_cut(self) -> bool:
         """Whether the run is over, or its process is gone."""
         path = self._folder / _NAME
         try:
-            if path.read_text("utf-8") == _process():
+            holder = path.read_text("utf-8")
+            self._holder = self._holder or holder
+            if holder != self._holder:
+                return True  # another run goes on with the results of this one
+            if holder == _process():
                 return False  # its own process holds it; to close the file again would release the lock
             with path.open("a", encoding="utf-8") as file:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

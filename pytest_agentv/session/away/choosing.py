@@ -11,8 +11,8 @@ import pytest
 
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.executors.base import CaseExecutor, Setup
-from pytest_agentv.executors.kept import KeptResults
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.reporting.writers import kept_folder
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.workers.shares import shared_folder
 
@@ -34,7 +34,7 @@ def executor_opener(
             places.repo_root,
             places.cwd,
             shared_folder(identity.run_id),
-            KeptResults.beside(identity.results_path),
+            kept_folder(identity.results_path),
             tuple(os.path.abspath(folder) for folder in sys.path),  # noqa: PTH100 - "" is the current folder
             {name: logging.getLogger(name).level for name in ("", "pytest_agentv")},
         )

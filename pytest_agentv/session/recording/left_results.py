@@ -9,7 +9,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.answers import NUMBER, iter_answers
 from pytest_agentv.reporting.checked import iter_recorded
-from pytest_agentv.reporting.writers import ResultSink, answers_path
+from pytest_agentv.reporting.writers import ResultSink, answers_path, kept_folder
 from pytest_agentv.runtime.files import LockedAppender
 
 
@@ -18,7 +18,7 @@ def add_left_results(results_path: Path) -> int:
 
     Raises `AgentvError` if they cannot be written; then they are still kept.
     """
-    kept_results = KeptResults(KeptResults.beside(results_path))
+    kept_results = KeptResults(kept_folder(results_path))
     added = 0
     known = _known(results_path)
     for kept in kept_results.all():

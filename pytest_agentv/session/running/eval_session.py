@@ -18,15 +18,14 @@ from pytest_agentv.loading.targets.files import find_targets_file, load_targets_
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.reporting.writers import ResultSink, kept_folder
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_loop import USER_LOOP
-from pytest_agentv.session.away.asking import has_executor
 from pytest_agentv.session.choosing.asking import Asking
 from pytest_agentv.session.choosing.spending import Spending
 from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.hooking.user_hooks import UserHooks
-from pytest_agentv.session.options import run_options
+from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.recording.identity import RunIdentity, run_identity
 from pytest_agentv.session.recording.journal import FinishedCases
@@ -154,7 +153,7 @@ class EvalSession:
             executor_opener(config, self.options, self.identity, self._places),
             pool=self._pool,
             own_providers=providers,
-            kept=KeptResults(KeptResults.beside(self.identity.results_path)),
+            kept=KeptResults(kept_folder(self.identity.results_path)),
             lost_retries=self.options.lost_retries,
         )
 
