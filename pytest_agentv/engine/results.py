@@ -8,7 +8,7 @@ from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
+from pytest_agentv.models.results import ErrorDetail, EvalResult, ShardFigures, Status
 from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
@@ -36,6 +36,10 @@ class CaseIdentity(Record):
     group: str | None = None
     row: str | None = None
     """The row of a table that the case was made from."""
+    combination: str | None = None
+    """The values of its matrix."""
+    shard: ShardFigures | None = None
+    """The part of the run that it is in."""
 
 
 @record
@@ -192,6 +196,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "eval_file": identity.eval_file,
         "line": identity.line,
         "row": identity.row,
+        "combination": identity.combination,
         "case_hash": identity.case_hash,
         "target_hash": identity.target_hash,
         "grading_hash": identity.grading_hash,
@@ -199,6 +204,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "judge": identity.judge,
         "required": identity.required,
         "group": identity.group,
+        "shard": identity.shard,
     }
 
 

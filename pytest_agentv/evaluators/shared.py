@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
-from pytest_agentv.evaluators.comparing.answer_data import locate_part
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.cases import AnyEvaluator
@@ -39,6 +38,8 @@ def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
     path = shared_key(evaluator, "path")
     if path is None:
         return context
+    from pytest_agentv.evaluators.comparing.answer_data import locate_part  # noqa: PLC0415 - for those with a path
+
     part, miss = locate_part(context.candidate_answer if context.part is ABSENT else context.part, path)
     if part is ABSENT:
         return Score(0.0, misses=(miss,))

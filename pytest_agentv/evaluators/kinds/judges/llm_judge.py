@@ -11,7 +11,7 @@ from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_ju
 from pytest_agentv.evaluators.judging.rubrics import RUBRICS_SCHEMA, Rubrics, judge_rubrics
 from pytest_agentv.evaluators.scripts.camel_case import camel_case_message
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_judge_template, load_template
-from pytest_agentv.loading.variables.filling import as_text
+from pytest_agentv.loading.variables.rendering import as_text
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import NOT_EMPTY, Text, spelled
 from pytest_agentv.models.messages import ContentPart, FilePart, InputMessage, OtherPart
