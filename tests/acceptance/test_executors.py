@@ -298,12 +298,11 @@ def test_a_sick_target_is_checked_once_and_ends_the_run(project):
 
 def test_first_failure_ends_what_runs_elsewhere(project):
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    write_cases(project, {"bad": "start_of slow; say nothing", "slow": "sleep 600; say hello", "later": "say hello"})
-    started = time.monotonic()
+    write_cases(
+        project, {"bad": "start_of slow; say nothing", "slow": "sleep 600; say hello", "later": "sleep 600; say hello"}
+    )
     run = project.run(TWO, "-x")
-    assert run.by_id["bad"]["status"] == "fail"
-    assert "later" not in run.statuses
-    assert time.monotonic() - started < 120
+    assert run.statuses == {"bad": "fail"}
     assert not living(read_calls(project.path))
 
 
