@@ -5,6 +5,7 @@ import concurrent.futures
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Final
 
 from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack, unpack
@@ -61,7 +62,12 @@ class Futures:
     async def _wait(self, future: "Future[bytes]", ticket: str) -> bytes:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(_settle, done))
+
+        def wake(_: "Future[bytes]") -> None:
+            with suppress(RuntimeError):  # the run is over, and nobody waits
+                loop.call_soon_threadsafe(_settle, done)
+
+        future.add_done_callback(wake)
         try:
             await asyncio.shield(done)
         except asyncio.CancelledError:

@@ -45,6 +45,14 @@ class Leash:
             self._file = None
 
 
+def clear_leash(folder: Path) -> None:
+    """Remove what a run that was killed has left of its leash; that of a run that goes on stays."""
+    if (folder / _NAME).exists() and LeashEnd(folder).is_cut():
+        for path in (folder / _NAME, *folder.glob(f"*{_STOP}")):
+            with suppress(OSError):
+                path.unlink()
+
+
 class LeashEnd:
     """The end that a worker looks at."""
 

@@ -70,7 +70,7 @@ class _WorkerProcess(asyncio.Protocol):
         ours, theirs = socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), _PACKAGE_ROOT],
+                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno()), _PACKAGE_ROOT],
                 cwd=cwd,
                 env=environment,
                 stdin=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import Future
 from typing import Final
 
-from pytest_agentv.executors.base import unpack
+from pytest_agentv.executors.base import Setup, unpack
 from pytest_agentv.executors.engine import WorkerEngine
 from pytest_agentv.executors.frames import Frame, FrameReader
 
@@ -41,7 +41,9 @@ class Worker:
 
     def _take(self, frame: Frame) -> None:
         if frame.word == "setup":
-            self._engine = WorkerEngine(unpack(frame.body))
+            setup: Setup = unpack(frame.body)
+            sys.path[:] = setup.import_path  # the same interpreter, so the same modules are found in the same order
+            self._engine = WorkerEngine(setup)
         elif self._engine is not None and frame.word == "job":
             future = self._engine.start(frame.ticket, frame.body)
             future.add_done_callback(lambda done: self._reply(frame.ticket, done))

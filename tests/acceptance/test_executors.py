@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import warm
 from fake_llm import FakeLlm, Reply
 from scripted_agent import numbered, read_calls, write_agent, write_cases
+from thorough import tries
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
@@ -386,3 +388,32 @@ def test_a_killed_run_loses_no_answer(project):
 def results_of(project):
     path = project.path / "out.jsonl"
     return path.read_text() if path.exists() else ""
+
+
+def finished(project):
+    """Return the ids of the cases that passed, in the results file or with a worker."""
+    lines = [json.loads(line) for line in results_of(project).split("\n") if line.endswith("}")]
+    lines += [json.loads(path.read_text())["result"] for path in project.path.glob(".out.jsonl.kept/*.json")]
+    return {line["eval_id"] for line in lines if line["status"] == "pass"}
+
+
+@pytest.mark.parametrize("number", range(tries(2, 20)))
+def test_whoever_is_killed_nothing_finished_is_asked_again(project, number):
+    chance = random.Random(20261122 + number)
+    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    write_cases(project, numbered(12, "sleep 0.1; say hello"))
+    run = start(project, TWO, "--agentv-workers=4")
+    until(lambda: finished(project))
+    time.sleep(chance.uniform(0, 0.2))
+    pids = {note["pid"] for note in read_calls(project.path).notes}
+    victim = run.pid if number % 2 == 0 else chance.choice(sorted(pids))
+    os.kill(victim, signal.SIGKILL)
+    run.wait(LONGEST_WAIT)
+    until(lambda: not living(read_calls(project.path)))
+    done, before = finished(project), read_calls(project.path).started
+    again = project.run("--agentv-resume=out.jsonl", TWO)
+    assert again.exit_code == 0
+    assert finished(project) | set(again.statuses) == set(numbered(12))
+    assert [eval_id for eval_id in read_calls(project.path).started[len(before) :] if eval_id in done] == []
+    assert len(before) == len(set(before))
+    assert not list(project.path.glob(".out.jsonl.kept"))

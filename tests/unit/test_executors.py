@@ -10,18 +10,25 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES
 from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack, unpack
 from pytest_agentv.executors.engine import WorkerEngine
 from pytest_agentv.executors.frames import Frame, FrameReader
 from pytest_agentv.executors.futures import Futures
 from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.leash import Leash, LeashEnd
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import InputMessage, TextPart
 from pytest_agentv.models.option_values import parse_executor, parse_lost_retries
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.session.away.away import Away
 from pytest_agentv.session.recording.left_results import add_left_results
+from pytest_agentv.session.showing.logs import CaseLog
 
 SECRET = "s3cr3t-of-the-worker"
 
@@ -152,6 +159,62 @@ def test_left_results_are_added_once(engine: WorkerEngine, folder: Path) -> None
     assert add_left_results(out) == 0
     assert [json.loads(line)["eval_id"] for line in out.read_text().splitlines()] == ["a"]
     assert json.loads((folder / ".out.jsonl.answers.jsonl").read_text())["answer"] == 1
+
+
+def test_an_older_result_is_not_the_last_word(engine: WorkerEngine, folder: Path) -> None:
+    out = folder / "out.jsonl"
+    record = Reply.from_bytes(engine.start("ticket", pack(job_of(folder))).result(60)).result
+    assert record is not None
+    out.write_text(json.dumps({**record, "timestamp": "2099-01-01T00:00:00.000Z"}) + "\n")
+    kept = KeptResults(folder / ".out.jsonl.kept")
+    kept.keep(KeptResult("x", record, None))
+    assert add_left_results(out) == 0
+    out.write_text(json.dumps({**record, "timestamp": "2099-01-01T00:00:00.000Z", "status": "error"}) + "\n")
+    kept.keep(KeptResult("x", record, None))
+    (folder / ".out.jsonl.kept" / "run.lock").write_text("a run that was killed")
+    assert add_left_results(out) == 1
+    assert not (folder / ".out.jsonl.kept").exists()
+
+
+class LosingExecutor:
+    """Loses the worker of each job, before or after its last word."""
+
+    name, size, processes = "losing", 1, 1
+
+    def __init__(self, kept: KeptResults, record: JsonObject | None) -> None:
+        self.asked = 0
+        self._kept = kept
+        self._record = record
+
+    async def ask(self, ticket: str, job: bytes) -> Reply:
+        self.asked += 1
+        if self._record is not None:
+            self._kept.keep(KeptResult(ticket, self._record, None))
+        raise WorkerLost("gone")
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("is_kept", "retries", "asked"), [(True, 3, 1), (False, 0, 1), (False, 2, 3)])
+def test_a_worker_that_is_lost_after_its_last_word_loses_nothing(
+    engine: WorkerEngine, setup: Setup, folder: Path, is_kept: bool, retries: int, asked: int
+) -> None:
+    record = Reply.from_bytes(engine.start("ticket", pack(job_of(folder))).result(60)).result
+    kept = KeptResults(folder / "lost")
+    executor = LosingExecutor(kept, record if is_kept else None)
+    pool = TargetPool(RunOptions(), Places(folder, folder), Masker(), {})
+    away = Away(lambda: executor, pool=pool, own_providers={}, kept=kept, lost_retries=retries)
+    away.open()
+    asking = away.ask(job_of(folder), CaseLog(), hooks=NO_HOOKS, own=NO_OVERRIDES, may_travel=True, is_batched=False)
+    result = asyncio.run(asking)
+    assert executor.asked == asked
+    assert result is not None
+    assert result.error == (None if is_kept else "worker lost: gone")
+    assert result.case_hash is None
+    assert len(list(kept.all())) == int(is_kept)
+    away.written(result.node_id)
+    assert not list(kept.all())
 
 
 def test_a_leash_is_cut_by_the_end_of_its_process(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.errors import locate
 from pytest_agentv.executors.base import CaseExecutor, Setup
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.reporting.writers import kept_folder
@@ -47,7 +48,11 @@ def executor_opener(
             return None
         from pytest_agentv.executors.futures import Futures  # noqa: PLC0415 - as above
 
-        return Futures(executor, setup, lambda: _ask_hook(config))
+        try:
+            return Futures(executor, setup, lambda: _ask_hook(config))
+        except OSError as error:
+            text = f"{locate(setup.kept_folder, None)}: the workers of an executor cannot use this folder: {error}"
+            raise pytest.UsageError(f"{text}; does another run write to the same results file?") from None
 
     return open_executor
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pytest_agentv.executors.kept import KeptResult, KeptResults
+from pytest_agentv.executors.leash import clear_leash
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
@@ -18,7 +19,8 @@ def add_left_results(results_path: Path) -> int:
 
     Raises `AgentvError` if they cannot be written; then they are still kept.
     """
-    kept_results = KeptResults(kept_folder(results_path))
+    folder = kept_folder(results_path)
+    kept_results = KeptResults(folder)
     added = 0
     known = _known(results_path)
     for kept in kept_results.all():
@@ -26,20 +28,27 @@ def add_left_results(results_path: Path) -> int:
             result = EvalResult.from_plain(kept.result)
         except ValueError:
             continue
-        if (kept.answer, result.node_id, result.timestamp) not in known:
+        if known.get((kept.answer, result.node_id), "") < result.timestamp:
             _write(results_path, kept, result)
             added += 1
         kept_results.drop(kept.ticket)
+    clear_leash(folder)
     kept_results.close()
     return added
 
 
-def _known(results_path: Path) -> set[tuple[int | None, str | None, str]]:
-    known: set[tuple[int | None, str | None, str]] = set()
+def _known(results_path: Path) -> dict[tuple[int | None, str | None], str]:
+    """Return when each case and each answer was last judged: what is as old, or older, is not the last word."""
+    found: list[tuple[int | None, EvalResult]] = list(iter_answers(results_path))
     if results_path.is_file():
         entries = [entry for entry in iter_recorded(results_path) if not isinstance(entry, Problem)]
-        known |= {(None, entry.result.node_id, entry.result.timestamp) for entry in entries}
-    return known | {(number, answer.node_id, answer.timestamp) for number, answer in iter_answers(results_path)}
+        found += [(None, entry.result) for entry in entries]
+    known: dict[tuple[int | None, str | None], str] = {}
+    for answer, result in found:
+        if result.status != "error":
+            key = answer, result.node_id
+            known[key] = max(known.get(key, ""), result.timestamp)
+    return known
 
 
 def _write(results_path: Path, kept: KeptResult, result: EvalResult) -> None:
