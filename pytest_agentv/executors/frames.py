@@ -17,7 +17,7 @@ class Frame(Record):
     """One message."""
 
     word: str
-    """`setup`, `job` and `cancel` go to the worker; `reply` comes from it."""
+    """`setup`, `job` and `cancel` go to the worker; `ready` and `reply` come from it."""
     ticket: str = ""
     body: bytes = b""
 

@@ -63,6 +63,8 @@ class _WorkerProcess(asyncio.Protocol):
         self.is_lost = False
         self._open: dict[str, asyncio.Future[Reply]] = {}
         self._arriving = 0
+        self._is_ready = False
+        """Whether it runs jobs: what comes on its stderr then may be that of a target, secrets and all."""
         self._reader = FrameReader(self._take)
         self._transport: asyncio.BaseTransport | None = None
         self._connecting: asyncio.Future[Any] | None = None
@@ -74,7 +76,7 @@ class _WorkerProcess(asyncio.Protocol):
                 cwd=cwd,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=self._stderr,
+                stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -140,6 +142,7 @@ class _WorkerProcess(asyncio.Protocol):
                 replied.set_exception(WorkerLost())
 
     def _take(self, frame: Frame) -> None:
+        self._is_ready = True
         replied = self._open.get(frame.ticket)
         if replied is not None and not replied.done():
             replied.set_result(Reply.from_bytes(frame.body))
@@ -149,12 +152,15 @@ class _WorkerProcess(asyncio.Protocol):
             self._transport.write(frame.to_bytes())
 
     async def _last_words(self) -> str:
-        """Return how the process ended, and the end of what it printed."""
+        """Return how the process ended, and why it could not start if that is so."""
         code = await run_in_thread(self._wait, "agentv-worker-end")
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        ended = f"its process {self._process.pid} ended ({how})"
+        if self._is_ready:
+            return ended
         self._stderr.seek(0)
         printed = self._stderr.read().decode("utf-8", "replace").strip()[-_SHOWN:]
-        return f"its process {self._process.pid} ended ({how}){f': {printed}' if printed else ''}"
+        return f"{ended} when it started{f': {printed}' if printed else ''}"
 
     def _wait(self) -> int | None:
         with suppress(subprocess.TimeoutExpired):

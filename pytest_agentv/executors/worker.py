@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Final
 
 from pytest_agentv.executors.base import Setup, unpack
@@ -27,11 +28,9 @@ class Worker:
 
     def serve(self) -> None:
         reader = FrameReader(self._take)
-        try:
+        with suppress(OSError):  # the process of the run may be gone
             while chunk := self._channel.recv(_CHUNK):
                 reader.feed(chunk)
-        except OSError:
-            pass  # the process of the run is gone
         # What hangs must not outlive the run: the watcher of this process ends the programs that it started.
         timer = threading.Timer(END_SECONDS, os._exit, (1,))
         timer.daemon = True
@@ -44,6 +43,7 @@ class Worker:
             setup: Setup = unpack(frame.body)
             sys.path[:] = setup.import_path  # the same interpreter, so the same modules are found in the same order
             self._engine = WorkerEngine(setup)
+            self._send(Frame("ready"))
         elif self._engine is not None and frame.word == "job":
             future = self._engine.start(frame.ticket, frame.body)
             future.add_done_callback(lambda done: self._reply(frame.ticket, done))
@@ -53,11 +53,11 @@ class Worker:
     def _reply(self, ticket: str, done: "Future[bytes]") -> None:
         if done.cancelled() or done.exception() is not None:
             return  # the worker is at its end
-        try:
-            with self._writing:
-                self._channel.sendall(Frame("reply", ticket, done.result()).to_bytes())
-        except OSError:
-            pass  # the process of the run is gone; the result is kept
+        self._send(Frame("reply", ticket, done.result()))
+
+    def _send(self, frame: Frame) -> None:
+        with suppress(OSError), self._writing:  # the process of the run may be gone; results are kept
+            self._channel.sendall(frame.to_bytes())
 
 
 def main() -> None:

@@ -221,6 +221,34 @@ def test_a_lost_worker_costs_its_cases_only(project):
     assert read_calls(project.path).started.count("a") == 1
 
 
+def test_a_lost_worker_says_nothing_that_a_target_printed(project):
+    project.write(".env", f"WORKER_API_KEY={SECRET}\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write(
+        "agent.py",
+        """
+        import os, sys
+
+        def answer(prompt):
+            print(os.environ["WORKER_API_KEY"], file=sys.stderr, flush=True)
+            os.kill(os.getpid(), 9)
+        """,
+    )
+    write_cases(project, numbered(1))
+    run = project.run(TWO)
+    assert run.results[0]["error"].endswith("ended (signal 9)")
+    assert SECRET not in run.text + json.dumps(run.results)
+
+
+def test_a_worker_that_cannot_start_says_why(project, monkeypatch):
+    monkeypatch.setattr("pytest_agentv.executors.processes._PROGRAM", "raise SystemExit('no such module')")
+    write_agent(project)
+    write_cases(project, numbered(1))
+    error = project.run(TWO).results[0]["error"]
+    assert error.startswith("worker lost: its process ")
+    assert error.endswith("ended (exit code 1) when it started: no such module")
+
+
 def test_a_lost_case_is_asked_again_by_choice(project):
     write_agent(project)
     write_cases(project, {"lost": "die_once mark; say hello"})
