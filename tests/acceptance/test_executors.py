@@ -306,6 +306,20 @@ def test_collecting_starts_no_worker(project):
     assert not (project.path / "executors.txt").exists()
 
 
+def test_a_run_in_which_nothing_runs_leaves_nothing(project):
+    write_agent(project)
+    write_cases(project, numbered(1))
+    project.write(
+        "conftest.py",
+        f"{HOOK}\nimport pytest\n\ndef pytest_collection_modifyitems(items):\n"
+        "    for item in items:\n        item.add_marker(pytest.mark.skip(reason='not now'))\n",
+    )
+    run = project.run()
+    assert run.outcomes == {"skipped": 1}
+    assert (project.path / "executors.txt").read_text() == "x"
+    assert not list(project.path.glob(".*.kept"))
+
+
 def test_a_sick_target_is_checked_once_and_ends_the_run(project):
     project.write("check.sh", "echo checked >> checks.txt; exit 1\n")
     project.write(

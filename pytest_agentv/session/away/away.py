@@ -39,6 +39,8 @@ class Away:
         kept: KeptResults,
         lost_retries: int,
     ) -> None:
+        self.is_open = False
+        """Whether there is an executor that is to be closed."""
         self.away = 0
         """How many answers came from elsewhere."""
         self.home: Counter[str] = Counter()
@@ -63,6 +65,7 @@ class Away:
         """Find the executor. Raises `pytest.UsageError` for one that is none."""
         if self._executor is None:
             self._executor = self._open()
+            self.is_open = self._executor is not None
 
     async def ask(
         self, job: CaseJob, log: CaseLog, *, hooks: CaseHooks, own: Overrides, may_travel: bool, is_batched: bool
@@ -87,7 +90,8 @@ class Away:
 
     async def close(self) -> None:
         """End what runs elsewhere."""
-        if self._executor is not None:
+        if self._executor is not None and self.is_open:
+            self.is_open = False
             await self._executor.close()
             self._kept.close()
 
