@@ -27,6 +27,10 @@ UnknownKeys = Literal["error", "warn"]
 UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
 
 
+MAX_LOST_RETRIES: Final = 10
+MAX_PROCESSES: Final = 64
+"""The most worker processes of `--agentv-executor`."""
+
 Gate = Literal["cases", "run", "strict", "off"]
 """What makes a run fail: its cases, or the verdict on the run as a whole."""
 GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
@@ -109,6 +113,27 @@ def parse_run_rule(text: str) -> RunRule:
         if text.strip().lower() == known:
             return known
     raise ValueError(f"unknown rule {text!r}: expected one of {', '.join(RUN_RULES)}")
+
+
+def parse_executor(text: str) -> str:
+    word, colon, count = text.strip().lower().partition(":")
+    if (word, colon) == ("local", ""):
+        return word
+    if word != "processes":
+        raise ValueError(f"unknown executor {text!r}: expected local or processes:N")
+    if not count.isdecimal() or not 1 <= int(count) <= MAX_PROCESSES:
+        raise ValueError(f"{count or 'no'!s} processes: expected 1 to {MAX_PROCESSES}, such as processes:2")
+    return f"{word}:{int(count)}"
+
+
+def parse_lost_retries(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of retries: expected 0 or more") from None
+    if not 0 <= count <= MAX_LOST_RETRIES:
+        raise ValueError(f"{count} retries are out of range: expected 0 to {MAX_LOST_RETRIES}")
+    return count
 
 
 def parse_sample(text: str) -> int:

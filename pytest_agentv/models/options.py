@@ -15,7 +15,9 @@ from pytest_agentv.models.option_values import (
     UnknownKeys,
     parse_baseline_update,
     parse_confirm,
+    parse_executor,
     parse_gate,
+    parse_lost_retries,
     parse_milliseconds,
     parse_output_format,
     parse_pass_rate,
@@ -110,6 +112,10 @@ class RunOptions(Record):
     """`--agentv-max-retries`: how often a call that timed out is repeated."""
     workers: int | None = None
     """`--agentv-workers`: cases in flight over the whole run, 1 to 50; None: as each target says, else 1."""
+    executor: str | None = None
+    """`--agentv-executor`: `local`, or `processes:N`; None: that of a hook, else local."""
+    lost_retries: int = 0
+    """`--agentv-lost-retries`: how often a case is asked again whose worker was lost."""
     threshold: float | None = None
     """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None
@@ -322,6 +328,22 @@ RUN_OPTIONS: Final = (
         "Most cases in flight at once in the whole run, 1 to 50 "
         "(default: the target's `workers`, else 1: one after another).",
         parse=parse_workers,
+        metavar="N",
+        ini=True,
+    ),
+    RunOption(
+        "executor",
+        "Where cases run: local (in this process) or processes:N (in N worker processes). "
+        "The hook `pytest_agentv_executor` may name another (default: that of the hook, else local).",
+        parse=parse_executor,
+        metavar="WHERE",
+        ini=True,
+    ),
+    RunOption(
+        "lost-retries",
+        "How often to ask a case again whose worker was lost: each time may be paid for (default: 0).",
+        parse=parse_lost_retries,
+        default=0,
         metavar="N",
         ini=True,
     ),

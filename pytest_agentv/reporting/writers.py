@@ -54,6 +54,11 @@ def answers_path(results_path: Path) -> Path:
     return results_path.with_name(f".{results_path.name}.answers.jsonl")
 
 
+def kept_folder(results_path: Path) -> Path:
+    """Return the folder beside a results file in which worker processes keep results until the file has them."""
+    return results_path.with_name(f".{results_path.name}.kept")
+
+
 def default_results_path(cwd: Path, started: datetime, output_format: OutputFormat) -> Path:
     """Return `.agentv/results/eval_<time>.jsonl` (or `.yaml`) below `cwd`; the time is UTC (agentv-formats 8.3)."""
     time = started.astimezone(UTC).strftime("%Y-%m-%dT%H-%M-%S")

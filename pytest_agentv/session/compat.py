@@ -60,6 +60,15 @@ def is_free_to_run_ahead(item: pytest.Function) -> bool:
     return False
 
 
+def has_fixtures_of_conftest(item: pytest.Function) -> bool:
+    """Whether a fixture of a conftest file, of any scope, is set up for an item; True if that is not known."""
+    with suppress(AttributeError):
+        definitions = item._fixtureinfo.name2fixturedefs
+        names = [name for name in item.fixturenames if name != "request"]
+        return any(name not in definitions or _is_from_a_conftest(definitions[name][-1]) for name in names)
+    return True
+
+
 def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
     """Return which fixture is missing, which fixtures ask for it, and which ones there are."""
     told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))

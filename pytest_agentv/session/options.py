@@ -66,6 +66,8 @@ def check_options(config: pytest.Config) -> None:
     """Check what must be known before anything is collected. Raises `pytest.UsageError`."""
     eval_globs(config)
     words = list(itertools.takewhile(lambda word: word != "--", map(str, config.invocation_params.args)))
+    if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
+        raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
     for option in RUN_OPTIONS:
         given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
         if len(given) > 1:  # xdist hands this on to workers, which do not see the command line
@@ -111,6 +113,13 @@ def run_options(config: pytest.Config) -> RunOptions:
             "exploration_tools": _names(config, "agentv_exploration_tools"),
         }
     )
+
+
+def has_executor(config: pytest.Config, options: RunOptions) -> bool:
+    """Whether an option or a hook may have cases run elsewhere. The workers of xdist run their cases themselves."""
+    if hasattr(config, "workerinput") or options.executor == "local":
+        return False
+    return options.executor is not None or bool(config.hook.pytest_agentv_executor.get_hookimpls())
 
 
 def _flags(option: RunOption) -> list[str]:

@@ -11,6 +11,8 @@ from pytest_agentv.models.options import RUN_OPTIONS
 HELLO = "targets: [{name: default, provider: mock, response: hello}]\n"
 
 INI_TWINS = {
+    "executor",
+    "lost-retries",
     "target",
     "targets",
     "output-format",

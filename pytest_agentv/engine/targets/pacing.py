@@ -13,23 +13,24 @@ from pytest_agentv.runtime.processes.reaper import remove_at_end
 class Pace:
     """The limits of a target for its cases."""
 
-    workers: int
-    """Cases in flight, unless the options of the run set a number."""
+    workers: int | None
+    """Cases in flight, unless the options of the run set a number; None: the target does not say."""
     is_batched: bool
     """Whether one call runs all cases."""
     is_capped: bool = False
     """Whether `workers` overrides the options."""
 
-    def limit(self, options: RunOptions) -> int:
-        """Return the limit of cases in flight in the whole run."""
-        return self.workers if self.is_capped else options.workers or self.workers
+    def limit(self, options: RunOptions, size: int = 1) -> int:
+        """Return the limit of cases in flight in the whole run: `size` where neither options nor target set one."""
+        own = self.workers or size
+        return own if self.is_capped else options.workers or own
 
 
 def pace_of(definition: TargetDefinition, kind: object, options: RunOptions) -> Pace:
     """Return the limits of a target of the class `kind`; in a dry run, those of the mock that replaces it."""
     if not options.dry_run and getattr(kind, "is_one_by_one", False):
         return Pace(1, definition.provider_batching, is_capped=True)
-    return Pace(definition.workers or 1, definition.provider_batching and not options.dry_run)
+    return Pace(definition.workers, definition.provider_batching and not options.dry_run)
 
 
 def cap_warning(path: Path, definition: TargetDefinition, kind: object, options: RunOptions) -> Problem | None:

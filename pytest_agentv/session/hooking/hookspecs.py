@@ -5,6 +5,7 @@ cases below the folder of their conftest, and the nearest conftest is asked firs
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,15 @@ def pytest_agentv_evaluators() -> (  # type: ignore[empty-body]
     """Return kinds of evaluators to add.
 
     A list holds classes. A mapping holds a class or a factory for each word after `type:` in an eval file.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_agentv_executor(config: pytest.Config) -> Executor | None:
+    """Return what runs the cases instead of this process, or None.
+
+    Its workers see the files of the project and the folder of the results under the same paths. The run shuts the
+    executor down. The hook is asked again when the executor breaks. `--agentv-executor` comes before the hook.
     """
 
 

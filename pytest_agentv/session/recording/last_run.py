@@ -10,6 +10,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
+from pytest_agentv.reporting.writers import kept_folder
 
 _SHOWN: Final = 3
 """How many names of files a message holds."""
@@ -53,9 +54,13 @@ def find_last_run(path: Path, flag: str) -> ResumedFile:
     Raises `pytest.UsageError` when there is none, in the name of the flag that asks for it.
     """
     file = _newest_file(path) if path.is_dir() else path
-    if file is None or not file.is_file():
+    if file is None or not (file.is_file() or kept_folder(file).is_dir()):
         raise pytest.UsageError(f"{flag}: {locate(path, None)} holds no results file to go on from")
     try:
+        if kept_folder(file).is_dir():
+            from pytest_agentv.session.recording.left_results import add_left_results  # noqa: PLC0415 - rare
+
+            add_left_results(file)
         return _read(file, flag)
     except AgentvError as error:
         raise pytest.UsageError(f"{flag}: {error}") from None

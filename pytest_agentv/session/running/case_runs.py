@@ -21,8 +21,9 @@ from pytest_agentv.session.running.stopping import Stopping, lost_text
 from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLog, current_log
 
-if TYPE_CHECKING:  # for batches only
+if TYPE_CHECKING:  # for batches and executors only
     from pytest_agentv.engine.batching import BatchMember
+    from pytest_agentv.session.away.away import Away
 
 
 class CaseRuns:
@@ -37,6 +38,7 @@ class CaseRuns:
         failures: FailureLimit,
         stopping: Stopping,
         identity: RunIdentity,
+        away: "Away | None",
     ) -> None:
         self._pool = pool
         self._recorder = recorder
@@ -44,6 +46,7 @@ class CaseRuns:
         self._failures = failures
         self._stopping = stopping
         self._identity = identity
+        self._away = away
 
     async def run(
         self,
@@ -64,7 +67,7 @@ class CaseRuns:
             with ending.watched():
                 if answers is None:
                     member = members[0] if members else None
-                    result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
+                    result = await self._ask(job, prepared, log, member)
                 else:
                     result = await answers()
                 return await self._record(result, prepared)
@@ -87,7 +90,7 @@ class CaseRuns:
             return error_result(job.identity, "setup", "config", lost_text(self._recorder.error))
         current_log.set(log)
         try:
-            result = await run_case(job, self._pool, member, hooks=prepared.hooks, own=prepared.own)
+            result = await self._ask(job, prepared, log, member)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -104,6 +107,7 @@ class CaseRuns:
         with ending.watched():
             result = await answers()
             await self._recorder.record(result)
+            self._let_go(result)
             return result
 
     async def carry_over(
@@ -127,12 +131,31 @@ class CaseRuns:
                 self._pool.learn_secrets(prepared.folder)
         return await self._record(broken, prepared)
 
+    async def _ask(
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
+    ) -> EvalResult:
+        """Have one answer asked for and judged: by the run's executor where that can be, else in this process."""
+        hooks, own = prepared.hooks, prepared.own
+        if self._away is not None:
+            found = await self._away.ask(
+                job, log, hooks=hooks, own=own, may_travel=prepared.may_travel, is_batched=member is not None
+            )
+            if found is not None:
+                return found
+        return await run_case(job, self._pool, member, hooks=hooks, own=own)
+
+    def _let_go(self, result: EvalResult) -> None:
+        """Let workers forget a result that is written; one that could not be written stays with them."""
+        if self._away is not None and self._recorder.error is None:
+            self._away.written(result.node_id)
+
     async def _record(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
         """Write a result; its case keeps its place until then: no more is paid for than could be lost in flight."""
         self._progress.count(result, prepared.repeat)
         if result.status != "pass":
             self._failures.note(result.node_id)
         await self._recorder.record(result)
+        self._let_go(result)
         await tell(prepared.hooks, prepared.case, result)
         # The prompt is in the file now. It may hold the texts of large files, and an item is kept to the end.
         return result.replace(agent_provider_request=None, lm_provider_request=None)

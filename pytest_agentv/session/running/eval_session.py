@@ -18,14 +18,14 @@ from pytest_agentv.loading.targets.files import find_targets_file, load_targets_
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.reporting.writers import ResultSink, kept_folder
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_loop import USER_LOOP
 from pytest_agentv.session.choosing.asking import Asking
 from pytest_agentv.session.choosing.spending import Spending
 from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.hooking.user_hooks import UserHooks
-from pytest_agentv.session.options import run_options
+from pytest_agentv.session.options import has_executor, run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.recording.identity import RunIdentity, run_identity
 from pytest_agentv.session.recording.journal import FinishedCases
@@ -48,6 +48,7 @@ from pytest_agentv.session.workers.shares import process_share, shared_folder
 if TYPE_CHECKING:  # for repeated cases only
     from pytest_agentv.engine.scheduler import Scheduler
     from pytest_agentv.models.results import EvalResult
+    from pytest_agentv.session.away.away import Away
     from pytest_agentv.session.recording.answers import AnswerJournal
     from pytest_agentv.session.repeating.repeats import Repeats
 
@@ -63,12 +64,15 @@ class EvalSession:
         self.masker = Masker()
         self.masker.add_environment(os.environ)  # fixtures know these before any target does
         cwd, run_id, share = config.invocation_params.dir, self.identity.run_id, process_share(config)
-        places = Places(find_repo_root(cwd), cwd, shared_folder(run_id) if share.count > 1 else None)
+        is_shared = share.count > 1 or has_executor(config, self.options)
+        places = Places(find_repo_root(cwd), cwd, shared_folder(run_id) if is_shared else None)
         self._places = places
         providers = HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers)
         evaluators = EVALUATORS.with_own(HookedKinds("pytest_agentv_evaluators", config.hook.pytest_agentv_evaluators))
         self._loop = LoopThread()
         self._pool = TargetPool(self.options, places, self.masker, providers)
+        self.away = self._open_away(config, providers)
+        """Where cases run elsewhere; None: all run in this process."""
         sink = ResultSink(self.identity.results_path, self.options.output_format, self.masker)
         home = self.identity.home
         self.travelling = None if home is None or home.is_here() else TravellingSink(sink)
@@ -105,8 +109,9 @@ class EvalSession:
                 failures=self.failures,
                 stopping=self.stopping,
                 identity=self.identity,
+                away=self.away,
             ),
-            paces=Paces(self._loop, self._pool, self.options, share),
+            paces=Paces(self._loop, self._pool, self.options, share, self._size),
             signer=CaseSigner(Fingerprints(self._pool, places, dry_run=self.options.dry_run), self._loop),
             finished=self._finished,
             recorder=self.recorder,
@@ -136,6 +141,26 @@ class EvalSession:
         new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
         show_warnings(new, self.masker)
+
+    def _open_away(self, config: pytest.Config, providers: HookedKinds) -> "Away | None":
+        if not has_executor(config, self.options):
+            return None
+        from pytest_agentv.executors.kept import KeptResults  # noqa: PLC0415 - for runs with an executor only
+        from pytest_agentv.session.away.away import Away  # noqa: PLC0415 - as above
+        from pytest_agentv.session.away.choosing import executor_opener  # noqa: PLC0415 - as above
+
+        return Away(
+            executor_opener(config, self.options, self.identity, self._places),
+            pool=self._pool,
+            own_providers=providers,
+            kept=KeptResults(kept_folder(self.identity.results_path)),
+            lost_retries=self.options.lost_retries,
+        )
+
+    def _size(self) -> int:
+        """Return how many cases run at once unless the run or a target says so."""
+        executor = None if self.away is None else self.away.executor
+        return 1 if executor is None else executor.size
 
     @property
     def is_own_thread(self) -> bool:
@@ -173,9 +198,12 @@ class EvalSession:
 
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""
-        if self._loop.is_running:
+        is_away_open = self.away is not None and self.away.is_open
+        if self._loop.is_running or is_away_open:
             self.stopping.is_ending = True
             self._loop.cancel_all()
+            if self.away is not None:
+                self._loop.run(self.away.close())
             self._loop.run(self._pool.close())
             self._loop.stop()
         self.recorder.close()

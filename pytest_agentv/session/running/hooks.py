@@ -92,6 +92,8 @@ class SessionHooks:
                 item.add_marker(pytest.mark.skip(reason=session.asking.reason))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if self._session.away is not None and not session.config.getoption("collectonly"):
+            self._session.away.open()
         if not (hasattr(session.config, "workerinput") or session.config.getoption("collectonly")):
             identity, options = self._session.identity, self._session.options
             RunReporter.register(session.config, identity, options).check(self._collected)
@@ -163,6 +165,12 @@ class SessionHooks:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._session.finish()
+        if self._session.away is not None:
+            from pytest_agentv.session.away.away import told  # noqa: PLC0415 - for runs with an executor only
+
+            reporter = RunReporter.register(session.config, self._session.identity, self._session.options)
+            for line in told(self._session.away):
+                reporter.remark(line)
         error, travelling = self._session.recorder.error, self._session.travelling
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput[RECORDS] = None if travelling is None else travelling.rest()

@@ -1,5 +1,6 @@
 """How many cases of each target may be in flight in this process."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -18,16 +19,20 @@ _ONE_BY_ONE: Final = Pace(workers=1, is_batched=False)
 class Paces:
     """Asks each target once per folder."""
 
-    def __init__(self, loop: LoopThread, pool: TargetPool, options: RunOptions, share: ProcessShare) -> None:
+    def __init__(
+        self, loop: LoopThread, pool: TargetPool, options: RunOptions, share: ProcessShare, size: Callable[[], int]
+    ) -> None:
+        """Ask nothing yet. `size` returns how many cases run at once unless the run or a target says so."""
         self._loop = loop
         self._pool = pool
         self._options = options
         self._share = share
+        self._size = size
         self._paces: dict[tuple[Path, str], Pace] = {}
 
     def limit(self, prepared: PreparedCase) -> int:
         """Return how many cases of a case's kind may be in flight in this process."""
-        return self._share.of(self._pace(prepared).limit(self._options))
+        return self._share.of(self._pace(prepared).limit(self._options, self._size()))
 
     def is_batched(self, prepared: PreparedCase) -> bool:
         """Whether a case's target takes many cases in one call."""

@@ -60,6 +60,9 @@ class PreparedCase(Record):
     folder: Path | None = None
     """Where the eval file lies, if its environment is still to be read for the secrets in it."""
 
+    may_travel: bool = False
+    """Whether the case needs nothing that was set up in this process, so that another one may run it."""
+
     @property
     def repeat(self) -> int:
         """How many answers the case is judged by: one, where it is given."""

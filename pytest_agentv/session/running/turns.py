@@ -8,6 +8,7 @@ import pytest
 
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.compat import has_fixtures_of_conftest
 from pytest_agentv.session.outcomes import RUN_ENDS, kind_of_break, text_of_break
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -182,7 +183,9 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - whatever it is, its case says so
             text = f"the case cannot be loaded: {text_of_break(error)}"
             prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
-        return prepared.replace(hooks=hooks.of(item), own=current.overrides(item.own_fixtures))
+        may_travel = self._session.away is not None and not has_fixtures_of_conftest(item)
+        own = current.overrides(item.own_fixtures)
+        return prepared.replace(hooks=hooks.of(item), own=own, may_travel=may_travel)
 
 
 def _target_of(item: EvalItem) -> _Target | None:

@@ -56,6 +56,7 @@ class RunReporter:
         self._started = time.perf_counter()
         self._cpu_started = time.process_time()
         self._elapsed_ms = self._cpu_ms = 0.0
+        self._notes: list[str] = []
         self._crashes: CrashWatch | None = None
         self._numbers = WorkerNumbers()
         self._outcomes = ItemOutcomes()
@@ -117,6 +118,10 @@ class RunReporter:
             if self._terminal.config.get_terminal_writer().width_of_current_line:
                 self._terminal.write_line("")
             self._terminal.write_line(text)
+
+    def remark(self, text: str) -> None:
+        """Have a line shown below the summary."""
+        self._notes.append(text)
 
     def report_loss(self, error: str) -> None:
         """Learn that results could not be written."""
@@ -201,6 +206,8 @@ class RunReporter:
         )
         for line in itertools.chain(lines, self._section_lines()):
             _print(terminalreporter, line)
+        for note in self._notes:
+            terminalreporter.write_line(f"agentv: {visible(note)}")
         for remark in self._remarks:
             terminalreporter.write_line(visible(remark), yellow=True)
         lost = self._lost()

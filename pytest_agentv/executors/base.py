@@ -1,0 +1,104 @@
+"""What travels between the process that owns the run and those that run its cases."""
+
+import json
+import pickle
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.records import record
+
+
+class WorkerLost(AgentvError):
+    """A worker ended, or its executor broke, before it gave the result of a job."""
+
+
+class JobRefused(AgentvError):
+    """A job did not start in the worker, so nothing was paid for."""
+
+
+@record
+class Setup(Record):
+    """What a worker has to know of a run. It holds no secret: a worker reads its own environment and `.env`."""
+
+    options: RunOptions
+    repo_root: Path
+    cwd: Path
+    shared_folder: Path
+    """Where the processes of the run share health checks and warnings."""
+    kept_folder: Path
+    """Where results are kept until the run has written them."""
+    import_path: tuple[str, ...] = ()
+    """The folders that the process of the run imports modules from."""
+    log_levels: dict[str, int] = field(default_factory=dict)
+    """The levels of loggers by name; the root logger has an empty name."""
+
+
+@record
+class Reply(Record):
+    """What a worker says of a job: its secrets are masked."""
+
+    result: JsonObject | None = None
+    """The keys of the result; None: the job was cancelled or refused."""
+    refused: str | None = None
+    """Why the job did not start."""
+    log: tuple[str, ...] = ()
+    """The lines that the case logged."""
+    warnings: tuple[JsonObject, ...] = ()
+    """The keys of `Problem`s that were found."""
+    stop_reason: str | None = None
+    """Why the whole run is to end: a target is not well."""
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(self.to_plain(), ensure_ascii=True).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Reply":
+        values: dict[str, Json] = json.loads(data)
+        texts = {name: tuple(values.get(name, ())) for name in ("log", "warnings")}
+        return Reply(**{**values, **texts})
+
+
+class CaseExecutor(Protocol):
+    """Runs jobs elsewhere. Used on the run's event loop."""
+
+    @property
+    def name(self) -> str:
+        """How the terminal calls it."""
+
+    @property
+    def size(self) -> int:
+        """How many cases run at once unless the run or a target says so."""
+
+    @property
+    def processes(self) -> int:
+        """How many processes run cases; each takes 50 at most."""
+
+    async def ask(self, ticket: str, job: bytes) -> Reply:
+        """Run a packed job. A cancelled call returns when the job has ended.
+
+        Raises `WorkerLost` or `JobRefused`.
+        """
+
+    async def close(self) -> None:
+        """End all jobs and the processes that they started."""
+
+
+def pack(value: CaseJob | Setup) -> bytes:
+    """Return a job or a setup as bytes. Raises `JobRefused` for one that holds objects of this process only."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception as error:
+        raise JobRefused(f"{type(error).__name__}: {error}") from error
+
+
+def unpack(data: bytes) -> Any:
+    """Return what `pack` was given. Raises `JobRefused` if a class of it cannot be imported here."""
+    try:
+        return pickle.loads(data)  # noqa: S301 - written by the process that owns the run
+    except Exception as error:
+        raise JobRefused(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,177 @@
+"""`processes:N`: worker processes on this machine."""
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from socket import socketpair
+from typing import IO, Any, Final
+
+from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack
+from pytest_agentv.executors.frames import Frame, FrameReader
+from pytest_agentv.executors.worker import END_SECONDS
+from pytest_agentv.runtime.threads import run_in_thread
+
+_PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
+_PROGRAM: Final = "import sys; sys.path.append(sys.argv[2]); from pytest_agentv.executors.worker import main; main()"
+_GRACE_SECONDS: Final = END_SECONDS + 1
+_SHOWN: Final = 500
+"""Characters of what a lost worker printed last."""
+
+
+class Processes:
+    """Hands each job to the worker that has the fewest. A worker that is lost is replaced when a job needs it."""
+
+    def __init__(self, count: int, setup: Setup, environment: Mapping[str, str]) -> None:
+        self.name = f"processes:{count}"
+        self.size = self.processes = count
+        self._setup = pack(setup)
+        self._cwd = setup.cwd
+        self._environment = dict(environment)
+        self._workers: list[_WorkerProcess] = []
+        self._past: list[_WorkerProcess] = []
+
+    async def ask(self, ticket: str, job: bytes) -> Reply:
+        worker = self._next_worker()
+        await worker.connect()
+        return await worker.ask(ticket, job)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(worker.close() for worker in (*self._workers, *self._past)))
+
+    def _next_worker(self) -> "_WorkerProcess":
+        self._past += [worker for worker in self._workers if worker.is_lost]
+        self._workers = [worker for worker in self._workers if not worker.is_lost]
+        least = min(self._workers, key=lambda worker: worker.busy, default=None)
+        if least is not None and (least.busy == 0 or len(self._workers) == self.size):
+            return least
+        worker = _WorkerProcess(self._setup, self._cwd, self._environment)
+        self._workers.append(worker)
+        return worker
+
+
+class _WorkerProcess(asyncio.Protocol):
+    """One worker: its process, its socket, and the jobs that it has.
+
+    It reads by callbacks and not in a task: the run cancels all tasks of the loop at its end, and waits for replies.
+    """
+
+    def __init__(self, setup: bytes, cwd: Path, environment: Mapping[str, str]) -> None:
+        self.is_lost = False
+        self._open: dict[str, asyncio.Future[Reply]] = {}
+        self._arriving = 0
+        self._is_ready = False
+        """Whether it runs jobs: what comes on its stderr then may be that of a target, secrets and all."""
+        self._reader = FrameReader(self._take)
+        self._transport: asyncio.BaseTransport | None = None
+        self._connecting: asyncio.Future[Any] | None = None
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
+        ours, theirs = socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno()), _PACKAGE_ROOT],
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._socket = ours
+        self._setup = setup
+
+    @property
+    def busy(self) -> int:
+        return len(self._open) + self._arriving
+
+    async def connect(self) -> None:
+        """Connect once; a job that is cancelled meanwhile must not break the connection for others."""
+        self._arriving += 1
+        try:
+            if self._connecting is None:
+                self._socket.setblocking(False)
+                connection = asyncio.get_running_loop().create_connection(lambda: self, sock=self._socket)
+                self._connecting = asyncio.ensure_future(connection)
+            await asyncio.shield(self._connecting)
+        finally:
+            self._arriving -= 1
+
+    async def ask(self, ticket: str, job: bytes) -> Reply:
+        if self.is_lost:
+            raise WorkerLost(await self._last_words())
+        replied = self._open[ticket] = asyncio.get_running_loop().create_future()
+        self._send(Frame("job", ticket, job))
+        try:
+            reply: Reply = await asyncio.shield(replied)
+        except asyncio.CancelledError:
+            self._send(Frame("cancel", ticket))
+            await asyncio.wait([replied], timeout=END_SECONDS)
+            raise
+        except WorkerLost:
+            raise WorkerLost(await self._last_words()) from None
+        finally:
+            self._open.pop(ticket, None)
+            if replied.done() and not replied.cancelled():
+                replied.exception()  # looked at, also when the job was cancelled
+        if reply.refused is not None:
+            raise JobRefused(reply.refused)
+        return reply
+
+    async def close(self) -> None:
+        """Close the socket, on which the worker ends its jobs; kill it if it does not end."""
+        if self._transport is not None:
+            self._transport.close()
+        self._socket.close()
+        await run_in_thread(self._end, "agentv-worker-end")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._send(Frame("setup", body=self._setup))
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+        self.is_lost = True
+        for replied in self._open.values():
+            if not replied.done():
+                replied.set_exception(WorkerLost())
+
+    def _take(self, frame: Frame) -> None:
+        self._is_ready = True
+        replied = self._open.get(frame.ticket)
+        if replied is not None and not replied.done():
+            replied.set_result(Reply.from_bytes(frame.body))
+
+    def _send(self, frame: Frame) -> None:
+        if isinstance(self._transport, asyncio.WriteTransport) and not self._transport.is_closing():
+            self._transport.write(frame.to_bytes())
+
+    async def _last_words(self) -> str:
+        """Return how the process ended, and why it could not start if that is so."""
+        code = await run_in_thread(self._wait, "agentv-worker-end")
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        ended = f"its process {self._process.pid} ended ({how})"
+        if self._is_ready:
+            return ended
+        self._stderr.seek(0)
+        printed = self._stderr.read().decode("utf-8", "replace").strip()[-_SHOWN:]
+        return f"{ended} when it started{f': {printed}' if printed else ''}"
+
+    def _wait(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(1)
+        self._process.kill()  # it has closed its socket, so nothing more comes of it
+        return self._process.wait()
+
+    def _end(self) -> None:
+        try:
+            self._process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._stderr.close()

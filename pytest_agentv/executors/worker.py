@@ -1,0 +1,70 @@
+"""A worker process: `python -m pytest_agentv.executors.worker FD`, with a socket to the process that owns the run."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Final
+
+from pytest_agentv.executors.base import Setup, unpack
+from pytest_agentv.executors.engine import WorkerEngine
+from pytest_agentv.executors.frames import Frame, FrameReader
+
+END_SECONDS: Final = 8.0
+"""How long a worker may take to end what it started, when the run is over or its process is gone."""
+_CHUNK: Final = 2**16
+
+
+class Worker:
+    """Reads messages in the main thread until the socket closes; the engine runs the jobs on a loop of its own."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._writing = threading.Lock()
+        self._engine: WorkerEngine | None = None
+
+    def serve(self) -> None:
+        reader = FrameReader(self._take)
+        with suppress(OSError):  # the process of the run may be gone
+            while chunk := self._channel.recv(_CHUNK):
+                reader.feed(chunk)
+        # What hangs must not outlive the run: the watcher of this process ends the programs that it started.
+        timer = threading.Timer(END_SECONDS, os._exit, (1,))
+        timer.daemon = True
+        timer.start()
+        if self._engine is not None:
+            self._engine.close()
+
+    def _take(self, frame: Frame) -> None:
+        if frame.word == "setup":
+            setup: Setup = unpack(frame.body)
+            sys.path[:] = setup.import_path  # the same interpreter, so the same modules are found in the same order
+            self._engine = WorkerEngine(setup)
+            self._send(Frame("ready"))
+        elif self._engine is not None and frame.word == "job":
+            future = self._engine.start(frame.ticket, frame.body)
+            future.add_done_callback(lambda done: self._reply(frame.ticket, done))
+        elif self._engine is not None:
+            self._engine.cancel(frame.ticket)
+
+    def _reply(self, ticket: str, done: "Future[bytes]") -> None:
+        if done.cancelled() or done.exception() is not None:
+            return  # the worker is at its end
+        self._send(Frame("reply", ticket, done.result()))
+
+    def _send(self, frame: Frame) -> None:
+        with suppress(OSError), self._writing:  # the process of the run may be gone; results are kept
+            self._channel.sendall(frame.to_bytes())
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the run decides when the jobs end
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
+        Worker(channel).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Cases that run in other processes: which ones may, where they go, and what comes back."""

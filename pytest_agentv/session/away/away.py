@@ -1,0 +1,150 @@
+"""Sends cases to other processes, and takes their results."""
+
+import logging
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.overrides import NO_OVERRIDES, CaseHooks, Overrides
+from pytest_agentv.engine.results import error_result
+from pytest_agentv.engine.targets.judging import evaluators_of
+from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.executors.base import CaseExecutor, JobRefused, Reply, WorkerLost, pack
+from pytest_agentv.executors.kept import KeptResults
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.session.showing.logs import CaseLog
+
+_LOGGER: Final = logging.getLogger("pytest_agentv.session")
+
+HAS_FIXTURES: Final = "fixtures"
+HAS_HOOKS: Final = "hooks"
+IN_BATCH: Final = "batches"
+HAS_OWN_KINDS: Final = "kinds of this project"
+CANNOT_TRAVEL: Final = "objects of this process"
+
+
+class Away:
+    """The executor of a run, and the results of it that are not written yet. Used on the event loop."""
+
+    def __init__(
+        self,
+        open_executor: Callable[[], CaseExecutor | None],
+        *,
+        pool: TargetPool,
+        own_providers: Mapping[str, object],
+        kept: KeptResults,
+        lost_retries: int,
+    ) -> None:
+        self.is_open = False
+        """Whether there is an executor that is to be closed."""
+        self.away = 0
+        """How many answers came from elsewhere."""
+        self.home: Counter[str] = Counter()
+        """How many were asked for here, by the reason."""
+        self.lost = 0
+        """How often a worker was lost."""
+        self._open = open_executor
+        self._executor: CaseExecutor | None = None
+        self._pool = pool
+        self._own_providers = own_providers
+        self._kept = kept
+        self._lost_retries = lost_retries
+        self._tickets: defaultdict[str | None, list[str]] = defaultdict(list)
+        """Of results that are kept elsewhere until they are written, by the node id of their case."""
+
+    @property
+    def executor(self) -> CaseExecutor | None:
+        """None: the hooks name none, and all cases run here."""
+        return self._executor
+
+    def open(self) -> None:
+        """Find the executor. Raises `pytest.UsageError` for one that is none."""
+        if self._executor is None:
+            self._executor = self._open()
+            self.is_open = self._executor is not None
+
+    async def ask(
+        self, job: CaseJob, log: CaseLog, *, hooks: CaseHooks, own: Overrides, may_travel: bool, is_batched: bool
+    ) -> EvalResult | None:
+        """Return the result of a job from elsewhere; None: it has to run here. Raises only for a cancellation."""
+        if self._executor is None:
+            return None
+        reason = self._reason_to_stay(job, hooks, own, may_travel=may_travel, is_batched=is_batched)
+        if reason is None:
+            try:
+                return await self._ask(self._executor, job, log)
+            except JobRefused as error:
+                _LOGGER.debug("the case runs here: %s", error)
+                reason = CANNOT_TRAVEL
+        self.home[reason] += 1
+        return None
+
+    def written(self, node_id: str | None) -> None:
+        """Let go of the results of a case: the results file has them."""
+        for ticket in self._tickets.pop(node_id, ()):
+            self._kept.drop(ticket)
+
+    async def close(self) -> None:
+        """End what runs elsewhere."""
+        if self._executor is not None and self.is_open:
+            self.is_open = False
+            await self._executor.close()
+            self._kept.close()
+
+    def _reason_to_stay(
+        self, job: CaseJob, hooks: CaseHooks, own: Overrides, *, may_travel: bool, is_batched: bool
+    ) -> str | None:
+        if is_batched:
+            return IN_BATCH
+        if not may_travel or own != NO_OVERRIDES:
+            return HAS_FIXTURES
+        if hooks.response is not None or hooks.decide is not None:
+            return HAS_HOOKS
+        has_own = any(each.own_code is not None for one in evaluators_of(job.case) for each in one.walk())
+        return HAS_OWN_KINDS if has_own or len(self._own_providers) else None
+
+    async def _ask(self, executor: CaseExecutor, job: CaseJob, log: CaseLog) -> EvalResult:
+        packed = pack(job)
+        for attempt in range(self._lost_retries + 1):
+            ticket = uuid.uuid4().hex
+            self._tickets[job.identity.node_id].append(ticket)
+            try:
+                reply = await executor.ask(ticket, packed)
+            except WorkerLost as error:
+                self.lost += 1
+                kept = self._kept.find(ticket)
+                if kept is not None:  # it was lost after its last word
+                    return self._arrived(kept.result)
+                reason = str(error)
+                _LOGGER.warning("worker lost (attempt %s): %s", attempt + 1, reason)
+                continue
+            self._note(reply, log)
+            if reply.result is None:
+                reason = "it ended the case without a result"
+                break
+            return self._arrived(reply.result)
+        identity = job.identity.replace(case_hash=None)  # a run that goes on asks again
+        return error_result(identity, "provider", "process", f"worker lost: {reason}", dry_run=job.options.dry_run)
+
+    def _arrived(self, record: JsonObject) -> EvalResult:
+        self.away += 1
+        return EvalResult.from_plain(record)
+
+    def _note(self, reply: Reply, log: CaseLog) -> None:
+        log.lines.extend(reply.log)
+        self._pool.warn(Problem.from_plain(each) for each in reply.warnings)
+        self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
+
+
+def told(away: Away) -> Iterator[str]:
+    """Yield what the summary of a run says of its executor."""
+    if away.executor is None or not (away.away or away.home or away.lost):
+        return
+    stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(away.home.items()))
+    here = f"; {away.home.total()} ran in this process: {stayed}" if away.home else ""
+    lost = f"; workers lost: {away.lost}" if away.lost else ""
+    yield f"executor {away.executor.name}: {away.away} {'answer' if away.away == 1 else 'answers'}{here}{lost}"

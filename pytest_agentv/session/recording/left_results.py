@@ -1,0 +1,68 @@
+"""Results that a run which was killed has left with its workers: added to its files before another run goes on."""
+
+from pathlib import Path
+
+from pytest_agentv.executors.kept import KeptResult, KeptResults
+from pytest_agentv.executors.leash import clear_leash
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.answers import NUMBER, iter_answers
+from pytest_agentv.reporting.checked import iter_recorded
+from pytest_agentv.reporting.writers import ResultSink, answers_path, kept_folder
+from pytest_agentv.runtime.files import LockedAppender
+
+
+def add_left_results(results_path: Path) -> int:
+    """Write the results that workers hold to the files of their run, and return how many were missing there.
+
+    Raises `AgentvError` if they cannot be written; then they are still kept.
+    """
+    folder = kept_folder(results_path)
+    kept_results = KeptResults(folder)
+    added = 0
+    known = _known(results_path)
+    for kept in kept_results.all():
+        try:
+            result = EvalResult.from_plain(kept.result)
+        except ValueError:
+            continue
+        if known.get((kept.answer, result.node_id), "") < result.timestamp:
+            _write(results_path, kept, result)
+            added += 1
+        kept_results.drop(kept.ticket)
+    clear_leash(folder)
+    kept_results.close()
+    return added
+
+
+def _known(results_path: Path) -> dict[tuple[int | None, str | None], str]:
+    """Return when each case and each answer was last judged: what is as old, or older, is not the last word."""
+    found: list[tuple[int | None, EvalResult]] = list(iter_answers(results_path))
+    if results_path.is_file():
+        entries = [entry for entry in iter_recorded(results_path) if not isinstance(entry, Problem)]
+        found += [(None, entry.result) for entry in entries]
+    known: dict[tuple[int | None, str | None], str] = {}
+    for answer, result in found:
+        if result.status != "error":
+            key = answer, result.node_id
+            known[key] = max(known.get(key, ""), result.timestamp)
+    return known
+
+
+def _write(results_path: Path, kept: KeptResult, result: EvalResult) -> None:
+    """Append a result, whose secrets were masked before it was kept."""
+    if kept.answer is None:
+        sink = ResultSink(results_path, "yaml" if results_path.suffix == ".yaml" else "jsonl", Masker())
+        try:
+            sink.write(result)
+        finally:
+            sink.close()
+        return
+    appender = LockedAppender(answers_path(results_path))
+    try:
+        line = compact_json({NUMBER: kept.answer, **kept.result})
+        appender.append(f"{line}\n".encode())
+    finally:
+        appender.close()

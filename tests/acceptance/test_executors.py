@@ -1,0 +1,461 @@
+"""Cases that run in other processes: the same records, nothing lost, nothing paid for twice, nothing left running."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import warm
+from fake_llm import FakeLlm, Reply
+from scripted_agent import numbered, read_calls, write_agent, write_cases
+from thorough import tries
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+
+TWO = "--agentv-executor=processes:2"
+SECRET = "s3cr3t-value-of-the-worker"
+LONGEST_WAIT = 60.0
+
+HOOK = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+def pytest_agentv_executor(config):
+    open("executors.txt", "a").write("x")
+    return ProcessPoolExecutor(2, mp_context=get_context("fork"))
+"""
+
+
+def without_times(results):
+    """Return results by id, without what differs between any two runs."""
+    text = json.dumps({result["eval_id"]: result for result in results}, sort_keys=True)
+    return _timeless(json.loads(re.sub("quoted-[0-9a-f]{16}", "quoted", text)))
+
+
+def _timeless(value):
+    if isinstance(value, dict):
+        return {key: _timeless(item) for key, item in value.items() if key not in TIMES}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
+
+
+TIMES = {"timestamp", "run_id", "duration_ms", "log_file", "tool_durations", "durationMs", "waited_ms"}
+
+
+def write_every_kind(project, url):
+    """Write cases with targets and evaluators of many kinds, and a file, a script and a secret."""
+    project.write(".env", f"WORKER_API_KEY={SECRET}\nMODEL_URL={url}/model\nJUDGE_URL={url}/judge\n")
+    project.write("note.txt", "Say hello to the note.\n")
+    project.write("agent.py", "def answer(prompt):\n    return f'hello from python: {len(prompt)}'\n")
+    project.write(
+        "judge.py", "import json, sys\njson.load(sys.stdin)\nprint(json.dumps({'score': 0.5, 'hits': ['ok']}))\n"
+    )
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: mock, response: hello world}
+          - {name: shell, provider: cli, command_template: "echo hello $WORKER_API_KEY", judge_target: judge}
+          - {name: code, provider: python, callable: agent.py:answer}
+          - name: model
+            provider: openai
+            base_url: ${{ MODEL_URL }}
+            api_key: ${{ WORKER_API_KEY }}
+            model: m
+            judge_target: judge
+          - {name: judge, provider: openai, base_url: "${{ JUDGE_URL }}", api_key: "${{ WORKER_API_KEY }}", model: m}
+          - {name: broken, provider: cli, command_template: "exit 3"}
+          - {name: unset, provider: openai, api_key: "${{ NOWHERE }}", model: m}
+        """,
+    )
+    text = {"name": "words", "type": "heuristic", "hits": ["hello"], "misses": ["bye"]}
+    code = {"name": "code", "type": "code_judge", "script": [sys.executable, "judge.py"]}
+    judge = {"name": "judge", "type": "llm_judge"}
+    both = {"name": "both", "type": "composite", "evaluators": [text, code], "aggregator": {"type": "weighted_average"}}
+    calls = {"name": "calls", "type": "tool_trajectory", "mode": "any_order", "minimums": {"search": 1}}
+    equal = {"name": "equal", "type": "contains", "value": "hello"}
+    content = [{"type": "text", "value": "read"}, {"type": "file", "value": "note.txt"}]
+    cases = {
+        "mock": ("default", [text, equal], "hi"),
+        "shell": ("shell", [text, code], "hi"),
+        "python": ("code", [both], [{"role": "user", "content": content}]),
+        "model": ("model", [judge, text], "hi"),
+        "judged": ("shell", [judge], "hi"),
+        "calls": ("default", [calls], "hi"),
+        "broken": ("broken", [text], "hi"),
+        "unset": ("unset", [text], "hi"),
+        "unknown": ("nowhere", [text], "hi"),
+    }
+    entries = [
+        {
+            "id": eval_id,
+            "expected_outcome": "says hello",
+            "input": prompt,
+            "execution": {"target": target, "evaluators": evaluators},
+        }
+        for eval_id, (target, evaluators, prompt) in cases.items()
+    ]
+    repeated = {"id": "repeated", "expected_outcome": "hello", "input": "x", "evaluators": [text], "repeat": 3}
+    project.write("a.eval.yaml", json.dumps({"evalcases": [*entries, repeated]}))
+
+
+@pytest.fixture(scope="module")
+def kinds(shared_project):
+    """Run every kind here, in processes, and by a hook; return the project and the runs."""
+    project = shared_project()
+    verdict = json.dumps({"score": 0.75, "hits": ["kind"], "misses": [], "reasoning": "because"})
+
+    with FakeLlm() as model:
+        model.script("judge", Reply(verdict))
+        model.script("model", Reply("hello from the model"))
+        write_every_kind(project, model.url)
+        here = project.run("--agentv-executor=local", "--agentv-include-trace")
+        there = project.run(TWO, "--agentv-include-trace")
+        project.write("conftest.py", HOOK)
+        hooked = project.run("--agentv-include-trace")
+    return project, here, there, hooked
+
+
+def test_records_are_those_of_a_local_run(kinds):
+    _, here, there, hooked = kinds
+    assert without_times(there.results) == without_times(here.results)
+    assert without_times(hooked.results) == without_times(here.results)
+    assert len(here.results) == 10
+
+
+def test_the_kinds_are_judged_at_all(kinds):
+    _, here, _, _ = kinds
+    assert here.by_id["judged"]["score"] == 0.75
+    assert here.by_id["python"]["score"] == 0.75
+    assert here.statuses["mock"] == here.statuses["repeated"] == "pass"
+
+
+def test_one_line_says_where_the_cases_ran(kinds):
+    _, here, there, hooked = kinds
+    assert "agentv: executor processes:2: 12 answers" in there.lines
+    assert "agentv: executor ProcessPoolExecutor: 12 answers" in hooked.lines
+    assert "executor" not in here.text
+
+
+def test_no_secret_leaves_a_worker(kinds):
+    project, _, there, hooked = kinds
+    assert SECRET not in there.text + hooked.text
+    for path in project.path.rglob("*"):
+        if path.is_file() and path.name != ".env":
+            assert SECRET not in path.read_bytes().decode("utf-8", "replace"), path
+
+
+def test_nothing_is_kept_that_the_results_file_holds(kinds):
+    project, *_ = kinds
+    assert not list(project.path.glob(".*.kept"))
+
+
+def test_cases_run_side_by_side_in_both_processes(project):
+    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    write_cases(project, {"a": "start_of b; log seen by a; say hello", "b": "start_of a; say nothing"})
+    run = project.run(TWO)
+    assert run.statuses == {"a": "pass", "b": "fail"}
+    calls = read_calls(project.path)
+    assert len(calls.by_process) == 2
+    assert os.getpid() not in {note["pid"] for note in calls.notes}
+
+
+def test_logs_come_home_with_the_item(project):
+    write_agent(project)
+    write_cases(project, {"a": "log seen by a; say nothing"})
+    assert "seen by a" in project.run(TWO).text
+
+
+def test_bound_cases_run_at_home(project):
+    write_agent(project)
+    write_cases(project, numbered(2, word="away"))
+    write_cases(project, numbered(2, word="fixed"), "fixed/b.eval.yaml")
+    write_cases(project, numbered(1, word="hooked"), "hooked/c.eval.yaml")
+    project.write(
+        "fixed/conftest.py", "import pytest\n@pytest.fixture(autouse=True)\ndef seen():\n    open('seen.txt', 'w')\n"
+    )
+    project.write("hooked/conftest.py", "def pytest_agentv_response(case, response): pass\n")
+    run = project.run(TWO)
+    assert set(run.statuses.values()) == {"pass"}
+    line = "executor processes:2: 2 answers; 3 ran in this process: 2 with fixtures, 1 with hooks"
+    assert f"agentv: {line}" in run.lines
+    here = {note["id"] for note in read_calls(project.path).notes if note["pid"] == os.getpid()}
+    assert here == {"fixed-0", "fixed-1", "hooked-0"}
+
+
+def test_batches_run_at_home(project):
+    project.write("batch.sh", "")
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - name: default
+            provider: cli
+            provider_batching: true
+            command_template: 'printf "%s\\n%s\\n" "{\\"id\\":\\"b-0\\",\\"text\\":\\"hello\\"}"
+              "{\\"id\\":\\"b-1\\",\\"text\\":\\"hello\\"}" > {OUTPUT_FILE}'
+        """,
+    )
+    write_cases(project, numbered(2, word="b"))
+    assert "2 ran in this process: 2 with batches" in project.run(TWO).text
+
+
+def test_a_lost_worker_costs_its_cases_only(project):
+    write_agent(project)
+    write_cases(project, {"a": "say hello", "lost": "die_once mark; say hello", "b": "say hello", "c": "say hello"})
+    run = project.run(TWO, "--agentv-workers=1")
+    assert run.statuses == {"a": "pass", "lost": "error", "b": "pass", "c": "pass"}
+    error = run.by_id["lost"]
+    assert error["error"].startswith("worker lost: its process ")
+    assert error["error"].endswith("ended (signal 9)")
+    assert error["error_detail"] == {"stage": "provider", "kind": "process"}
+    assert read_calls(project.path).started.count("lost") == 1
+    assert "workers lost: 1" in run.text
+    again = project.run("--agentv-resume=out-1.jsonl", TWO)
+    assert again.statuses["lost"] == "pass"
+    assert read_calls(project.path).started.count("a") == 1
+
+
+def test_a_lost_worker_says_nothing_that_a_target_printed(project):
+    project.write(".env", f"WORKER_API_KEY={SECRET}\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write(
+        "agent.py",
+        """
+        import os, sys
+
+        def answer(prompt):
+            print(os.environ["WORKER_API_KEY"], file=sys.stderr, flush=True)
+            os.kill(os.getpid(), 9)
+        """,
+    )
+    write_cases(project, numbered(1))
+    run = project.run(TWO)
+    assert run.results[0]["error"].endswith("ended (signal 9)")
+    assert SECRET not in run.text + json.dumps(run.results)
+
+
+def test_a_worker_that_cannot_start_says_why(project, monkeypatch):
+    monkeypatch.setattr("pytest_agentv.executors.processes._PROGRAM", "raise SystemExit('no such module')")
+    write_agent(project)
+    write_cases(project, numbered(1))
+    error = project.run(TWO).results[0]["error"]
+    assert error.startswith("worker lost: its process ")
+    assert error.endswith("ended (exit code 1) when it started: no such module")
+
+
+def test_a_lost_case_is_asked_again_by_choice(project):
+    write_agent(project)
+    write_cases(project, {"lost": "die_once mark; say hello"})
+    run = project.run(TWO, "--agentv-lost-retries=1")
+    assert run.statuses == {"lost": "pass"}
+    assert read_calls(project.path).started == ["lost", "lost"]
+
+
+def test_a_broken_executor_is_replaced_by_the_hook(project):
+    write_agent(project)
+    write_cases(project, {"lost": "die_once mark; say hello", "b": "say hello"})
+    project.write("conftest.py", HOOK)
+    run = project.run("--agentv-workers=1", subprocess=True)
+    assert run.statuses == {"lost": "error", "b": "pass"}
+    assert run.by_id["lost"]["error"].startswith("worker lost: BrokenProcessPool")
+    assert (project.path / "executors.txt").read_text() == "xx"
+
+
+def test_a_hook_must_return_an_executor(project):
+    write_agent(project)
+    write_cases(project, numbered(1))
+    project.write("conftest.py", "def pytest_agentv_executor(config): return 5\n")
+    run = project.run()
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert "pytest_agentv_executor returned a value of type int: expected a concurrent.futures.Executor" in run.text
+    assert not read_calls(project.path).notes
+    assert project.run("--agentv-executor=local").statuses == {"case-0": "pass"}
+
+
+def test_workers_of_xdist_and_an_executor_exclude_each_other(project):
+    write_agent(project)
+    write_cases(project, numbered(1))
+    run = project.run("-n", "1", TWO, subprocess=True)
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert "--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one" in run.text
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("processes", "no processes: expected 1 to 64, such as processes:2"),
+        ("processes:0", "0 processes: expected 1 to 64"),
+        ("ray://x", "unknown executor 'ray://x': expected local or processes:N"),
+    ],
+)
+def test_unknown_executors_are_refused(project, value, message):
+    assert message in project.run(f"--agentv-executor={value}").text
+
+
+def test_collecting_starts_no_worker(project):
+    write_agent(project)
+    write_cases(project, numbered(1))
+    project.write("conftest.py", HOOK)
+    assert project.run("--collect-only", "-q").exit_code == 0
+    assert not (project.path / "executors.txt").exists()
+
+
+def test_a_run_in_which_nothing_runs_leaves_nothing(project):
+    write_agent(project)
+    write_cases(project, numbered(1))
+    project.write(
+        "conftest.py",
+        f"{HOOK}\nimport pytest\n\ndef pytest_collection_modifyitems(items):\n"
+        "    for item in items:\n        item.add_marker(pytest.mark.skip(reason='not now'))\n",
+    )
+    run = project.run()
+    assert run.outcomes == {"skipped": 1}
+    assert (project.path / "executors.txt").read_text() == "x"
+    assert not list(project.path.glob(".*.kept"))
+
+
+def test_a_sick_target_is_checked_once_and_ends_the_run(project):
+    project.write("check.sh", "echo checked >> checks.txt; exit 1\n")
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - name: default
+            provider: cli
+            command_template: echo hello
+            workers: 4
+            healthcheck: {type: command, command_template: "sh check.sh"}
+        """,
+    )
+    write_cases(project, numbered(6))
+    run = project.run(TWO)
+    assert (project.path / "checks.txt").read_text() == "checked\n"
+    assert "agentv: " in run.text
+    assert len(run.results) < 6
+
+
+def test_first_failure_ends_what_runs_elsewhere(project):
+    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    write_cases(
+        project, {"bad": "start_of slow; say nothing", "slow": "sleep 600; say hello", "later": "sleep 600; say hello"}
+    )
+    run = project.run(TWO, "-x")
+    assert run.statuses == {"bad": "fail"}
+    assert not living(read_calls(project.path))
+
+
+def living(calls):
+    return [pid for pid in {note["pid"] for note in calls.notes} - {os.getpid()} if is_alive(pid)]
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def until(condition):
+    deadline = time.monotonic() + LONGEST_WAIT
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def start(project, *args):
+    plugins = ("-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:cacheprovider")
+    return warm.Popen(
+        [sys.executable, "-m", "pytest", *plugins, "--agentv-out=out.jsonl", *args],
+        cwd=project.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+FAMILY = "import os, subprocess, sys, time; open('family.txt', 'a').write(f'{os.getpid()}\\n'); time.sleep(600)"
+
+
+def write_families(project):
+    """Write cases whose targets start processes in sessions of their own."""
+    project.write("family.py", FAMILY)
+    project.write("leave.sh", f"setsid {sys.executable} family.py &\n{sys.executable} family.py\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: cli, command_template: 'sh leave.sh'}]\n")
+    write_cases(project, numbered(2))
+
+
+def family(project):
+    path = project.path / "family.txt"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("where", ["processes", "hook"])
+def test_the_end_of_the_run_is_that_of_all_processes(project, number, where):
+    write_families(project)
+    if where == "hook":
+        project.write("conftest.py", HOOK)
+    run = start(project, *([TWO] if where == "processes" else []))
+    until(lambda: len(family(project)) == 4)
+    run.send_signal(number)
+    run.wait(LONGEST_WAIT)
+    until(lambda: not any(map(is_alive, family(project))))
+
+
+def test_a_killed_run_loses_no_answer(project):
+    """A worker has answers that the controller, which is stopped, has not: the run that goes on finds them."""
+    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    write_cases(project, {"first": "say hello", "a": "lines 1 go; say hello", "b": "lines 1 go; say hello"})
+    run = start(project, TWO, "--agentv-workers=3")
+    until(lambda: len(read_calls(project.path).started) == 3 and "first" in results_of(project))
+    run.send_signal(signal.SIGSTOP)
+    project.write("go", "go\n")
+    until(lambda: len(list(project.path.glob(".out.jsonl.kept/*.json"))) == 2)
+    run.kill()
+    run.wait(LONGEST_WAIT)
+    until(lambda: not living(read_calls(project.path)))
+    again = project.run("--agentv-resume=out.jsonl")
+    assert again.exit_code == 0
+    assert sorted(read_calls(project.path).started) == ["a", "b", "first"]
+    assert not list(project.path.glob(".out.jsonl.kept"))
+
+
+def results_of(project):
+    path = project.path / "out.jsonl"
+    return path.read_text() if path.exists() else ""
+
+
+def finished(project):
+    """Return the ids of the cases that passed, in the results file or with a worker."""
+    lines = [json.loads(line) for line in results_of(project).split("\n") if line.endswith("}")]
+    lines += [json.loads(path.read_text())["result"] for path in project.path.glob(".out.jsonl.kept/*.json")]
+    return {line["eval_id"] for line in lines if line["status"] == "pass"}
+
+
+@pytest.mark.parametrize("number", range(tries(2, 20)))
+def test_whoever_is_killed_nothing_finished_is_asked_again(project, number):
+    chance = random.Random(20261122 + number)
+    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    write_cases(project, numbered(12, "sleep 0.1; say hello"))
+    run = start(project, TWO, "--agentv-workers=4")
+    until(lambda: finished(project))
+    time.sleep(chance.uniform(0, 0.2))
+    pids = {note["pid"] for note in read_calls(project.path).notes}
+    victim = run.pid if number % 2 == 0 else chance.choice(sorted(pids))
+    os.kill(victim, signal.SIGKILL)
+    run.wait(LONGEST_WAIT)
+    until(lambda: not living(read_calls(project.path)))
+    done, before = finished(project), read_calls(project.path).started
+    again = project.run("--agentv-resume=out.jsonl", TWO)
+    assert again.exit_code == 0
+    assert finished(project) | set(again.statuses) == set(numbered(12))
+    assert [eval_id for eval_id in read_calls(project.path).started[len(before) :] if eval_id in done] == []
+    assert len(before) == len(set(before))
+    assert not list(project.path.glob(".out.jsonl.kept"))

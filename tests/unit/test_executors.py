@@ -1,0 +1,304 @@
+"""The parts of executors by themselves: what travels, what is kept, how workers learn that a run is over."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES
+from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack, unpack
+from pytest_agentv.executors.engine import WorkerEngine
+from pytest_agentv.executors.frames import Frame, FrameReader
+from pytest_agentv.executors.futures import Futures
+from pytest_agentv.executors.kept import KeptResult, KeptResults
+from pytest_agentv.executors.leash import Leash, LeashEnd
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.messages import InputMessage, TextPart
+from pytest_agentv.models.option_values import parse_executor, parse_lost_retries
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.session.away.away import Away
+from pytest_agentv.session.recording.left_results import add_left_results
+from pytest_agentv.session.showing.logs import CaseLog
+
+SECRET = "s3cr3t-of-the-worker"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".env").write_text(f"WORKER_API_KEY={SECRET}\n")
+    (tmp_path / "targets.yaml").write_text(
+        "targets:\n"
+        "  - {name: default, provider: cli, command_template: 'echo hello $WORKER_API_KEY'}\n"
+        "  - {name: slow, provider: cli, command_template: 'touch started; sleep 600'}\n"
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def setup(folder: Path) -> Setup:
+    return Setup(RunOptions(), folder, folder, folder / "shared", folder / "kept")
+
+
+def job_of(folder: Path, target: str = "default", answer: int = 0) -> CaseJob:
+    path = str(folder / "a.eval.yaml")
+    message = InputMessage("user", (TextPart("hi"),))
+    case = EvalCase(
+        "a", "a", path, 1, "says hello", "hi", (message,), ({"role": "user", "content": "hi"},), evaluators=()
+    )
+    identity = CaseIdentity(
+        eval_id="a", dataset="a", target=target, eval_file="a.eval.yaml", line=1, node_id="a.eval.yaml::a", run_id="r"
+    )
+    return CaseJob(identity, case, RunOptions(), answer=answer)
+
+
+@pytest.fixture
+def engine(setup: Setup):
+    engine = WorkerEngine(setup)
+    yield engine
+    engine.close()
+
+
+def test_a_reply_and_what_is_kept_hold_no_secret(engine: WorkerEngine, folder: Path) -> None:
+    data = engine.start("ticket", pack(job_of(folder))).result(60)
+    reply = Reply.from_bytes(data)
+    assert reply.result is not None
+    assert reply.result["candidate_answer"] == "hello ***"
+    kept = KeptResults(folder / "kept").find("ticket")
+    assert kept == KeptResult("ticket", reply.result, None)
+    assert SECRET.encode() not in data + (folder / "kept" / "ticket.json").read_bytes()
+
+
+def test_jobs_and_setups_hold_no_variable(setup: Setup, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", SECRET)
+    assert SECRET.encode() not in pack(job_of(folder)) + pack(setup)
+
+
+def test_a_cancelled_job_replies_when_its_program_has_ended(engine: WorkerEngine, folder: Path) -> None:
+    future = engine.start("ticket", pack(job_of(folder, "slow")))
+    wait_until((folder / "started").exists)
+    engine.cancel("ticket")
+    assert Reply.from_bytes(future.result(60)).result is None
+    assert KeptResults(folder / "kept").find("ticket") is None
+
+
+def wait_until(condition) -> None:
+    async def wait() -> None:
+        while not condition():  # noqa: ASYNC110 - a file of another process
+            await asyncio.sleep(0.005)
+
+    asyncio.run(asyncio.wait_for(wait(), 60))
+
+
+def test_a_set_up_error_is_not_kept(engine: WorkerEngine, folder: Path) -> None:
+    reply = Reply.from_bytes(engine.start("ticket", pack(job_of(folder, "nowhere"))).result(60))
+    assert reply.result is not None
+    assert reply.result["error_detail"] == {"stage": "setup", "kind": "config"}
+    assert KeptResults(folder / "kept").find("ticket") is None
+
+
+def test_a_job_that_cannot_be_read_is_refused(engine: WorkerEngine) -> None:
+    reply = Reply.from_bytes(engine.start("ticket", b"c__main__\nNowhere\n.").result(60))
+    assert reply.refused is not None
+    assert "Nowhere" in reply.refused
+
+
+def test_what_cannot_be_pickled_is_refused(folder: Path) -> None:
+    job = job_of(folder)
+    with pytest.raises(JobRefused, match="lambda"):
+        pack(job.replace(case=job.case.replace(vars={"x": lambda: 1})))
+    assert unpack(pack(job)) == job
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_frames_arrive_whole_however_they_are_cut(size: int) -> None:
+    frames = [Frame("job", "a", b"x" * 50), Frame("cancel", "ä"), Frame("reply", "b", bytes(range(256)))]
+    data = b"".join(frame.to_bytes() for frame in frames)
+    taken: list[Frame] = []
+    reader = FrameReader(taken.append)
+    for start in range(0, len(data), size):
+        reader.feed(data[start : start + size])
+    assert taken == frames
+
+
+def test_kept_results_are_there_until_they_are_dropped(tmp_path: Path) -> None:
+    results = KeptResults(tmp_path / "kept")
+    one, two = KeptResult("one", {"eval_id": "a"}, None), KeptResult("two", {"eval_id": "b"}, 3)
+    results.keep(one)
+    results.keep(two)
+    (tmp_path / "kept" / "torn.json").write_text("{")
+    assert list(results.all()) == [one, two]
+    results.drop("one")
+    results.drop("one")
+    assert results.find("one") is None
+    results.close()
+    assert results.find("two") == two
+
+
+def test_left_results_are_added_once(engine: WorkerEngine, folder: Path) -> None:
+    """Also where the run had written a result and died before it could say so."""
+    out = folder / "out.jsonl"
+    record = Reply.from_bytes(engine.start("ticket", pack(job_of(folder))).result(60)).result
+    assert record is not None
+    kept = KeptResults(folder / ".out.jsonl.kept")
+    kept.keep(KeptResult("x", record, None))
+    kept.keep(KeptResult("y", {**record, "eval_id": "b"}, 1))
+    assert add_left_results(out) == 2
+    assert not (folder / ".out.jsonl.kept").exists()
+    kept.keep(KeptResult("x", record, None))
+    assert add_left_results(out) == 0
+    assert [json.loads(line)["eval_id"] for line in out.read_text().splitlines()] == ["a"]
+    assert json.loads((folder / ".out.jsonl.answers.jsonl").read_text())["answer"] == 1
+
+
+def test_an_older_result_is_not_the_last_word(engine: WorkerEngine, folder: Path) -> None:
+    out = folder / "out.jsonl"
+    record = Reply.from_bytes(engine.start("ticket", pack(job_of(folder))).result(60)).result
+    assert record is not None
+    out.write_text(json.dumps({**record, "timestamp": "2099-01-01T00:00:00.000Z"}) + "\n")
+    kept = KeptResults(folder / ".out.jsonl.kept")
+    kept.keep(KeptResult("x", record, None))
+    assert add_left_results(out) == 0
+    out.write_text(json.dumps({**record, "timestamp": "2099-01-01T00:00:00.000Z", "status": "error"}) + "\n")
+    kept.keep(KeptResult("x", record, None))
+    (folder / ".out.jsonl.kept" / "run.lock").write_text("a run that was killed")
+    assert add_left_results(out) == 1
+    assert not (folder / ".out.jsonl.kept").exists()
+
+
+class LosingExecutor:
+    """Loses the worker of each job, before or after its last word."""
+
+    name, size, processes = "losing", 1, 1
+
+    def __init__(self, kept: KeptResults, record: JsonObject | None) -> None:
+        self.asked = 0
+        self._kept = kept
+        self._record = record
+
+    async def ask(self, ticket: str, job: bytes) -> Reply:
+        self.asked += 1
+        if self._record is not None:
+            self._kept.keep(KeptResult(ticket, self._record, None))
+        raise WorkerLost("gone")
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("is_kept", "retries", "asked"), [(True, 3, 1), (False, 0, 1), (False, 2, 3)])
+def test_a_worker_that_is_lost_after_its_last_word_loses_nothing(
+    engine: WorkerEngine, setup: Setup, folder: Path, is_kept: bool, retries: int, asked: int
+) -> None:
+    record = Reply.from_bytes(engine.start("ticket", pack(job_of(folder))).result(60)).result
+    kept = KeptResults(folder / "lost")
+    executor = LosingExecutor(kept, record if is_kept else None)
+    pool = TargetPool(RunOptions(), Places(folder, folder), Masker(), {})
+    away = Away(lambda: executor, pool=pool, own_providers={}, kept=kept, lost_retries=retries)
+    away.open()
+    asking = away.ask(job_of(folder), CaseLog(), hooks=NO_HOOKS, own=NO_OVERRIDES, may_travel=True, is_batched=False)
+    result = asyncio.run(asking)
+    assert executor.asked == asked
+    assert result is not None
+    assert result.error == (None if is_kept else "worker lost: gone")
+    assert result.case_hash is None
+    assert len(list(kept.all())) == int(is_kept)
+    away.written(result.node_id)
+    assert not list(kept.all())
+
+
+def test_a_leash_is_cut_by_the_end_of_its_process(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    ready, go_on = context.Event(), context.Event()
+
+    def hold() -> None:
+        leash = Leash(tmp_path / "kept")
+        ready.set()
+        go_on.wait(60)
+        os._exit(1 if leash else 2)  # not released
+
+    process = context.Process(target=hold)
+    process.start()
+    assert ready.wait(60)
+    end = LeashEnd(tmp_path / "kept")
+    assert not end.is_cut()
+    go_on.set()
+    process.join(60)
+    assert end.is_cut()
+
+
+def test_a_run_that_goes_on_is_another_one(tmp_path: Path) -> None:
+    leash, end = Leash(tmp_path), LeashEnd(tmp_path)
+    assert not end.is_cut()
+    (tmp_path / "run.lock").write_text("the next run")
+    assert end.is_cut()
+    leash.release()
+
+
+def test_a_leash_holds_within_its_process_until_it_is_released(tmp_path: Path) -> None:
+    leash, end = Leash(tmp_path / "kept"), LeashEnd(tmp_path / "kept")
+    assert not end.is_cut()
+    assert not end.is_stopped("x")
+    leash.stop("x")
+    assert end.is_stopped("x")
+    leash.forget("x")
+    assert not end.is_stopped("x")
+    leash.release()
+    assert end.is_cut()
+
+
+def test_an_executor_of_threads_runs_jobs(setup: Setup, folder: Path) -> None:
+    async def ask() -> Reply:
+        futures = Futures(ThreadPoolExecutor(2), setup, lambda: None)
+        assert futures.size == 2
+        try:
+            return await futures.ask("ticket", pack(job_of(folder)))
+        finally:
+            await futures.close()
+
+    reply = asyncio.run(ask())
+    assert reply.result is not None
+    assert reply.result["candidate_answer"] == "hello ***"
+
+
+def test_an_executor_that_takes_no_more_is_lost(setup: Setup, folder: Path) -> None:
+    async def ask() -> None:
+        executor = ThreadPoolExecutor(1)
+        executor.shutdown()
+        futures = Futures(executor, setup, lambda: executor)
+        try:
+            await futures.ask("ticket", pack(job_of(folder)))
+        finally:
+            await futures.close()
+
+    with pytest.raises(WorkerLost, match="the executor takes no more cases: cannot schedule new futures"):
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize(("text", "value"), [("local", "local"), (" Processes:04 ", "processes:4")])
+def test_executors_are_parsed(text: str, value: str) -> None:
+    assert parse_executor(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "processes", "processes:", "processes:0", "processes:65", "processes:x", "local:2"]
+)
+def test_other_executors_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        parse_executor(text)
+
+
+@pytest.mark.parametrize("text", ["-1", "11", "x"])
+def test_odd_numbers_of_lost_retries_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected 0"):
+        parse_lost_retries(text)
