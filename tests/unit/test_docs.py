@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from docs_pages import INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set_up, own_kinds, program, read_page
+from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set_up, own_kinds, program, read_page
 
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
@@ -40,8 +40,9 @@ INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.i
     "agentv_exploration_tools",
 }
 
-BLOCKS: Final = [block for page in PAGES for block in read_page(page).blocks]
-PAGE_IDS: Final = [str(page.relative_to(ROOT)) for page in PAGES]
+CHECKED: Final = (*PAGES, *GALLERY, ROOT / "examples/README.md")
+BLOCKS: Final = [block for page in CHECKED for block in read_page(page).blocks]
+PAGE_IDS: Final = [str(page.relative_to(ROOT)) for page in CHECKED]
 
 
 def ids(blocks: Iterable[Block]) -> list[str]:
@@ -55,7 +56,7 @@ def test_each_block_is_of_a_kind_that_is_checked(block: Block, tmp_path: Path) -
     check(block, tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=PAGE_IDS)
+@pytest.mark.parametrize("page", CHECKED, ids=PAGE_IDS)
 def test_options_settings_and_commands_exist(page: Path) -> None:
     text = page.read_text("utf-8")
     flags = {flag for flag in re.findall(r"--agentv-[a-z-]*[a-z]", text) if flag not in FLAGS}
@@ -64,7 +65,7 @@ def test_options_settings_and_commands_exist(page: Path) -> None:
     assert (flags, keys, commands) == (set(), set(), set())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=PAGE_IDS)
+@pytest.mark.parametrize("page", CHECKED, ids=PAGE_IDS)
 def test_links_lead_to_files_and_headings(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)]+)\)", text):
