@@ -16,8 +16,8 @@ from measure import Contender, create_parser, difference, exit_code, take_turns
 from suites import write_judged
 
 from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
 from pytest_agentv.evaluators.kinds.code.python import PythonCheck
-from pytest_agentv.evaluators.kinds.code_judge import CodeJudge
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.prompts.prompt import Prompt

@@ -33,7 +33,7 @@ _NAMES = {
     "evaluators.kinds.likeness.levenshtein": ("Levenshtein",),
     "evaluators.kinds.likeness.rouge": ("Rouge",),
     "evaluators.kinds.likeness.similar": ("Similar",),
-    "evaluators.kinds.statements": ("Statements",),
+    "evaluators.kinds.judges.statements": ("Statements",),
     "evaluators.kinds.text.contains": ("Contains",),
     "evaluators.kinds.text.contains_all": ("ContainsAll",),
     "evaluators.kinds.text.contains_any": ("ContainsAny",),
@@ -122,7 +122,7 @@ if TYPE_CHECKING:
     from pytest_agentv.evaluators.kinds.likeness.levenshtein import Levenshtein as Levenshtein
     from pytest_agentv.evaluators.kinds.likeness.rouge import Rouge as Rouge
     from pytest_agentv.evaluators.kinds.likeness.similar import Similar as Similar
-    from pytest_agentv.evaluators.kinds.statements import Statements as Statements
+    from pytest_agentv.evaluators.kinds.judges.statements import Statements as Statements
     from pytest_agentv.evaluators.kinds.text.contains import Contains as Contains
     from pytest_agentv.evaluators.kinds.text.contains_all import ContainsAll as ContainsAll
     from pytest_agentv.evaluators.kinds.text.contains_any import ContainsAny as ContainsAny

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
 from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.aggregators import AGGREGATORS
-from pytest_agentv.evaluators.kinds.code_judge import Proxy
-from pytest_agentv.evaluators.kinds.field_accuracy import FieldCheck
+from pytest_agentv.evaluators.kinds.code.code_judge import Proxy
+from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS
+from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldCheck
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.targets.validation import CommonKeys
 from pytest_agentv.models.kind import REFERENCE, spellings
@@ -27,13 +27,16 @@ COMMON = ("name", "weight", "required", "negate", "path")
 
 TARGETS: Mapping[str, type[BaseModel]] = {
     "all targets": CommonKeys,
-    **{word: KINDS.table[word] for word in ("cli", "python", "mock", "vscode", "anthropic", "pi-coding-agent")},
+    **{
+        word: KINDS.table[word]
+        for word in ("cli", "python", "mock", "vscode", "anthropic", "openai", "pi-coding-agent")
+    },
     "healthcheck http": HttpHealthcheck,
     "healthcheck command": CommandHealthcheck,
     "models": DirectModel,
     "coding agents": CodingAgent,
 }
-INHERITED = {"anthropic": DirectModel, "pi-coding-agent": CodingAgent}
+INHERITED = {"anthropic": DirectModel, "openai": DirectModel, "pi-coding-agent": CodingAgent}
 """Tables that leave out what another one tells."""
 
 ELSEWHERE = {word for word, kind in EVALUATORS.items() if kind.examples} - {"levenshtein"}

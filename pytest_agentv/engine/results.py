@@ -8,7 +8,7 @@ from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
+from pytest_agentv.models.results import ErrorDetail, EvalResult, ShardFigures, Status
 from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
@@ -38,6 +38,8 @@ class CaseIdentity(Record):
     """The row of a table that the case was made from."""
     combination: str | None = None
     """The values of its matrix."""
+    shard: ShardFigures | None = None
+    """The part of the run that it is in."""
 
 
 @record
@@ -202,6 +204,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "judge": identity.judge,
         "required": identity.required,
         "group": identity.group,
+        "shard": identity.shard,
     }
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from pytest_agentv.evaluators.shared import narrowed, negated, shared_key, with_
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number
-from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import describe_error
 
@@ -28,7 +29,8 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     Source: agentv-formats 6.10.
     """
     # Users write evaluators: theirs may raise anything, and the others go on.
-    outcome = await attempt_async(lambda: judge(evaluator, context))
+    attempt = attempt_here if evaluator.own_code is None else attempt_async
+    outcome = await attempt(lambda: judge(evaluator, context))
     try:
         return build_result(evaluator, outcome.get())
     except KindError as error:
@@ -56,14 +58,18 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
-    is_async = inspect.iscoroutinefunction(evaluator.evaluate)
     score: Any = (
         evaluator.evaluate(context)
-        if is_async
+        if _is_async(type(evaluator))
         else await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
     )
     found: Score = await score if inspect.isawaitable(score) else score
     return found
+
+
+@cache
+def _is_async(kind: type[AnyEvaluator]) -> bool:
+    return inspect.iscoroutinefunction(kind.evaluate)
 
 
 def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:

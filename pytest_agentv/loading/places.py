@@ -77,7 +77,10 @@ class RenamedPlace(Place):
 
 def first_key(mapping: JsonObject, keys: Collection[str]) -> str | None:
     """Return the first of some synonymous keys that has a value."""
-    return next((key for key in keys if mapping.get(key) is not None), None)
+    for key in keys:
+        if mapping.get(key) is not None:
+            return key
+    return None
 
 
 def mapping_at(mapping: JsonObject, key: str, place: Place) -> JsonObject:

@@ -1,6 +1,8 @@
 """Eval cases, as the engine runs them."""
 
 from collections.abc import Awaitable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_agentv.models.base import JsonObject, Record
@@ -121,3 +123,14 @@ class EvalCase(Record):
     """Names the cases that are not independent of each other; None: its conversation, else the case alone."""
     vars: JsonObject | None = None
     """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the eval file."""
+        return _folder(self.path)
+
+
+@lru_cache
+def _folder(path: str) -> Path:
+    """Return the same object for all cases of a file: making and hashing a path takes long."""
+    return Path(path).parent

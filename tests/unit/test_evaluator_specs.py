@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
-from pytest_agentv.evaluators.kinds.cost import Cost
-from pytest_agentv.evaluators.kinds.field_accuracy import FieldAccuracy, FieldCheck
-from pytest_agentv.evaluators.kinds.heuristic import Heuristic
-from pytest_agentv.evaluators.kinds.latency import Latency
-from pytest_agentv.evaluators.kinds.token_usage import TokenUsageLimit
-from pytest_agentv.evaluators.kinds.tool_trajectory import ToolTrajectory
+from pytest_agentv.evaluators.kinds.calls.tool_trajectory import ToolTrajectory
+from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy, FieldCheck
+from pytest_agentv.evaluators.kinds.limits.cost import Cost
+from pytest_agentv.evaluators.kinds.limits.latency import Latency
+from pytest_agentv.evaluators.kinds.limits.token_usage import TokenUsageLimit
+from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.evaluators import load_evaluators
 from pytest_agentv.loading.cases.references import References, Scope

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pytest_agentv.errors import SourceError
 from pytest_agentv.loading.files.source import read_jsonl, read_yaml
-from pytest_agentv.loading.files.yaml_values import build_yaml, plain_value
+from pytest_agentv.loading.files.yaml_scalars import plain_value
+from pytest_agentv.loading.files.yaml_values import build_yaml
 
 HERE = Path("cases.yaml")
 

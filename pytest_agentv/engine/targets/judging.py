@@ -72,7 +72,7 @@ def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
 
 @cache
 def _default_evaluators() -> tuple[AnyEvaluator, ...]:
-    from pytest_agentv.evaluators.kinds.llm_judge import default_judge  # noqa: PLC0415 - pydantic
+    from pytest_agentv.evaluators.kinds.judges.llm_judge import default_judge  # noqa: PLC0415 - pydantic
 
     return (default_judge(),)
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.masking.secret_rule import secrets_of
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import ChatMessage, PromptMode
@@ -57,7 +56,7 @@ class LlmProvider:
     ) -> None:
         self._retry = settings.retry
         self._model = f"model {settings.model!r} ({settings.kind})"
-        self._masker = Masker(secrets_of("api_key", settings.api_key.reveal()) if settings.api_key else ())
+        self._masker = Masker(settings.secrets)
         self._client = _create_client(settings, environment, self._model)
         self.reads_environ = settings.uses_litellm
         self._sleep = sleep

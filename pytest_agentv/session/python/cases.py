@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.source import Source
-from pytest_agentv.loading.files.suites import SuiteSource
+from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key

@@ -21,6 +21,7 @@ from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
+from pytest_agentv.session.showing.kept_reports import KeptReports
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
 
 if TYPE_CHECKING:  # what few runs need
@@ -72,6 +73,8 @@ class RunReporter:
         if not isinstance(reporter, cls):
             reporter = cls(config, identity, options)
             config.pluginmanager.register(reporter, cls.NAME)
+            if reporter._terminal is not None:
+                config.pluginmanager.register(KeptReports(reporter._terminal))
         return reporter
 
     def configure_worker(self, node: Any) -> None:
@@ -147,7 +150,8 @@ class RunReporter:
         self._record_crashes()
         self._sink.close()
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
-        self._run = read_run(self._identity, self._outcomes.reported)
+        wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
+        self._run = read_run(self._identity, self._outcomes.reported, with_texts=wants_results)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
@@ -162,7 +166,7 @@ class RunReporter:
         if self._results or self._write_errors:
             if os.environ.get(STEP_SUMMARY):
                 self._remarks += self._append_step_summary(exitstatus)
-            if session.config.hook.pytest_agentv_summary.get_hookimpls():
+            if wants_results:
                 from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
                 verdict = self._section.contract() if self._section is not None else None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Final, Literal, Protocol, TypeAlias
 
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.runtime.process_tree import send_group
+from pytest_agentv.runtime.processes.process_tree import send_group
 
 _DRAIN_SECONDS: Final = 0.2
 """Enough to read everything the program wrote. Only a daemon that keeps the pipes open would take longer."""

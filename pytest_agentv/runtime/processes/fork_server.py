@@ -17,11 +17,11 @@ from contextlib import ExitStack, suppress
 from typing import IO, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from pytest_agentv.runtime.child import Child, ProcessStartError, explain_start_error
 from pytest_agentv.runtime.closing import close_with_loop
-from pytest_agentv.runtime.process import OUTPUT_LIMIT, ProcessResult, run_child, timed_out_at_start
-from pytest_agentv.runtime.process_tree import send_group
-from pytest_agentv.runtime.reaper import start_watcher, watched_group
+from pytest_agentv.runtime.processes.child import Child, ProcessStartError, explain_start_error
+from pytest_agentv.runtime.processes.process import OUTPUT_LIMIT, ProcessResult, run_child, timed_out_at_start
+from pytest_agentv.runtime.processes.process_tree import send_group
+from pytest_agentv.runtime.processes.reaper import start_watcher, watched_group
 
 _SERVER_MODULE: Final = "pytest_agentv.sdk.server"
 _STDERR_TAIL: Final = 2000

@@ -20,16 +20,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.runtime.process_tree import end_trees, kill_marked
+from pytest_agentv.runtime.processes.process_tree import end_trees, kill_marked
 
 _GRACE_SECONDS: Final = 2.0
 """Nobody waits for the watcher, but a new run may need the port or lock of the old processes."""
 
 _MARK: Final = "AGENTV_CALL_ID"
 
-_PACKAGE_ROOT: Final = Path(__file__).parents[2]
+_PACKAGE_ROOT: Final = Path(__file__).parents[3]
 _PROGRAM: Final = (
-    "import sys; sys.path.append(sys.argv[1]); from pytest_agentv.runtime.reaper import watch; watch(sys.stdin.buffer)"
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from pytest_agentv.runtime.processes.reaper import watch; watch(sys.stdin.buffer)"
 )
 
 

@@ -26,7 +26,7 @@ from pytest_agentv.models.kind import FILLED_TEXT, Part, Text, definition, expec
 from pytest_agentv.models.masking.secrets import Masker, masked
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import compact_json, trim
-from pytest_agentv.runtime.process import run_process
+from pytest_agentv.runtime.processes.process import run_process
 
 SHOWN_OUTPUT: Final = 200
 """Characters of wrong output that a message shows."""

@@ -8,9 +8,9 @@ from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
-from pytest_agentv.runtime.child import Child, OutputListener, ProcessStartError, start_child
-from pytest_agentv.runtime.process_tree import ProcessTree
-from pytest_agentv.runtime.reaper import start_watcher, watched_group
+from pytest_agentv.runtime.processes.child import Child, OutputListener, ProcessStartError, start_child
+from pytest_agentv.runtime.processes.process_tree import ProcessTree
+from pytest_agentv.runtime.processes.reaper import start_watcher, watched_group
 
 __all__ = ["OUTPUT_LIMIT", "ProcessResult", "ProcessStartError", "run_child", "run_process", "timed_out_at_start"]
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, mod
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
 from pytest_agentv.evaluators.judging.grading import require_judge
-from pytest_agentv.evaluators.kinds.aggregators import AGGREGATORS, Aggregator, Results, WeightedAverage
+from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, Results, WeightedAverage
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.loading.cases.evaluators import adopt, load_evaluators
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
