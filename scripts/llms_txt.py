@@ -1,6 +1,7 @@
-"""`docs/llms.txt`, the index that language models read first (llmstxt.org), from the start page. `--write` puts it there.
+"""`docs/llms.txt`, the index that language models read first (llmstxt.org), from the start page.
 
-Without `--write` the script ends with 1 if the file is not current. Links are relative: the site lies where people put it.
+`--write` writes it. Without, the script ends with 1 if the file is not current. Links are relative, because the site
+lies where people put it.
 """
 
 import re
@@ -17,7 +18,7 @@ Things to know before you read on:
 
 - A case is a pytest item. Its node id is the eval file and the id of the case: `evals/greeting.yaml::says-hello`.
 - FAILED is an answer that was judged and is not good enough. ERROR is one that could not be judged.
-- `agentv validate --strict` checks eval and targets files without a run, `pytest --agentv-dry-run` runs them with mocks.
+- `agentv validate --strict` checks files without a run. `pytest --agentv-dry-run` runs them with mocks.
 - Eval files, targets and judge scripts of AgentV run unchanged.
 """
 

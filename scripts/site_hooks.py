@@ -1,7 +1,8 @@
 """What mkdocs needs for `mkdocs.yml`: the pages that lie outside of docs/, and links that lead to them.
 
 A page keeps the links that its readers in the checkout need. Here they become links within the site, and those to code,
-which the site does not have, become plain text.
+which the site does not have, become plain text. Beside each page lies its Markdown, for language models, which llms.txt
+names.
 """
 
 import posixpath
@@ -29,6 +30,9 @@ OUTSIDE: Final = {
 _LINK: Final = re.compile(r"(?<!!)\[([^\]\n]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _CODE: Final = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
+_markdown: Final[dict[str, str]] = {}
+"""The Markdown of each page, by its name."""
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages outside of docs/."""
@@ -40,7 +44,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Make the links of a page lead to pages of the site. Code is left as it is."""
     parts = _CODE.split(markdown)
-    return "".join(part if number % 2 else _relinked(part, page) for number, part in enumerate(parts))
+    text = "".join(part if number % 2 else _relinked(part, page) for number, part in enumerate(parts))
+    _markdown[page.file.src_uri] = text
+    return text
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the Markdown of each page beside it, and let llms.txt name these files."""
+    site = Path(config.site_dir)
+    for name, text in _markdown.items():
+        (site / name).write_text(text, "utf-8")
+    index = (DOCS / "llms.txt").read_text("utf-8")
+    (site / "llms.txt").write_text(index.replace("](../", "]("), "utf-8")
 
 
 def _relinked(text: str, page: Page) -> str:

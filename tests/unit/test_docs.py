@@ -93,6 +93,18 @@ def test_the_page_of_checks_is_that_of_the_classes() -> None:
     subprocess.run([sys.executable, script], check=True)
 
 
+def test_llms_txt_is_that_of_the_start_page() -> None:
+    script = ROOT / "scripts/llms_txt.py"
+    subprocess.run([sys.executable, script], check=True)
+
+
+@pytest.mark.parametrize("index", ["docs/README.md", "mkdocs.yml"])
+def test_each_page_can_be_found(index: str) -> None:
+    text = (ROOT / index).read_text("utf-8")
+    pages = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    assert [name for name in pages if not re.search(rf"[( ]{re.escape(name)}\b", text)] == []
+
+
 def test_the_keys_of_results_are_all_explained() -> None:
     _, _, section = (ROOT / "docs/running.md").read_text("utf-8").partition("## The results file")
     explained = re.findall(r"`(\w+)`", section.partition("\n## ")[0])
