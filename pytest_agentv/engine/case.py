@@ -204,6 +204,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
         retrieved_context=response.retrieved_context,
+        cost_source=None if reported.cost_usd is None else response.cost_source or "target",
     )
 
 

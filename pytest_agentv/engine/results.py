@@ -38,6 +38,8 @@ class CaseIdentity(Record):
     """The row of a table that the case was made from."""
     combination: str | None = None
     """The values of its matrix."""
+    expected_outcome: str | None = None
+    reference_answer: str | None = None
     shard: ShardFigures | None = None
     """The part of the run that it is in."""
 
@@ -67,6 +69,8 @@ class Answered(Record):
     error_kind: ErrorKind = "crash"
     finish_reason: str | None = None
     retrieved_context: tuple[str, ...] | None = None
+    cost_source: str | None = None
+    """Who says what the answer cost; None: nobody does."""
     is_text_only: bool = False
     """Whether the target returned only a text, so that its tool calls are unknown."""
 
@@ -121,6 +125,8 @@ def judged_result(
         retrieved_context=answered.retrieved_context,
         execution_metrics=answered.metrics,
         trace=answered.trace if include_trace else None,
+        output_messages=_conversation(answered),
+        cost_source=answered.cost_source,
         dry_run=dry_run or None,
         cached=answered.cached or None,
     )
@@ -168,8 +174,16 @@ def unjudged_result(
         finish_reason=answered.finish_reason,
         retrieved_context=answered.retrieved_context,
         execution_metrics=answered.metrics,
+        output_messages=_conversation(answered),
+        cost_source=answered.cost_source,
         cached=answered.cached or None,
     )
+
+
+def _conversation(answered: Answered) -> tuple[Message, ...] | None:
+    """Return what the target said, if that is more than its answer, which the result holds already."""
+    messages = answered.output_messages or ()
+    return messages if len(messages) > 1 or any(message.tool_calls for message in messages) else None
 
 
 def _combined(evaluations: Sequence[EvaluatorResult], *, is_default_judge: bool) -> CombinedScore:
@@ -204,6 +218,8 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "judge": identity.judge,
         "required": identity.required,
         "group": identity.group,
+        "expected_outcome": identity.expected_outcome,
+        "reference_answer": identity.reference_answer,
         "shard": identity.shard,
     }
 

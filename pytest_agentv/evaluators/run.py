@@ -1,6 +1,7 @@
 """Running one evaluator: whatever happens, an `EvaluatorResult` comes back."""
 
 import inspect
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import PurePath
@@ -28,16 +29,24 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
 
     Source: agentv-formats 6.10.
     """
+    started = time.perf_counter()
     # Users write evaluators: theirs may raise anything, and the others go on.
     attempt = attempt_here if evaluator.own_code is None else attempt_async
     outcome = await attempt(lambda: judge(evaluator, context))
     try:
-        return build_result(evaluator, outcome.get())
+        result = build_result(evaluator, outcome.get())
     except KindError as error:
         output = error.output if isinstance(error, EvaluatorError) else None
-        return failed_result(evaluator, str(error), error.kind, output)
+        result = failed_result(evaluator, str(error), error.kind, output)
     except BaseException as error:  # noqa: BLE001 - as above
-        return failed_result(evaluator, describe_error(error), "crash")
+        result = failed_result(evaluator, describe_error(error), "crash")
+    duration_ms = round((time.perf_counter() - started) * 1000, 3)
+    return result.replace(duration_ms=duration_ms, judge_model=_judge_model(evaluator, context))
+
+
+def _judge_model(evaluator: AnyEvaluator, context: Context) -> str | None:
+    judge = context.services.judge
+    return getattr(judge, "model", None) or getattr(judge, "name", None) if evaluator.asks_judge else None
 
 
 async def judge(evaluator: AnyEvaluator, context: Context) -> Score:

@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
@@ -81,9 +82,9 @@ class ShardFigures(Record):
     count: int
     """The number of shards."""
     cases: int
-    """The cases of this shard that were to run: without those that are skipped."""
+    """The cases of eval files in this shard that were to run: without those that are skipped."""
     total: int
-    """The cases of all shards that were to run."""
+    """The same of all shards."""
     suite: str
     """Hash of the names of all collected cases and of their eval files."""
 
@@ -192,6 +193,14 @@ class EvalResult(Record):
     """True if the case must pass by itself, whatever the verdict on the whole run, else None."""
     group: str | None = None
     """The group that the case names: cases of one group are not independent. None: it names none."""
+    expected_outcome: str | None = None
+    """What a good answer achieves; None: the case does not say, or could not be loaded."""
+    reference_answer: str | None = None
+    """The text of the ideal answer; None: there is none."""
+    output_messages: tuple[Message, ...] | None = None
+    """What the target said and which tools it called, long texts cut; None: there is nothing but the answer."""
+    cost_source: str | None = None
+    """Where the US dollars come from: `target`, which reported them, or the price table `genai-prices` or `litellm`."""
     repeat: RepeatFigures | None = None
     """What its answers showed, where it was asked more than once; then `score` is their mean, the metrics are their
     sums, and what else is said of an answer is that of the first failing one, else of the first."""

@@ -69,6 +69,10 @@ class EvaluatorResult(Record):
     """Warnings about the judgement."""
     required: bool | None = None
     """True: the case fails without it, whatever the mean and the weight."""
+    judge_model: str | None = None
+    """The model that judged; of a judge that names none, its target. None: no model took part."""
+    duration_ms: float | None = None
+    """Milliseconds that the judgement took."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:

@@ -60,6 +60,8 @@ class ProviderResponse(Record):
     """Tokens."""
     cost_usd: float | None = None
     """US dollars."""
+    cost_source: str | None = None
+    """The price table that they come from: `genai-prices` or `litellm`; None: the target reported them."""
     duration_ms: float | None = None
     """Milliseconds; the run measures them where they are not reported."""
     error: str | None = None

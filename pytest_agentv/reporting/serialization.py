@@ -8,6 +8,7 @@ from typing import Any, Final
 from pytest_agentv.models.base import ATOMS, Json, JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.conversations import bounded_messages
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -44,6 +45,8 @@ def _masked_field(key: str, value: Json, masker: Masker) -> Json:
             return [_masked_evaluator(each, masker) for each in value]
         case "trace":
             return [_masked_item(event, masker, _masked_tool) for event in value]
+        case "output_messages":
+            return bounded_messages([_masked_message(message, masker) for message in value])
         case "answers":
             return [recordable(answer, masker) for answer in value]
         case "trace_summary" | "execution_metrics":
@@ -55,6 +58,16 @@ def _masked_evaluator(result: JsonObject, masker: Masker) -> JsonObject:
     masked = _masked_item(result, masker, lambda name, _: name)
     if "evaluator_results" in result:
         masked["evaluator_results"] = [_masked_evaluator(each, masker) for each in result["evaluator_results"]]
+    return masked
+
+
+def _masked_message(message: JsonObject, masker: Masker) -> JsonObject:
+    masked = {key: masker.mask_plain(value) for key, value in message.items()}
+    calls = message.get("tool_calls") or ()
+    masked["tool_calls"] = [
+        {key: masker.mask_plain(value) for key, value in call.items()} | {"tool": _masked_tool(call["tool"], masker)}
+        for call in calls
+    ]
     return masked
 
 

@@ -21,6 +21,7 @@ class ProviderJudge:
 
     def __init__(self, target: Target, provider: Adapter, options: RunOptions) -> None:
         self.name = target.name
+        self.model: str | None = getattr(target.settings, "model", None)
         self._takes_system_prompt = getattr(target.settings, "takes_system_prompt", False)
         self._provider = provider
         self._options = options

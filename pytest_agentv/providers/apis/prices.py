@@ -5,11 +5,21 @@ import sys
 import warnings
 from typing import Any
 
+from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import TokenUsage
 
 
-def price(model: str, provider: str, usage: TokenUsage | None) -> float | None:
-    """Return the US dollars of an answer; None where nobody knows the price, or the tokens are not known.
+@record
+class Price:
+    """What an answer cost, and who says so."""
+
+    usd: float
+    source: str
+    """`genai-prices` or `litellm`."""
+
+
+def price(model: str, provider: str, usage: TokenUsage | None) -> Price | None:
+    """Return the price of an answer; None where nobody knows it, or the tokens are not known.
 
     Args:
         model: The model, as its API names it.
@@ -20,7 +30,10 @@ def price(model: str, provider: str, usage: TokenUsage | None) -> float | None:
     """
     if usage is None:
         return None
-    return _by_genai_prices(model, provider, usage) or _by_litellm(model, provider, usage)
+    for source, look_up in (("genai-prices", _by_genai_prices), ("litellm", _by_litellm)):
+        if (usd := look_up(model, provider, usage)) is not None:
+            return Price(usd, source)
+    return None
 
 
 def _by_genai_prices(model: str, provider: str, usage: TokenUsage) -> float | None:

@@ -52,8 +52,9 @@ class DirectClient:
         if reply is None:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
         name = self._told.base_model or reply.model or self._told.model
-        cost = prices.price(name, self._api.price_provider, reply.usage)
-        return build_response(reply, self._model, self._told).replace(duration_ms=duration_ms, cost_usd=cost)
+        price = prices.price(name, self._api.price_provider, reply.usage)
+        known = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
+        return build_response(reply, self._model, self._told).replace(duration_ms=duration_ms, **known)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of some texts. Raises as `ask`, and `ProviderError` for an API that has none."""

@@ -68,7 +68,7 @@ class LitellmClient:
         if known is None:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
         response = build_response(known, self._model, self._told)
-        return response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply))
+        return response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm")
 
     async def close(self) -> None:
         """Close litellm's clients when the last target with a model is closed: litellm keeps them for the process."""

@@ -17,6 +17,7 @@ from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
 from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
+from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
@@ -122,6 +123,8 @@ class CasePreparer:
             conversation_id=case.conversation_id,
             required=case.required or None,
             group=case.group,
+            expected_outcome=case.expected_outcome if case.expected_outcome != NO_OUTCOME else None,
+            reference_answer=case.reference_answer or None,
             case_hash=self._hash_case(suite, loaded, case),
         )
         qualifier = node_id if case.eval_id in self.ambiguous_ids else None

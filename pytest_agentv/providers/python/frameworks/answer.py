@@ -59,6 +59,7 @@ class AgentOutput:
 def build_response(answer: NativeAnswer) -> ProviderResponse:
     """Return the response. Looks up prices, which may import a table: call it in a thread."""
     usage = answer.usage or total([spent.usage for spent in answer.spent])
+    price = _price_of(answer)
     has_calls = any(message.tool_calls for message in answer.messages)
     error = answer.error
     if error is None and answer.refusal and not candidate_answer(answer.messages).strip():
@@ -68,7 +69,8 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     return ProviderResponse(
         output_messages=answer.messages,
         token_usage=usage,
-        cost_usd=_cost(answer),
+        cost_usd=None if price is None else price.usd,
+        cost_source=None if price is None else price.source,
         finish_reason=answer.finish_reason,
         retrieved_context=answer.retrieved_context,
         error=error,
@@ -109,18 +111,30 @@ def part_count(value: object, *path: str) -> int:
     return count(value)
 
 
-def _cost(answer: NativeAnswer) -> float | None:
+@record
+class _Price:
+    usd: float
+    source: str | None
+    """The price table, or several; None: the framework reported it."""
+
+
+def _price_of(answer: NativeAnswer) -> _Price | None:
     """Return the US dollars; None where the price of any reply is not known, or some replies are not."""
     if answer.cost_usd is not None:
-        return answer.cost_usd
+        return _Price(answer.cost_usd, None)
     if not answer.spent or answer.usage not in (None, total([spent.usage for spent in answer.spent])):
         return None
-    costs = [_price(spent) for spent in answer.spent]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
+    prices = [_price_of_reply(spent) for spent in answer.spent]
+    known = [price for price in prices if price is not None]
+    if len(known) < len(prices):
+        return None
+    return _Price(sum(price.usd for price in known), ", ".join(sorted({p.source for p in known if p.source})) or None)
 
 
-def _price(spent: Spent) -> float | None:
-    if spent.cost_usd is not None or spent.model is None or spent.provider is None:
-        return spent.cost_usd
-    return price(spent.model, spent.provider, spent.usage)
+def _price_of_reply(spent: Spent) -> _Price | None:
+    if spent.cost_usd is not None:
+        return _Price(spent.cost_usd, None)
+    if spent.model is None or spent.provider is None:
+        return None
+    found = price(spent.model, spent.provider, spent.usage)
+    return None if found is None else _Price(found.usd, found.source)
