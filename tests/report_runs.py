@@ -164,7 +164,8 @@ def _evaluators(passes: bool, chance: random.Random) -> Iterator[dict[str, Any]]
            "misses": [], "reasoning": why}  # fmt: skip
     found = 1.0 if passes or chance.random() < 0.3 else 0.0
     yield {**common, "name": "keywords", "type": "heuristic", "score": found, "weight": 1, "duration_ms": 0.1,
-           "hits": ["30 days"] if found else [], "misses": [] if found else ['missing "30 days"'], "reasoning": ""}  # fmt: skip
+           "reasoning": "",
+           "hits": ["30 days"] if found else [], "misses": [] if found else ['missing "30 days"']}  # fmt: skip
 
 
 def _figures(answers: Sequence[dict[str, Any]], passes: int, needed: int) -> dict[str, Any]:
@@ -199,6 +200,7 @@ def _failing(record: dict[str, Any]) -> dict[str, Any]:
         answer["candidate_answer"] = f"{WRONG[0]} {old['candidate_answer'].partition('. ')[2]}"
     shown = answers[0]
     figures = _figures(answers, 0, record["repeat"]["needed"])
+    figures["confirm"] = _figures(answers * 2, 0, 8)
     return record | {
         "status": "fail", "score": sum(figures["scores"]) / len(answers), "answers": answers, "repeat": figures,
         "candidate_answer": shown["candidate_answer"], "evaluator_results": shown["evaluator_results"],

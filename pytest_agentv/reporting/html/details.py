@@ -63,7 +63,7 @@ def _question(value: JsonObject) -> str:
 def _prompt(value: JsonObject) -> list[JsonObject]:
     """Return the messages before the question."""
     request = mapping_of(value, "lm_provider_request")
-    messages = [
+    messages: list[JsonObject] = [
         {"role": text_of(m, "role"), "content": _text(m.get("content"))} for m in mappings_of(request, "chat_prompt")
     ]
     if messages:
@@ -212,8 +212,9 @@ def _text(content: Json) -> str:
         return content
     if isinstance(content, list):
         parts = [part.get("text") or part.get("value") for part in content if isinstance(part, Mapping)]
-        if parts and all(isinstance(part, str) for part in parts):
-            return "\n".join(parts)
+        texts = [part for part in parts if isinstance(part, str)]
+        if texts and len(texts) == len(content):
+            return "\n".join(texts)
     return "" if content is None else pretty_json(content)
 
 

@@ -99,7 +99,8 @@ def headline(cases: Sequence[Case], compared: Compared, red: Sequence[str] | Non
     if not facts and not red:
         every = f"all {total:,} cases pass" if total > 1 else "the one case passes"
         return Headline("pass", f"Passed: {every}.", more)
-    if red is not None and not red and not counts["error"]:
+    required = any(case.status == "fail" and case.judged.required for case in cases)
+    if red is not None and not red and not counts["error"] and not required:
         return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
     return Headline("fail", f"Failed: {listed(facts) or 'a gate'}.", more)
 
@@ -115,13 +116,17 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
         First(case, "✕ Broken", "fail", case.change.short if case.change else "") for case in cases if case.is_broken
     ]
     errors = [First(case, "! Error", "error", case.why) for case in cases if case.status == "error"]
-    failed = [
-        First(case, "✕ Failed", "fail", case.why) for case in cases if case.status == "fail" and not case.is_broken
-    ]
+    rest = [case for case in cases if case.status == "fail" and not case.is_broken]
+    failed = [First(case, "✕ Failed", "fail", case.why) for case in sorted(rest, key=_drop)]
     room = _MOST_FIRST - min(len(errors), 2)
     shown = broken[:room]
     shown += errors[: max(2, _MOST_FIRST - len(shown) - len(failed))]
-    return tuple([*shown, *failed[: max(0, _MOST_FIRST - len(shown))]])
+    return (*shown, *failed[: max(0, _MOST_FIRST - len(shown))])
+
+
+def _drop(case: Case) -> float:
+    """Return how far a case fell; those that fell furthest come first."""
+    return case.change.delta or 0.0 if case.change is not None else 0.0
 
 
 def target_rows(cases: Sequence[Case]) -> tuple[TargetRow, ...]:
@@ -224,8 +229,8 @@ def _cost(cases: Sequence[Case], compared: Compared) -> Figure:
         if (cost := number_of(mapping_of(result.value, "execution_metrics"), "cost_usd")) is not None
     ]
     if before and sum(before) > 0:
-        change = f"{100 * (sum(costs) / sum(before) - 1):+.0f} %".replace("-", "\N{MINUS SIGN}")
-        parts.append(f"{change} against the baseline")
+        change = round(100 * (sum(costs) / sum(before) - 1))
+        parts.append(f"{change:+d} % against the baseline".replace("-", "\N{MINUS SIGN}"))
     return Figure("Cost", dollars(sum(costs)), "; ".join(parts))
 
 

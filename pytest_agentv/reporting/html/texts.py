@@ -38,7 +38,7 @@ def bounds(low: float, high: float) -> str:
 
 
 def points(share: float) -> str:
-    """Return `+0.1` or `−1.1`, in percentage points."""
+    """Return `+0.1`, in percentage points, with a true minus sign."""
     return f"{100 * share:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 

@@ -4,6 +4,7 @@ import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -62,6 +63,8 @@ class RunReporter:
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self._remarks: list[str] = []
         self._section = VerdictSection(config, options, lambda: read_run(identity, self._outcomes.reported).results)
+        self._report: Path | None = None
+        """The HTML report, once it is written."""
         self._unasked = 0
         """Cases that were skipped because nobody asked for them."""
 
@@ -152,6 +155,8 @@ class RunReporter:
         self._find_loss()
         self._remarks += self._section.finish(self._results, self._identity.results_path)
         self._drop_answers()
+        if self._options.html is not None:
+            self._remarks += self._write_html(self._options.html)
         if self._write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._write_errors:
@@ -183,6 +188,8 @@ class RunReporter:
         )
         for line in itertools.chain(lines, self._section.lines()):
             _print(terminalreporter, line)
+        if self._report is not None:
+            terminalreporter.write_line(f"Report written to: {visible(locate(self._report, None))}")
         for remark in self._remarks:
             terminalreporter.write_line(visible(remark), yellow=True)
         lost = self._lost()
@@ -201,6 +208,16 @@ class RunReporter:
     @property
     def _expected_words(self) -> str:
         return "failed as expected" if self._options.gate in ("cases", "off") else "judged with the run"
+
+    def _write_html(self, path: Path) -> Iterator[str]:
+        """Write the HTML report. Yield why that could not be done, if so."""
+        from pytest_agentv.session.showing.html_report import write_html  # noqa: PLC0415 - for who wants it
+
+        contract = self._section.contract()
+        if fault := write_html(path, self._run, self._identity.results_path, self._options, contract):
+            yield fault
+        else:
+            self._report = path
 
     def _append_step_summary(self, exitstatus: int) -> Iterator[str]:
         """Append the verdict to the summary page. Yield why that could not be done, if so."""
