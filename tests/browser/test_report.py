@@ -12,8 +12,8 @@ from .conftest import Opened, report_from
 pytestmark = pytest.mark.browser
 
 HOSTILE = {
-    "script": "</script><script>window.PWNED=1</script><img src=x onerror=\"window.PWNED=1\">",
-    "link": "[click](javascript:window.PWNED=1) <a href=\"javascript:window.PWNED=1\">here</a>",
+    "script": '</script><script>window.PWNED=1</script><img src=x onerror="window.PWNED=1">',
+    "link": '[click](javascript:window.PWNED=1) <a href="javascript:window.PWNED=1">here</a>',
     "ansi": "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x07link\x1b]8;;\x07 \x00 nul",
     "bidi": "safe \u202egnp.exe\u202c \u2066abc\u2069 zero\u200bwidth tag\U000e0041 lone\ud800end",
     "style": "<!-- <script> --> {{7*7}} ${1} $' $& \u2028 <svg onload=window.PWNED=1><style>*{display:none}</style>"
@@ -128,8 +128,8 @@ class TestCase:
         page.click("#list .row >> nth=0")
         page.wait_for_selector("#case-title")
         assert page.text_content(".choice [aria-pressed=true] >> nth=1") == "Diff to the baseline"
-        assert "You can return it at any time." in page.text_content("#detail ins")
-        assert "[added: " in page.text_content("#detail ins")
+        assert "You can return it at any time." in page.text_content("#detail .quote ins")
+        assert "[added: " in page.text_content("#detail .quote ins")
 
     def test_answers_of_a_repeated_case(self, page: Any) -> None:
         page.click("[data-outcome=flaky]")
@@ -145,7 +145,15 @@ class TestCase:
         page.click("#list .row >> nth=0")
         page.wait_for_selector("#case-title")
         text = page.inner_text("#detail")
-        for part in ("Question", "Expected:", "Evaluators", "Conversation", "Time and cost", "Raw record", "judge-model"):
+        for part in (
+            "Question",
+            "Expected:",
+            "Evaluators",
+            "Conversation",
+            "Time and cost",
+            "Raw record",
+            "judge-model",
+        ):
             assert part in text
         assert "by the price table genai-prices" in text
         assert "This case in other runs" in text
@@ -202,15 +210,16 @@ def _serious(found: Any) -> list[str]:
     ]
 
 
-class TestHostileTexts:
-    @pytest.fixture(scope="class")
-    def hostile(self, browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-        records = [_hostile(name, text) for name, text in HOSTILE.items()]
-        opened = Opened(browser, report_from(tmp_path_factory.mktemp("hostile"), records))
-        opened.open()
-        yield opened
-        opened.context.close()
+@pytest.fixture(scope="module")
+def hostile(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    records = [_hostile(name, text) for name, text in HOSTILE.items()]
+    opened = Opened(browser, report_from(tmp_path_factory.mktemp("hostile"), records))
+    opened.open()
+    yield opened
+    opened.context.close()
 
+
+class TestHostileTexts:
     @pytest.mark.parametrize("name", HOSTILE)
     def test_a_case_is_text(self, hostile: Opened, name: str) -> None:
         page = hostile.page

@@ -10,7 +10,9 @@ from pytest_agentv.reporting.html.reading import Run, read_run, run_of
 from pytest_agentv.session.recording.run_results import RunResults
 
 
-def write_html(path: Path, run: RunResults, results_path: Path, options: RunOptions, verdict: JsonObject | None) -> str | None:
+def write_html(
+    path: Path, run: RunResults, results_path: Path, options: RunOptions, verdict: JsonObject | None
+) -> str | None:
     """Write the report; return why that could not be done.
 
     Args:
