@@ -13,7 +13,6 @@ import report_runs
 from pytest_agentv.reporting.html.page import ReportInput, write_report
 from pytest_agentv.reporting.html.reading import read_run
 
-playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 SHOTS = os.environ.get("AGENTV_TEST_SHOTS")
@@ -22,6 +21,7 @@ SHOTS = os.environ.get("AGENTV_TEST_SHOTS")
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("Chromium is missing: apt-get install chromium")
     with playwright.sync_playwright() as program:
