@@ -1,20 +1,32 @@
 """200 cases judged by a Python script, compared with bare processes that get and print the same.
 
-With `reuse: true` the script is imported once, and each judgement is a fork of that process.
+With `reuse: true` the script is imported once, and each judgement is a fork of that process. A `python` check judges in
+the process of the run: its judgement is compared with that of the script, without the rest of a case.
 """
 
+import asyncio
 import json
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from measure import Contender, create_parser, difference, exit_code, take_turns
 from suites import write_judged
 
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
+from pytest_agentv.evaluators.kinds.code.python import PythonCheck
+from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.prompts.prompt import Prompt
+
 CASES = 200
 WORKERS = 8
 MAX_RATIO = 1.3
 MAX_REUSE_RATIO = 0.5
+MIN_TIMES_FASTER = 20
 
 BARE = """\
 import asyncio, json, sys
@@ -56,9 +68,54 @@ def main() -> int:
     print(f"\n{CASES} code judges, {WORKERS} at a time, start-up subtracted, median of {options.rounds} runs")
     for name, taken in seconds.items():
         print(f"{name:<30}{taken:6.2f} s, {ratios[name]:.2f} x")
+    times_faster = _print_checks(
+        [min(each) for each in zip(*(_in_process() for _ in range(options.rounds)), strict=True)]
+    )
     limits = {"pytest-agentv": MAX_RATIO, "pytest-agentv, reuse: true": MAX_REUSE_RATIO}
     exceeded = [f"{name}: {ratios[name]:.2f} > {limit}" for name, limit in limits.items() if ratios[name] > limit]
+    if times_faster < MIN_TIMES_FASTER:
+        exceeded.append(f"python check: {times_faster:.0f} x faster than a script, expected {MIN_TIMES_FASTER} x")
     return exit_code(options.check, exceeded)
+
+
+def _print_checks(seconds: Sequence[float]) -> float:
+    """Print what judgements take; return how often an expression and a function fit into that of a script."""
+    script, *checks = seconds
+    print(f"\none judgement, {WORKERS} at a time, best of all rounds")
+    for name, taken in zip(("code_judge", "python: expression", "python: function"), seconds, strict=True):
+        print(f"{name:<30}{taken * 1000:8.3f} ms, {script / taken:.0f} x")
+    return script / max(checks)
+
+
+def _in_process() -> tuple[float, float, float]:
+    """Return the seconds of a judgement by a script, by an expression and by a function."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "checks.py").write_text("def is_short(answer):\n    return len(answer) < 500\n")
+        (folder / "judge.py").write_text("import json, sys\njson.load(sys.stdin)\nprint(json.dumps({'score': 1}))\n")
+        script = CodeJudge(script=(sys.executable, "judge.py"), cwd=str(folder))
+        expression = PythonCheck(value="len(answer) < 500 and 'hello' in answer")
+        function = PythonCheck(value=f"{folder}/checks.py:is_short")
+        return _seconds(script, 40), _seconds(expression, 2000), _seconds(function, 2000)
+
+
+def _seconds(evaluator: Evaluator, count: int) -> float:
+    case = EvalCase("c", "d", "/c.eval.yaml", 1, "outcome", "q", (), ())
+    context = Context(case, Prompt("q"), "hello")
+
+    async def judge(places: asyncio.Semaphore) -> float:
+        async with places:
+            return (await run_evaluator(evaluator, context)).score
+
+    async def judge_all() -> float:
+        places = asyncio.Semaphore(WORKERS)
+        await judge(places)  # imports
+        started = time.perf_counter()
+        scores = await asyncio.gather(*(judge(places) for _ in range(count)))
+        assert sum(scores) == count
+        return (time.perf_counter() - started) / count
+
+    return asyncio.run(judge_all())
 
 
 def _sides(folder: Path) -> dict[str, tuple[Contender, Contender]]:

@@ -78,7 +78,7 @@ def _ready(report: Path, rounds: int) -> float | None:
     """Return the milliseconds until the page can be used, the best of some loads; None without a browser."""
     chromium = shutil.which("chromium")
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - it may be missing
     except ImportError:
         return None
     if chromium is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from measure import WITHOUT_PLUGIN, Contender, add_cases_option, compare, create_parser, exit_code, print_comparisons
 from suites import write_functions, write_jsonl, write_yaml
 
-MAX_RATIO = 3.0
+MAX_RATIO = 2.5
 
 
 def main() -> int:

@@ -11,8 +11,41 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "errors": ("AgentvError", "ErrorKind", "ErrorStage", "EvaluatorError", "ProviderError", "TargetError"),
-    "evaluators.base": ("Evaluator",),
-    "evaluators.context": ("Context", "Judge", "ProxiedQuestion", "ProxiedTargets", "Services"),
+    "evaluators.base": ("AnswerPath", "Evaluator"),
+    "evaluators.context": (
+        "Context",
+        "Embedder",
+        "Embedding",
+        "Judge",
+        "ProxiedQuestion",
+        "ProxiedTargets",
+        "Services",
+    ),
+    "evaluators.kinds.calls.tool_called": ("ToolCalled",),
+    "evaluators.kinds.code.python": ("PythonCheck",),
+    "evaluators.kinds.data.contains_json": ("ContainsJson",),
+    "evaluators.kinds.data.equals": ("Equals",),
+    "evaluators.kinds.data.field": ("AnswerField",),
+    "evaluators.kinds.data.is_json": ("IsJson",),
+    "evaluators.kinds.data.is_xml": ("IsXml",),
+    "evaluators.kinds.data.is_yaml": ("IsYaml",),
+    "evaluators.kinds.likeness.bleu": ("Bleu",),
+    "evaluators.kinds.likeness.levenshtein": ("Levenshtein",),
+    "evaluators.kinds.likeness.rouge": ("Rouge",),
+    "evaluators.kinds.likeness.similar": ("Similar",),
+    "evaluators.kinds.judges.statements": ("Statements",),
+    "evaluators.kinds.text.contains": ("Contains",),
+    "evaluators.kinds.text.contains_all": ("ContainsAll",),
+    "evaluators.kinds.text.contains_any": ("ContainsAny",),
+    "evaluators.kinds.text.ends_with": ("EndsWith",),
+    "evaluators.kinds.text.icontains": ("IContains",),
+    "evaluators.kinds.text.icontains_all": ("IContainsAll",),
+    "evaluators.kinds.text.icontains_any": ("IContainsAny",),
+    "evaluators.kinds.text.length": ("Length",),
+    "evaluators.kinds.text.regex": ("Regex",),
+    "evaluators.kinds.text.starts_with": ("StartsWith",),
+    "evaluators.kinds.text.word": ("Word",),
+    "evaluators.kinds.text.words": ("Words",),
     "evaluators.own": ("EvaluatorFactory", "EvaluatorSpec"),
     "loading.targets.definitions": ("TargetDefinition",),
     "models.base": ("ABSENT", "Absent", "Json", "JsonObject", "Record"),
@@ -67,14 +100,41 @@ if TYPE_CHECKING:
         ProviderError as ProviderError,
         TargetError as TargetError,
     )
-    from pytest_agentv.evaluators.base import Evaluator as Evaluator
+    from pytest_agentv.evaluators.base import AnswerPath as AnswerPath, Evaluator as Evaluator
     from pytest_agentv.evaluators.context import (
         Context as Context,
+        Embedder as Embedder,
+        Embedding as Embedding,
         Judge as Judge,
         ProxiedQuestion as ProxiedQuestion,
         ProxiedTargets as ProxiedTargets,
         Services as Services,
     )
+    from pytest_agentv.evaluators.kinds.calls.tool_called import ToolCalled as ToolCalled
+    from pytest_agentv.evaluators.kinds.code.python import PythonCheck as PythonCheck
+    from pytest_agentv.evaluators.kinds.data.contains_json import ContainsJson as ContainsJson
+    from pytest_agentv.evaluators.kinds.data.equals import Equals as Equals
+    from pytest_agentv.evaluators.kinds.data.field import AnswerField as AnswerField
+    from pytest_agentv.evaluators.kinds.data.is_json import IsJson as IsJson
+    from pytest_agentv.evaluators.kinds.data.is_xml import IsXml as IsXml
+    from pytest_agentv.evaluators.kinds.data.is_yaml import IsYaml as IsYaml
+    from pytest_agentv.evaluators.kinds.likeness.bleu import Bleu as Bleu
+    from pytest_agentv.evaluators.kinds.likeness.levenshtein import Levenshtein as Levenshtein
+    from pytest_agentv.evaluators.kinds.likeness.rouge import Rouge as Rouge
+    from pytest_agentv.evaluators.kinds.likeness.similar import Similar as Similar
+    from pytest_agentv.evaluators.kinds.judges.statements import Statements as Statements
+    from pytest_agentv.evaluators.kinds.text.contains import Contains as Contains
+    from pytest_agentv.evaluators.kinds.text.contains_all import ContainsAll as ContainsAll
+    from pytest_agentv.evaluators.kinds.text.contains_any import ContainsAny as ContainsAny
+    from pytest_agentv.evaluators.kinds.text.ends_with import EndsWith as EndsWith
+    from pytest_agentv.evaluators.kinds.text.icontains import IContains as IContains
+    from pytest_agentv.evaluators.kinds.text.icontains_all import IContainsAll as IContainsAll
+    from pytest_agentv.evaluators.kinds.text.icontains_any import IContainsAny as IContainsAny
+    from pytest_agentv.evaluators.kinds.text.length import Length as Length
+    from pytest_agentv.evaluators.kinds.text.regex import Regex as Regex
+    from pytest_agentv.evaluators.kinds.text.starts_with import StartsWith as StartsWith
+    from pytest_agentv.evaluators.kinds.text.word import Word as Word
+    from pytest_agentv.evaluators.kinds.text.words import Words as Words
     from pytest_agentv.evaluators.own import EvaluatorFactory as EvaluatorFactory, EvaluatorSpec as EvaluatorSpec
     from pytest_agentv.loading.targets.definitions import TargetDefinition as TargetDefinition
     from pytest_agentv.models.base import (

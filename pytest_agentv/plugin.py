@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.session.importing import import_own_modules_unchanged
+from pytest_agentv.session.importing import import_as_before, import_unchanged, unchanged_imports
 
-import_own_modules_unchanged()
+import_unchanged()
 
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options
 from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
@@ -22,6 +22,8 @@ from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds
     agentv_target,
     agentv_targets,
 )
+
+import_as_before()
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
@@ -36,10 +38,24 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     check_options(config)
+    if config.getoption("agentv_shard") is not None:
+        from pytest_agentv.session.choosing.sharding import Sharding
+
+        Sharding.register(config, config.getoption("agentv_shard"))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    shard = config.getoption("agentv_shard")
+    return None if shard is None else f"agentv: shard {shard} of the evaluations; other tests run in each shard"
+
+
+def pytest_unconfigure() -> None:
+    import_as_before()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    from pytest_agentv.session.hooking import hookspecs
+    with unchanged_imports():
+        from pytest_agentv.session.hooking import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
@@ -52,9 +68,10 @@ def pytest_collect_file(
     collectors = yield
     if file_path.suffix not in _SUFFIXES:
         return collectors
-    from pytest_agentv.session.collecting.collection import collect_file
+    with unchanged_imports():
+        from pytest_agentv.session.collecting.collection import collect_file
 
-    own = collect_file(file_path, parent, is_claimed=bool(collectors))
+        own = collect_file(file_path, parent, is_claimed=bool(collectors))
     return collectors if own is None else [*collectors, own]
 
 

@@ -19,6 +19,9 @@ PACKAGE: Final = "pytest_agentv"
 HOOKS: Final = "pytest_agentv.session.hooking.hookspecs"
 FIXTURES: Final = "pytest_agentv.session.python.fixtures"
 
+KINDS: Final = "pytest_agentv.evaluators.kinds."
+"""Where kinds of evaluators are. Another page describes their keys."""
+
 _QUOTED_TYPE: Final = re.compile(r"'([A-Z][\w.\[\]|, ]*)'")
 
 _SHOWN_BASES: Final = ("EvalResult", "Part")
@@ -65,6 +68,10 @@ def entry_of(name: str) -> Entry:
     body = _tree(module).body
     for place, node in enumerate(body):
         if isinstance(node, _Definition) and node.name == name:
+            if isinstance(node, ast.ClassDef) and module.__name__.startswith(KINDS):
+                return Entry(
+                    name, f"The check [{value.kind}](checks.md#{value.kind}). {_summary(node)}", _keys(value), ()
+                )
             if isinstance(node, ast.ClassDef):
                 return Entry(name, _summary(node), _construction(value), tuple(_members(value)))
             return Entry(name, _summary(node), name + _parameters(node), ())
@@ -77,6 +84,14 @@ def entry_of_module(name: str) -> Entry:
     """Read the functions of a module, such as that of the hooks."""
     module = importlib.import_module(name)
     return Entry(name, "", "", tuple(members_of(_tree(module).body, module)))
+
+
+def _keys(kind: Any) -> str:
+    """Return how a kind is made, with the keys that are its own."""
+    common = pytest_agentv.Evaluator.model_fields
+    own = {name: field for name, field in kind.model_fields.items() if name not in common or field != common[name]}
+    given = (name if field.is_required() else f"{name}=…" for name, field in own.items())
+    return f"{kind.__name__}({', '.join(('*', *given)) if own else ''})"
 
 
 def strangers(entry: Entry) -> Iterator[str]:

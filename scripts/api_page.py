@@ -16,14 +16,29 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "api.md"
 
 SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Evaluators": (
-        *("Evaluator", "Score", "Context", "Services", "Judge", "ProxiedTargets", "ProxiedQuestion"),
+        *(
+            "Evaluator",
+            "Score",
+            "Context",
+            "Services",
+            "Judge",
+            "Embedder",
+            "Embedding",
+            "ProxiedTargets",
+            "ProxiedQuestion",
+        ),
         *("AnyEvaluator", "EvaluatorFactory", "EvaluatorSpec"),
+    ),
+    "Checks": (
+        *("Equals", "Contains", "IContains", "ContainsAny", "ContainsAll", "IContainsAny", "IContainsAll"),
+        *("StartsWith", "EndsWith", "Regex", "Word", "Words", "Length", "Levenshtein", "Rouge", "Bleu", "Similar"),
+        *("IsJson", "ContainsJson", "IsXml", "IsYaml", "AnswerField", "PythonCheck", "ToolCalled", "Statements"),
     ),
     "Providers": (
         *("Provider", "ProviderRequest", "ProviderResponse", "Prompt", "PromptMode", "ChatMessage"),
         *("Adapter", "BatchProvider", "TargetEnvironment", "Target", "TargetDefinition", "Sources", "ProviderFactory"),
     ),
-    "Fields of kinds": ("Text", "Amount", "Items", "spelled", "Part"),
+    "Fields of kinds": ("Text", "Amount", "AnswerPath", "Items", "spelled", "Part"),
     "Cases": (*("EvalCase", "InputMessage", "Role", "ContentPart", "TextPart", "FilePart", "ObjectPart", "OtherPart"),),
     "Answers": (
         *("Message", "ToolCall", "TraceEvent", "TraceEventType", "TraceSummary", "TokenUsage", "ExecutionMetrics"),

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
 from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.aggregators import AGGREGATORS
-from pytest_agentv.evaluators.kinds.code_judge import Proxy
-from pytest_agentv.evaluators.kinds.field_accuracy import FieldCheck
+from pytest_agentv.evaluators.kinds.code.code_judge import Proxy
+from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS
+from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldCheck
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.targets.validation import CommonKeys
 from pytest_agentv.models.kind import REFERENCE, spellings
@@ -22,27 +22,41 @@ from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHeal
 from pytest_agentv.providers.table import KINDS
 
 DOCS = Path(__file__).parents[1] / "docs"
-COMMON = ("name", "weight")
+COMMON = ("name", "weight", "required", "negate", "path")
 """Keys of all evaluators; the page tells them once."""
 
 TARGETS: Mapping[str, type[BaseModel]] = {
     "all targets": CommonKeys,
-    **{word: KINDS.table[word] for word in ("cli", "python", "mock", "vscode", "anthropic", "pi-coding-agent")},
+    **{
+        word: KINDS.table[word]
+        for word in ("cli", "python", "mock", "vscode", "anthropic", "openai", "pi-coding-agent")
+    },
     "healthcheck http": HttpHealthcheck,
     "healthcheck command": CommandHealthcheck,
     "models": DirectModel,
     "coding agents": CodingAgent,
 }
-INHERITED = {"anthropic": DirectModel, "pi-coding-agent": CodingAgent}
+INHERITED = {"anthropic": DirectModel, "openai": DirectModel, "pi-coding-agent": CodingAgent}
 """Tables that leave out what another one tells."""
 
+ELSEWHERE = {word for word, kind in EVALUATORS.items() if kind.examples} - {"levenshtein"}
+"""Kinds that docs/checks.md tells (checks_page.py)."""
 EVALUATOR_PARTS: Mapping[str, type[BaseModel]] = {
-    **{word: kind for word, kind in EVALUATORS.items() if word == kind.kind},
+    **{word: kind for word, kind in EVALUATORS.items() if word == kind.kind and word not in ELSEWHERE},
     **{f"aggregator {word}": kind for word, kind in AGGREGATORS.items()},
     "field": FieldCheck,
     "expected call": ExpectedCall,
     "rubric": Rubric,
     "proxy": Proxy,
+}
+
+
+_PARTS = {
+    "Rubric": "rubric",
+    "Proxy": "mapping",
+    "FieldCheck": "field",
+    "ExpectedCall": "call",
+    "evaluator": "check",
 }
 
 
@@ -79,7 +93,8 @@ def _rows(part: type[BaseModel], told: Collection[str]) -> Iterator[str]:
     schema = part.model_json_schema(by_alias=False)
     required = schema.get("required", ())
     for name, (key, *others) in spellings(part).items():
-        if (issubclass(part, Evaluator) and name in COMMON) or name in told:
+        is_common = issubclass(part, Evaluator) and name in COMMON and name not in part.__annotations__
+        if is_common or name in told:
             continue
         shape = schema["properties"][name]
         also = f" (also {', '.join(f'`{other}`' for other in others)})" if others else ""
@@ -102,11 +117,10 @@ def _value(shape: Any) -> str:
         return "0 to 1"
     reference = shape.get(REFERENCE) or shape.get("$ref", "").rpartition("/")[2]
     if reference:
-        return {"Rubric": "rubric", "Proxy": "mapping", "FieldCheck": "field", "ExpectedCall": "call"}.get(
-            reference, reference
-        )
+        return _PARTS.get(reference, reference)
     words = {"string": "text", "number": "number", "integer": "number", "boolean": "true, false", "object": "mapping"}
-    return words.get(shape.get("type"), "anything")
+    kinds = shape.get("type") if isinstance(shape.get("type"), list) else [shape.get("type")]
+    return " or ".join(words.get(kind, "anything") for kind in kinds)
 
 
 def _default(shape: Any) -> str:

@@ -17,7 +17,8 @@ from pytest_agentv.loading.cases.cases import LoadContext, load_case
 from pytest_agentv.loading.cases.config import check_config_file, load_guideline_patterns
 from pytest_agentv.loading.files.discovery import is_sidecar
 from pytest_agentv.loading.files.shapes import looks_like_suite
-from pytest_agentv.loading.files.suites import SuiteSource, read_suite
+from pytest_agentv.loading.files.suite_source import SuiteSource
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import find_repo_root

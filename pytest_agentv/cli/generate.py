@@ -14,7 +14,7 @@ from pytest_agentv.cli.rubrics.writer import RubricRequest, write_rubrics
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, TargetError, locate
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource
+from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
 from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile

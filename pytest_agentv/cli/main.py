@@ -19,6 +19,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "plan": "Tell how many cases and repeats it takes to see a drop.",
     "agree": "Tell how far a judge agrees with people's labels.",
     "report": "Make an HTML report of results files: one file that opens offline.",
+    "merge": "Make the results files of a run's shards one.",
     "convert": "Convert a results file from JSONL to YAML, or back.",
     "generate": "Let a model write the rubrics of an eval file.",
     "init": "Start a project: an example that runs at once, settings, a CI workflow.",

@@ -30,7 +30,7 @@ def schema_text(kind: str) -> str:
 
 def schema_of(kind: str) -> JsonObject:
     """Return the schema of a kind of file."""
-    from pytest_agentv.evaluators.kinds.aggregators import AGGREGATORS  # noqa: PLC0415 - pydantic
+    from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS  # noqa: PLC0415 - pydantic
     from pytest_agentv.loading import json_schemas  # noqa: PLC0415 - pydantic
 
     match kind:

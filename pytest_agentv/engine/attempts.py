@@ -9,7 +9,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, require_answer
-from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.user_errors import describe_error, leaves
 
 _GRACE_SECONDS: Final = 10.0
@@ -55,10 +55,11 @@ async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> Pr
     limit = None if request.timeout_seconds is None else request.timeout_seconds + _GRACE_SECONDS
     if getattr(provider, "keeps_limits", False):
         limit = None  # the call waits for others first
+    attempt = attempt_here if getattr(provider, "needs_no_task", False) else attempt_async
     started = time.monotonic()
     try:
         async with asyncio.timeout(limit):
-            outcome = await attempt_async(lambda: provider.invoke(request))
+            outcome = await attempt(lambda: provider.invoke(request))
     except TimeoutError:
         raise _timeout_error(request) from None
     if limit is not None and time.monotonic() - started > limit:  # it blocked the loop and so the timeout

@@ -34,7 +34,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
-from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.outcomes import attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import user_traceback
 
@@ -81,7 +81,7 @@ async def run_case(
     started = time.perf_counter()
     try:
         with masking(pool.masker):
-            prepared = await attempt_async(lambda: _prepare(job, pool, own))
+            prepared = await attempt_here(lambda: _prepare(job, pool, own))
             if prepared.error is None:
                 result = await _run(job, prepared.get(), member, hooks)
             else:
@@ -109,11 +109,12 @@ class _Prepared:
 
 
 async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks) -> EvalResult:
-    job = job.replace(identity=job.identity.replace(target=prepared.target.name))
+    if job.identity.target != prepared.target.name:
+        job = job.replace(identity=job.identity.replace(target=prepared.target.name))
     attempts = await _ask(job, prepared, member)
-    if attempts.response is not None:
-        eval_dir, warnings = Path(job.case.path).parent, attempts.response.warnings
-        prepared.pool.warn_of_answer(eval_dir, prepared.target.name, [masked(warning) for warning in warnings])
+    if attempts.response is not None and attempts.response.warnings:
+        warnings = [masked(warning) for warning in attempts.response.warnings]
+        prepared.pool.warn_of_answer(job.case.folder, prepared.target.name, warnings)
     fault: HookError | None = None
     try:
         attempts = await show_response(hooks, job.case, attempts)
@@ -156,8 +157,8 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: "BatchMember | None") 
 async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
-    target = await pool.prepare(Path(job.case.path).parent, job.identity.target, evaluators, own)
-    services = Services(target.judge, target.environment, target.callable_targets)
+    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own)
+    services = Services(target.judge, target.environment, target.callable_targets, target.embedders)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
     if job.options.dump_prompts is not None and not job.answer:  # all answers have the same prompt
@@ -208,6 +209,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
 
 
 async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempts: Attempts) -> EvalResult:
+    threshold = effective_threshold(job.options, job.case)
     context = Context(
         case=job.case,
         prompt=prepared.asked.prompt,
@@ -223,6 +225,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         reports_calls=not answered.is_text_only,
         retrieved_context=answered.retrieved_context,
         dry_run=job.options.dry_run,
+        threshold=threshold.value,
         services=prepared.services,
     )
     evaluations = [await run_evaluator(evaluator, context) for evaluator in prepared.evaluators]
@@ -232,7 +235,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         prepared.asked,
         answered,
         evaluations,
-        effective_threshold(job.options, job.case),
+        threshold,
         is_default_judge=job.case.evaluators is None,
         dry_run=job.options.dry_run,
         include_trace=job.options.include_trace,

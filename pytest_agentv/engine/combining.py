@@ -209,6 +209,7 @@ def _added_usage(usages: Sequence[TokenUsage]) -> TokenUsage:
         input=math.fsum(usage.input for usage in usages),
         output=math.fsum(usage.output for usage in usages),
         cached=_sum(usage.cached for usage in usages),
+        reasoning=_sum(usage.reasoning for usage in usages),
     )
 
 

@@ -8,7 +8,7 @@ from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import ErrorDetail, EvalResult, Status
+from pytest_agentv.models.results import ErrorDetail, EvalResult, ShardFigures, Status
 from pytest_agentv.models.scores import EvaluatorResult, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
@@ -38,6 +38,10 @@ class CaseIdentity(Record):
     """The row of a table that the case was made from."""
     expected_outcome: str | None = None
     reference_answer: str | None = None
+    combination: str | None = None
+    """The values of its matrix."""
+    shard: ShardFigures | None = None
+    """The part of the run that it is in."""
 
 
 @record
@@ -206,6 +210,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "eval_file": identity.eval_file,
         "line": identity.line,
         "row": identity.row,
+        "combination": identity.combination,
         "case_hash": identity.case_hash,
         "target_hash": identity.target_hash,
         "grading_hash": identity.grading_hash,
@@ -215,6 +220,7 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "group": identity.group,
         "expected_outcome": identity.expected_outcome,
         "reference_answer": identity.reference_answer,
+        "shard": identity.shard,
     }
 
 

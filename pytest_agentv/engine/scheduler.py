@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
-from pytest_agentv.runtime.loop import LoopThread, hand_on
+from pytest_agentv.runtime.loop import AnyFuture, LoopThread, hand_on
 
 T = TypeVar("T")
 
@@ -132,9 +132,9 @@ class Scheduler(Generic[T]):
         return None
 
     def _start(self, job: _Job[T]) -> None:
-        self._loop.submit(job.start()).add_done_callback(lambda done: self._end(job, done))
+        self._loop.start(job.start(), lambda done: self._end(job, done))
 
-    def _end(self, job: _Job[T], done: "Future[T]") -> None:
+    def _end(self, job: _Job[T], done: AnyFuture[T]) -> None:
         with self._lock:
             self._in_flight[job.group] -= 1
         self.start_waiting()

@@ -1,12 +1,18 @@
 """The base of every kind of evaluator. Importing this costs pydantic: import it lazily."""
 
-from collections.abc import Awaitable, Iterator, Sequence
+import itertools
+import re
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, TypeAlias
 
-from pydantic import Field, ValidationInfo
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo
 
 from pytest_agentv.evaluators.context import Context, Judge, ProxiedQuestion, ProxiedTargets, Services
 from pytest_agentv.loading.cases.references import Scope
-from pytest_agentv.models.kind import Amount, Kind, Text
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.kind import Amount, Kind, Text, expected
+from pytest_agentv.models.kind_table import NEGATION
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score
 
 EvaluationContext = Context
@@ -28,14 +34,61 @@ __all__ = [
 ]
 
 
+_NAME_LENGTH: Final = 60
+"""Most characters of a derived name that say what is checked."""
+_PATH: Final = re.compile(r"(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
+
+
+def _path(value: str) -> str:
+    if not _PATH.fullmatch(value):
+        raise expected("a path such as items[0].price")
+    return value
+
+
+AnswerPath: TypeAlias = Annotated[Text, AfterValidator(_path)]
+"""The place of a part of a JSON answer."""
+
+
 class Evaluator(Kind):
     """Judges an answer. The fields are the keys that an eval file may have for it.
 
     A bad answer is a low `Score`. `EvaluatorError` says that the answer could not be judged: the case is then an error.
     """
 
-    name: Text | None = Field(default=None, description="how results call it")
-    weight: Amount = Field(default=1.0, description="its share in the case's score; 0 reports without counting")
+    name: Text | None = Field(
+        default=None,
+        description="how results call it; default: the kind and what it checks",
+        examples=["refund period"],
+    )
+    weight: Amount = Field(
+        default=1.0, description="its share in the case's score; 0 reports without counting", examples=[2]
+    )
+    required: bool = Field(
+        default=False, description="whether the case fails without it, whatever the mean", examples=[True]
+    )
+    negate: bool = Field(
+        default=False,
+        description="whether the verdict is turned round; `not-` before the kind says the same",
+        examples=[True],
+    )
+    path: AnswerPath | None = Field(
+        default=None,
+        description="the part of a JSON answer that is judged, instead of all of it",
+        examples=["items[0].price"],
+    )
+
+    short_key: ClassVar[str | None] = "value"
+    """The key that a value stands for in the short form `{kind: value}`; None: the value holds all keys."""
+    takes_data: ClassVar[bool] = False
+    """Whether a mapping in the short form is the value of `short_key`, and not the keys."""
+    is_graded: ClassVar[bool] = True
+    """Whether a score between 0 and 1 can be good enough: `required` asks for the case's threshold, else for 1."""
+    reads_answer: ClassVar[bool] = True
+    """Whether it judges the answer, so that `path` can choose a part of it."""
+    examples: ClassVar[Sequence[JsonObject]] = ()
+    """Cases that show it: `answer`, `assert`, and what else a case may have. They pass."""
+
+    _derived_name: str | None = PrivateAttr(default=None)
 
     def evaluate(self, context: Context) -> Awaitable[Score] | Score:
         """Judge an answer: write `async def evaluate`, or `def evaluate`, which runs in a thread.
@@ -53,8 +106,51 @@ class Evaluator(Kind):
 
     @property
     def label(self) -> str:
-        """How results call it: by its name, else by its kind."""
-        return self.name or self.kind
+        """How results call it: by its name, else by its kind and what it checks."""
+        return self.name or masked(self._derived_name or self.kind)
+
+    def summary(self) -> str:
+        """Return what it checks, for its name; empty: the kind says it all, as for kinds of users by default."""
+        if self.short_key is None or self.own_code is not None:
+            return ""
+        value = getattr(self, self.short_key, None)
+        return value if isinstance(value, str) else ""
+
+    def describe(self) -> str:
+        """Return the kind and what it checks: `not-contains: 30 days`."""
+        summary = " ".join(self.summary().split())
+        summary = summary if len(summary) <= _NAME_LENGTH else f"{masked(summary)[:_NAME_LENGTH]}…"
+        return f"{NEGATION if self.negate is True else ''}{self.kind}" + (f": {summary}" if summary else "")
+
+    def required_score(self, threshold: float) -> float:
+        """Return the score, 0 to 1, from which it is satisfied if it is `required`.
+
+        A kind that grades answers asks for the threshold of the case, others for 1. One with a `threshold` of its own
+        scores 0 or 1 by it.
+        """
+        return threshold if self.is_graded else 1.0
+
+    def derive_name(self, taken: Collection[str]) -> None:
+        """Give an evaluator without a name one that no other has."""
+        if self.name is not None:
+            return
+        where = f" ({self.path})" if self.path else ""
+        name = f"{self.describe()}{where}"
+        numbered = (f"{name} ({number})" for number in itertools.count(2))
+        self._derived_name = name if name not in taken else next(each for each in numbered if each not in taken)
+
+    @classmethod
+    def keys_of(cls, value: Json) -> JsonObject:
+        """Return the keys that the value of the short form `{kind: value}` stands for."""
+        if isinstance(value, Mapping) and not cls.takes_data:
+            return value
+        key = cls.short_key
+        field = cls.model_fields.get(key or "")
+        if value is None or (value is True and (field is None or not field.is_required())):
+            return {}
+        if key is None or field is None:
+            raise expected("a mapping of its keys")
+        return {key: value}
 
     @property
     def asks_judge(self) -> bool:
@@ -70,6 +166,11 @@ class Evaluator(Kind):
     def own_code(self) -> object:
         """Code of the user's that judges, for the same purpose; None for a built-in kind."""
         return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
+
+    @property
+    def embeds_with(self) -> str | None:
+        """The target whose embeddings it compares; None: it compares none."""
+        return None
 
     def walk(self) -> "Iterator[Evaluator]":
         """Yield the evaluator and its members."""

@@ -1,12 +1,13 @@
 """What an evaluator is shown, and what it may ask. Light to import: the classes of kinds are in `base`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import ABSENT, Absent, Json, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
+from pytest_agentv.models.options import DEFAULT_THRESHOLD
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
@@ -57,6 +58,26 @@ class ProxiedTargets(Protocol):
 
 
 @record
+class Embedding(Record):
+    """What a model makes of a text."""
+
+    vector: tuple[float, ...]
+    """Its numbers."""
+    tokens: float | None = None
+    """Tokens that were paid for; None: none, or not known."""
+    cost_usd: float | None = None
+    """US dollars that were paid; None: nothing, or not known."""
+
+
+class Embedder(Protocol):
+    """A target that gives embeddings."""
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
+        """Return the embedding of each text. Raises `EvaluatorError`."""
+        ...
+
+
+@record
 class Services:
     """What an evaluator may use beside the case."""
 
@@ -66,6 +87,8 @@ class Services:
     """Variables of judge scripts: the process environment and `.env`. They hold secrets."""
     targets: ProxiedTargets | None = None
     """What judge scripts that have `target` may call."""
+    embedders: Mapping[str, Embedder] = field(default_factory=dict)
+    """The targets of evaluators that compare embeddings, by name."""
 
 
 @record
@@ -100,5 +123,9 @@ class Context(Record):
     """The texts that the target looked up and answered from, in order; None: not reported."""
     dry_run: bool = False
     """Whether mocks stand in for the target and the judge."""
+    threshold: float = DEFAULT_THRESHOLD
+    """The score from which the case passes, 0 to 1."""
+    part: Json | Absent = ABSENT
+    """The part of a JSON answer that the evaluator's `path` chose; ABSENT: it judges the whole answer."""
     services: Services = field(default_factory=Services, repr=False, compare=False)
     """The judge, the variables and the targets that an evaluator may use."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
-from pydantic import ConfigDict, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, Services
@@ -35,6 +35,8 @@ class FactoryEvaluator(Evaluator):
     """An evaluator that a factory makes, once for each case."""
 
     model_config = ConfigDict(extra="allow")
+
+    path: Any = Field(default=None, description="the evaluator's own, as other keys are")
 
     factory: ClassVar[EvaluatorFactory]
 

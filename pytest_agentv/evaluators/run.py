@@ -3,15 +3,17 @@
 import inspect
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import PurePath
 from typing import Any, Final
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.shared import narrowed, negated, shared_key, with_requirement
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number
-from pytest_agentv.runtime.outcomes import attempt_async
+from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import describe_error
 
@@ -29,7 +31,8 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     """
     started = time.perf_counter()
     # Users write evaluators: theirs may raise anything, and the others go on.
-    outcome = await attempt_async(lambda: _evaluate(evaluator, context))
+    attempt = attempt_here if evaluator.own_code is None else attempt_async
+    outcome = await attempt(lambda: judge(evaluator, context))
     try:
         result = build_result(evaluator, outcome.get())
     except KindError as error:
@@ -46,15 +49,36 @@ def _judge_model(evaluator: AnyEvaluator, context: Context) -> str | None:
     return getattr(judge, "model", None) or getattr(judge, "name", None) if evaluator.asks_judge else None
 
 
-async def _evaluate(evaluator: AnyEvaluator, context: Context) -> Score:
-    is_async = inspect.iscoroutinefunction(evaluator.evaluate)
+async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
+    """Judge the answer, or the part of it that `path` chooses; negate the judgement, and see what is required.
+
+    Raises what the evaluator raises.
+    """
+    shown = narrowed(evaluator, context)
+    if isinstance(shown, Context):
+        score = await _judge(evaluator, shown)
+        if shared_key(evaluator, "negate") is True and isinstance(score, Score):
+            score = negated(score)
+    else:
+        score = shown
+    if shared_key(evaluator, "required") is True and isinstance(score, Score):
+        return with_requirement(evaluator, score, context.threshold)
+    return score
+
+
+async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
     score: Any = (
         evaluator.evaluate(context)
-        if is_async
+        if _is_async(type(evaluator))
         else await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
     )
     found: Score = await score if inspect.isawaitable(score) else score
     return found
+
+
+@cache
+def _is_async(kind: type[AnyEvaluator]) -> bool:
+    return inspect.iscoroutinefunction(kind.evaluate)
 
 
 def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
@@ -84,6 +108,7 @@ def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
         judge_retries=score.judge_retries,
         unmet_required=score.unmet_required,
         warnings=_warnings(score.value, value),
+        required=shared_key(evaluator, "required") is True or None,
     )
 
 

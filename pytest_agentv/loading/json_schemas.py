@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from pytest_agentv.loading.cases.config import CONFIG_SCHEMA
+from pytest_agentv.loading.evaluator_schemas import evaluator_definitions
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
     CASE_LIST_KEYS,
@@ -21,6 +22,7 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     OUTCOME_KEYS,
 )
+from pytest_agentv.loading.schema_help import described
 from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.loading.targets.validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
@@ -30,6 +32,7 @@ from pytest_agentv.models.option_values import MAX_REPEAT
 
 Kinds: TypeAlias = Mapping[str, type[Part]]
 
+_ABOUT: Final = ("description", "examples")
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
 _TEXT: Final = {"type": "string"}
@@ -47,7 +50,9 @@ def _list_of(item: JsonObject) -> JsonObject:
 
 
 def _any_of(*schemas: JsonObject) -> JsonObject:
-    return {"anyOf": list(schemas)}
+    """Return alternatives; those within an alternative that is nothing else are told once, at the same level."""
+    flat = [each for schema in schemas for each in (schema["anyOf"] if set(schema) == {"anyOf"} else [schema])]
+    return {"anyOf": [each for index, each in enumerate(flat) if each not in flat[:index]]}
 
 
 def _one_key(keys: Iterable[str]) -> JsonObject:
@@ -148,7 +153,6 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
         "named_case": _NAMED_CASE,
         "partial_case": _PARTIAL_CASE,
         "content_item": _CONTENT_ITEM,
-        "evaluator": _by_kind(evaluators, "type", {"name": _FILLED_TEXT, "type": _TEXT}),
         "aggregator": _by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
         "execution": _closed({**_SHARED, "targets": _list_of(_FILLED_TEXT)}, FILE_EXECUTION_KEYS),
         "message": _MESSAGE,
@@ -157,6 +161,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     kinds = (*evaluators.values(), *aggregators.values())
     models = [model for kind in kinds for model in (kind, *parts_of(kind))]
     definitions |= {model.__name__: _model_schema(model) for model in models}
+    definitions |= evaluator_definitions(evaluators, definitions)
     lists = dict.fromkeys(CASE_LIST_KEYS, _CASE_LIST)
     matrix = {**_MAPPING, "additionalProperties": {"type": "array", "minItems": 1}}
     parts = {"matrix": matrix, "case": _ref("named_case"), "defaults": _ref("partial_case"), "include": _TEXTS}
@@ -207,7 +212,9 @@ class _Generator(GenerateJsonSchema):
 
 
 def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObject:
-    return {"$schema": _DRAFT, "title": title, **root, **({"definitions": definitions} if definitions else {})}
+    document = {"$schema": _DRAFT, "title": title, **root, **({"definitions": definitions} if definitions else {})}
+    whole: JsonObject = described(document)
+    return whole
 
 
 def _by_kind(models: Mapping[str, type[BaseModel]], key: str, properties: JsonObject) -> JsonObject:
@@ -226,8 +233,8 @@ def _model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
     required: list[JsonObject] = []
     for field, keys in spellings(model).items():
         schema = _OVERRIDES.get(f"{model.__name__}.{field}") or _relinked(plain["properties"][field], texts=texts)
-        about = {"description": schema["description"]} if "description" in schema else {}
-        schema = {key: value for key, value in schema.items() if key != "description"}
+        about = {key: plain["properties"][field][key] for key in _ABOUT if key in plain["properties"][field]}
+        schema = {key: value for key, value in schema.items() if key not in _ABOUT}
         alternatives = (schema, _TEXT if texts else _TEMPLATE, _NULL) if "const" not in schema else (schema, _NULL)
         properties |= {key: {**about, **_any_of(*alternatives)} for key in keys}
         if field in plain.get("required", ()):
@@ -253,6 +260,8 @@ def _relinked(schema: Json, *, texts: bool) -> Json:
     if REFERENCE in schema:
         return _ref(schema[REFERENCE])
     relinked = {key: _relinked(value, texts=texts) for key, value in schema.items() if key not in ("title", "default")}
+    if "examples" in schema:
+        relinked["examples"] = schema["examples"]
     if "$ref" in relinked:
         relinked["$ref"] = relinked["$ref"].replace("#/$defs/", "#/definitions/")
     if texts and "items" in relinked:

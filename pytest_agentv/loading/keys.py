@@ -15,6 +15,9 @@ EXPECTED_KEYS: Final = ("expected_messages", "expected_output")
 EVALUATOR_LIST_KEYS: Final = ("evaluators", "assertions", "assert")
 LEGACY_EVALUATOR_KEYS: Final = ("evaluator", "grader")
 
+MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
+"""What pytest is to know of a case."""
+
 EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
 FILE_EXECUTION_KEYS: Final = (*EXECUTION_KEYS, "targets")
 _SHARED_KEYS: Final = (

@@ -2,7 +2,7 @@
 
 import difflib
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -61,9 +61,26 @@ class Place:
         return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
+@record
+class RenamedPlace(Place):
+    """The place of a mapping some of whose keys are written elsewhere in the file."""
+
+    homes: Mapping[str, KeyPath]
+    """Where keys are written, below the place."""
+
+    def at(self, *keys: str | int) -> Place:
+        if not keys:
+            return self
+        first = self.homes.get(keys[0]) if isinstance(keys[0], str) else None
+        return Place(self.source, self.keys + (keys if first is None else (*first, *keys[1:])), self.problems)
+
+
 def first_key(mapping: JsonObject, keys: Collection[str]) -> str | None:
     """Return the first of some synonymous keys that has a value."""
-    return next((key for key in keys if mapping.get(key) is not None), None)
+    for key in keys:
+        if mapping.get(key) is not None:
+            return key
+    return None
 
 
 def mapping_at(mapping: JsonObject, key: str, place: Place) -> JsonObject:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeAlias, runtime_checkable
 
+from pytest_agentv.models.records import replaced, values_of
+
 Json: TypeAlias = Any
 """A plain JSON value: None, bool, int, float, str, a list of them or a mapping from str to them."""
 
@@ -48,7 +50,7 @@ class Record:
 
     def replace(self, **changes: object) -> Self:
         """Return a copy with some fields changed."""
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return replaced(self, changes)
 
     def to_plain(self) -> dict[str, Json]:
         """Return plain JSON data under the snake_case field names, without fields that are None or absent.
@@ -56,10 +58,9 @@ class Record:
         User data (`Json` fields) stays unchanged.
         """
         plain: dict[str, Json] = {}
-        for name, absent in _fields(type(self)):  # type: ignore[arg-type]
-            value = getattr(self, name)
+        for (name, absent), value in zip(_fields(type(self)), values_of(self), strict=True):  # type: ignore[arg-type]
             if value is not absent:
-                plain[name] = _plain(value)
+                plain[name] = value if type(value) in ATOMS else _plain(value)
         return plain
 
     @classmethod
@@ -83,17 +84,25 @@ def _adapter(cls: type) -> Any:
     return TypeAdapter(cls)
 
 
-def _plain(value: object) -> Json:
-    if type(value) in ATOMS:
+def _plain(value: Any) -> Json:
+    kind = type(value)
+    if kind in ATOMS or kind is list:
         return value
-    if isinstance(value, Record):
-        return value.to_plain()
+    if kind is tuple:
+        return [item if type(item) in ATOMS else _plain(item) for item in value]
+    if kind is dict:
+        return {key: item if type(item) in ATOMS else _plain(item) for key, item in value.items()}
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value  # AgentV writes 1, not 1.0
+    return value.to_plain() if isinstance(value, Record) else _rare_plain(value)
+
+
+def _rare_plain(value: object) -> Json:
+    """Return plain data of what few records hold. Asking whether a class is abstractly another one takes long."""
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return _plain(tuple(value))
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return _plain(dict(value))
     if isinstance(value, Path):
         return str(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)  # AgentV writes 1, not 1.0
     return _plain(value.to_plain()) if isinstance(value, Plain) else value

@@ -1,6 +1,8 @@
 """Eval cases, as the engine runs them."""
 
 from collections.abc import Awaitable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_agentv.models.base import JsonObject, Record
@@ -33,6 +35,10 @@ class AnyEvaluator(Protocol):
         """Whether a script of it may call targets."""
 
     @property
+    def embeds_with(self) -> str | None:
+        """The target whose embeddings it compares; None: it compares none."""
+
+    @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
         """The folder and the words of each program that it starts."""
         ...
@@ -48,6 +54,10 @@ class AnyEvaluator(Protocol):
 
     def to_plain(self) -> dict[str, Any]:
         """Return its settings as plain data, for hashes."""
+        ...
+
+    def required_score(self, threshold: float) -> float:
+        """Return the score, 0 to 1, from which it is satisfied if it is `required`, given the case's threshold."""
         ...
 
     def prepare(self, services: Any) -> "AnyEvaluator":
@@ -113,3 +123,14 @@ class EvalCase(Record):
     """Names the cases that are not independent of each other; None: its conversation, else the case alone."""
     vars: JsonObject | None = None
     """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the eval file."""
+        return _folder(self.path)
+
+
+@lru_cache
+def _folder(path: str) -> Path:
+    """Return the same object for all cases of a file: making and hashing a path takes long."""
+    return Path(path).parent

@@ -6,6 +6,9 @@ from typing import Any, Final, TypeAlias
 
 Factory: TypeAlias = Callable[..., object]
 
+NEGATION: Final = "not-"
+"""What stands before a kind of evaluator whose verdict is turned round."""
+
 _NONE: Final[Mapping[str, Any]] = {}
 
 
@@ -69,6 +72,20 @@ class KindTable(Mapping[str, type[Any]]):
     def __contains__(self, word: object) -> bool:
         return word in self._own or word in self._built_in
 
+    def find(self, word: str) -> tuple[str, bool] | None:
+        """Return the word of the table that a file means, and whether the file negates it: `not-contains`.
+
+        `tool-trajectory` and `tool_trajectory` are the same word. None: the table has no such word.
+        """
+        if word in self:
+            return word, False
+        plain = _kebab(word)
+        known = next((each for each in self if _kebab(each) == plain), None)
+        if known is not None:
+            return known, False
+        found = self.find(plain.removeprefix(NEGATION)) if plain.startswith(NEGATION) else None
+        return None if found is None or found[1] else (found[0], True)
+
     def _find(self, word: str) -> type[Any]:
         own = self._own.get(word)
         if own is not None and is_kind(own):
@@ -78,3 +95,7 @@ class KindTable(Mapping[str, type[Any]]):
         module, _, name = self._built_in[word].partition(":")
         found: type[Any] = getattr(importlib.import_module(module), name)
         return found
+
+
+def _kebab(word: str) -> str:
+    return word.replace("_", "-")

@@ -1,6 +1,10 @@
 """Parses the values of run options. Each parser raises `ValueError` with a message that names the valid values."""
 
+import re
 from typing import Final, Literal
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
 
 MAX_WORKERS: Final = 50
 MAX_REPEAT: Final = 100
@@ -30,6 +34,28 @@ GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
 BaselineUpdate = Literal["write", "add", "force"]
 """How a baseline is updated: written anew, with the new answers added, or written even in CI."""
 BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "add", "force")
+
+
+@record
+class Shard(Record):
+    """One of several parts of a run, each for a machine of its own."""
+
+    index: int
+    """From 1 to `count`."""
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+def parse_shard(text: str) -> Shard:
+    found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text, re.ASCII)
+    if found is None:
+        raise ValueError(f"{text!r} is not a shard: expected INDEX/COUNT, as 2/8")
+    index, count = int(found[1]), int(found[2])
+    if not 1 <= index <= count:
+        raise ValueError(f"there is no shard {text.strip()}: expected 1/{count or 1} to {count or 1}/{count or 1}")
+    return Shard(index, count)
 
 
 def parse_output_format(text: str) -> OutputFormat:

@@ -10,6 +10,7 @@ from pytest_agentv.models.option_values import (
     Gate,
     OutputFormat,
     RunRule,
+    Shard,
     Stop,
     UnknownKeys,
     parse_baseline_update,
@@ -23,6 +24,7 @@ from pytest_agentv.models.option_values import (
     parse_run_rule,
     parse_sample,
     parse_seconds,
+    parse_shard,
     parse_stop,
     parse_threshold,
     parse_unknown_keys,
@@ -88,6 +90,8 @@ class RunOptions(Record):
     """`--agentv-run`: which cases run without being asked for."""
     sample: int | None = None
     """`--agentv-sample`: how many of the selected cases run; None: all."""
+    shard: Shard | None = None
+    """`--agentv-shard`: the part of the evaluations that this machine runs; None: all."""
     out: Path | None = None
     """`--agentv-out`: the results file, absolute; None: a new one in `.agentv/results`."""
     output_format: OutputFormat = "jsonl"
@@ -211,6 +215,13 @@ RUN_OPTIONS: Final = (
         "Run only N of the selected cases: the same ones each time, as long as their names stay.",
         parse=parse_sample,
         metavar="N",
+    ),
+    RunOption(
+        "shard",
+        "Run one of several parts of the evaluations, as 2/8: part 2 of 8. Other tests run in each part. "
+        "`agentv merge` puts the results together.",
+        parse=parse_shard,
+        metavar="INDEX/COUNT",
     ),
     RunOption("out", "Results file (default: .agentv/results/eval_<time>.jsonl).", parse=Path, metavar="PATH"),
     RunOption(

@@ -74,6 +74,22 @@ class RepeatFigures(Record):
 
 
 @record
+class ShardFigures(Record):
+    """The part of a run that a result is of: what `agentv merge` needs to know whether all cases are there."""
+
+    index: int
+    """The number of the shard, from 1 to `count`."""
+    count: int
+    """The number of shards."""
+    cases: int
+    """The cases of this shard that were to run: without those that are skipped."""
+    total: int
+    """The cases of all shards that were to run."""
+    suite: str
+    """Hash of the names of all collected cases and of their eval files."""
+
+
+@record
 class EvalResult(Record):
     """The result of a case: one line of the results file. The order of the fields is the order of its keys."""
 
@@ -153,6 +169,8 @@ class EvalResult(Record):
     """The case's line in the eval file."""
     row: str | None = None
     """The row of a table that the case was made from: `evals/questions.csv:17`; None: the eval file holds the case."""
+    combination: str | None = None
+    """The values of its matrix, as its node id ends with them: `claude-formal`; None: there is no matrix."""
     case_hash: str | None = None
     """Hash of the case's content, including its files. None: the case could not be loaded."""
     target_hash: str | None = None
@@ -186,5 +204,7 @@ class EvalResult(Record):
     repeat: RepeatFigures | None = None
     """What its answers showed, where it was asked more than once; then `score` is their mean, the metrics are their
     sums, and what else is said of an answer is that of the first failing one, else of the first."""
+    shard: ShardFigures | None = None
+    """The part of the run that the case was in, with `--agentv-shard`."""
     answers: tuple[JsonObject, ...] | None = None
     """All answers in their order, each as the keys of a result of its own, with `--agentv-include-answers`."""

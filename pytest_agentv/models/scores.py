@@ -64,18 +64,21 @@ class EvaluatorResult(Record):
     judge_retries: int | None = None
     """How often the judge was asked again because a reply held no judgement; None: never."""
     unmet_required: tuple[str, ...] | None = None
-    """Required rubrics that the answer does not satisfy or that were not judged. They fail the case."""
+    """Required checks and rubrics that the answer does not satisfy or that were not judged. They fail the case."""
     warnings: tuple[str, ...] | None = None
     """Warnings about the judgement."""
     judge_model: str | None = None
     """The model that judged; of a judge that names none, its target. None: no model took part."""
     duration_ms: float | None = None
     """Milliseconds that the judgement took."""
+    required: bool | None = None
+    """True: the case fails without it, whatever the mean and the weight."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
-    """Return the unmet required rubrics. A result with weight 0 does not count."""
-    return tuple(rubric for result in results if result.weight != 0 for rubric in result.unmet_required or ())
+    """Return the unmet required checks and rubrics. Rubrics of a result with weight 0 do not count."""
+    counted = (result for result in results if result.weight != 0 or result.required)
+    return tuple(unmet for result in counted for unmet in result.unmet_required or ())
 
 
 @record

@@ -29,16 +29,15 @@ def _javascript_numbers(value: Json) -> Json:
     """Return data with numbers as JavaScript writes them: `2` for 2.0, null for NaN and infinities."""
     if type(value) in ATOMS:
         return value
-    match value:
-        case float():
-            if not math.isfinite(value):
-                return None
-            return int(value) if value.is_integer() and abs(value) < 1e21 else value
-        case Mapping():
-            return {key: _javascript_numbers(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_javascript_numbers(item) for item in value]
-    return value
+    if isinstance(value, dict):
+        return {key: item if type(item) in ATOMS else _javascript_numbers(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [item if type(item) in ATOMS else _javascript_numbers(item) for item in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 1e21 else value
+    return _javascript_numbers(dict(value)) if isinstance(value, Mapping) else value
 
 
 def format_number(value: float) -> str:

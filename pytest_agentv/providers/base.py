@@ -100,6 +100,8 @@ class Adapter(Protocol):
     for their turn, and their limit begins after that.
     One that has an attribute `reads_environ`, true, calls code that reads `os.environ`: it finds the variables of its
     folder's `.env` there.
+    One that has an attribute `needs_no_task`, true, never cancels the task that calls it, and is called in that of the
+    case.
     A method `warm_up`, if it has one, starts in the background what its first call would wait for; it is called before
     the target's first case, unless answers may come from a cache.
     """

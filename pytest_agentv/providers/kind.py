@@ -1,6 +1,6 @@
 """The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it when it must."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict
@@ -68,6 +68,12 @@ class Provider(Settings, Kind):
         parts of an `Adapter` as well. Raises `ProviderError`.
         """
         raise NotImplementedError
+
+    @classmethod
+    def needed(cls, written: Collection[str]) -> Mapping[str, str]:
+        """Return `needs` for a target that has these fields."""
+        del written
+        return cls.needs
 
     @property
     def is_probed(self) -> bool:

@@ -52,17 +52,26 @@ class MockProvider:
     """Answers the same to every request, after an optional delay. Source: "Mock provider for dry-run"."""
 
     mode: PromptMode = "lm"
+    needs_no_task = True
 
     def __init__(self, name: str, settings: Mock, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._name = name
         self._settings = settings
         self._sleep = sleep
+        is_text = settings.output_messages is None and settings.trace is None
+        self._text_answer = self._answer() if is_text else None
+        """Read once: nobody can change it, as the lists of messages and events."""
 
     async def check(self) -> None:
         """Nothing can be missing."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         await self._delay(request.timeout_seconds)
+        if self._text_answer is None:
+            return self._answer()
+        return self._text_answer
+
+    def _answer(self) -> ProviderResponse:
         settings = self._settings
         text = DEFAULT_RESPONSE if settings.response is None else settings.response
         if not settings.output_messages and settings.trace is None:

@@ -5,6 +5,7 @@ Keys may be written in snake_case or camelCase; unknown ones are warned of, and 
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -190,18 +191,26 @@ def _unknown_keys(data: JsonObject) -> Iterator[str]:
 
 
 def _unknown_in(data: JsonObject | None, wire: type[_Wire], where: str, *known: str) -> Iterator[str]:
-    names = wire.model_fields
-    readable = {*names, *map(to_camel, names), *known}
     for key in data or ():
-        if key not in readable:
+        if key not in _readable(wire) and key not in known:
+            names = wire.model_fields
             hint = did_you_mean(key, names) or f"known keys: {', '.join(names)}"
             shown = f"{where}{key}"[:_LONGEST_KEY]
             yield f"the answer has a key that is not read: {shown!r} ({hint})"  # repr: it may hold escape sequences
 
 
+@cache
+def _readable(wire: type[_Wire]) -> frozenset[str]:
+    """Return the keys of a class in both spellings."""
+    return frozenset((*wire.model_fields, *map(_camel, wire.model_fields)))
+
+
+_camel = cache(to_camel)
+
+
 def _either(data: JsonObject, key: str) -> Any:
     value = data.get(key)
-    return data.get(to_camel(key)) if value is None else value
+    return data.get(_camel(key)) if value is None else value
 
 
 def _describe(error: ValidationError) -> str:

@@ -27,13 +27,15 @@ GitHub reads `::` only at the beginning of a line, but wrapping can turn any bla
 
 def visible(text: str) -> str:
     """Return text with CRLF as LF, tabs as spaces and unsafe characters as Python escapes."""
+    if text.isascii() and text.isprintable():
+        return harmless_in_ci(text)
     plain = text.replace("\r\n", "\n").replace("\t", "    ")
     return harmless_in_ci(_UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), plain))
 
 
 def harmless_in_ci(text: str) -> str:
     """Return text with commands to the CI service disarmed; outside CI, return it unchanged."""
-    if not any(map(os.environ.get, _CI_VARIABLES)):
+    if _CI_COMMAND.search(text) is None or not any(map(os.environ.get, _CI_VARIABLES)):
         return text
     return _CI_COMMAND.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 

@@ -2,7 +2,7 @@
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import format_fixed
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.models.traces import TokenUsage
 
 _CENT = 0.01
 
@@ -36,21 +36,26 @@ def format_tokens(usage: TokenUsage) -> str:
 
 def cost_of(result: EvalResult) -> float | None:
     """Return the reported cost of the answer in US dollars, if any."""
-    return next((metrics.cost_usd for metrics in _metrics(result) if metrics.cost_usd is not None), None)
+    for metrics in (result.execution_metrics, result.trace_summary):
+        if metrics is not None and metrics.cost_usd is not None:
+            return metrics.cost_usd
+    return None
 
 
 def tokens_of(result: EvalResult) -> TokenUsage | None:
     """Return the reported tokens of the answer, if any."""
-    return next((metrics.token_usage for metrics in _metrics(result) if metrics.token_usage is not None), None)
+    for metrics in (result.execution_metrics, result.trace_summary):
+        if metrics is not None and metrics.token_usage is not None:
+            return metrics.token_usage
+    return None
 
 
 def duration_of(result: EvalResult) -> float | None:
     """Return the duration of the answer in milliseconds, if known."""
-    return next((metrics.duration_ms for metrics in _metrics(result) if metrics.duration_ms is not None), None)
-
-
-def _metrics(result: EvalResult) -> list[ExecutionMetrics | TraceSummary]:
-    return [metrics for metrics in (result.execution_metrics, result.trace_summary) if metrics is not None]
+    for metrics in (result.execution_metrics, result.trace_summary):
+        if metrics is not None and metrics.duration_ms is not None:
+            return metrics.duration_ms
+    return None
 
 
 def place_of(result: EvalResult) -> str:

@@ -130,7 +130,8 @@ def _cause(result: EvalResult, look: Look) -> str:
     unmet = result.unmet_required or ()
     if not unmet or result.status != "fail":
         return ""
-    noun = "Required rubric" if len(unmet) == 1 else f"{len(unmet)} required rubrics"
+    what = "check" if any(each.required for each in result.evaluator_results or ()) else "rubric"
+    noun = f"Required {what}" if len(unmet) == 1 else f"{len(unmet)} required {what}s"
     return look.line(f"{noun} not met: {'; '.join(unmet)}", _LONG)
 
 

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.models.base import ATOMS, Json, JsonObject
 from pytest_agentv.models.masking.secrets import Masker
@@ -14,12 +14,14 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _IDENTITY: Final = frozenset(
     {
-        *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row"),
+        *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row", "combination"),
         "case_hash",
-        *("timestamp", "status", "threshold_source", "error_detail", "group", "repeat", "tags", "judge"),
+        *("timestamp", "status", "threshold_source", "error_detail", "group", "repeat", "tags", "judge", "shard"),
     }
 )
 """Keys of a record whose values are names or fixed words. Masked values would match nothing later."""
+
+_NO_TEXTS: Final = ATOMS - {str}
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
 """Valid tool names. Anything else that a target reports as a tool's name is masked like any text."""
@@ -30,11 +32,12 @@ def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
 
     The record's own keys and the names of cases, targets, evaluators and tools stay as they are.
     """
-    return {key: _masked_field(key, json_safe(value), masker) for key, value in record.items()}
+    safe = {key: value if type(value) in _NO_TEXTS else json_safe(value) for key, value in record.items()}
+    return {key: _masked_field(key, value, masker) for key, value in safe.items()} if masker.is_needed else safe
 
 
 def _masked_field(key: str, value: Json, masker: Masker) -> Json:
-    if value is None or key in _IDENTITY:
+    if type(value) in _NO_TEXTS or key in _IDENTITY:
         return value
     match key:
         case "evaluator_results":
@@ -92,26 +95,28 @@ def _masked_tool(name: str, masker: Masker) -> str:
     return name if _TOOL_NAME.fullmatch(name) else masker.mask(name)
 
 
-def json_safe(value: object) -> Json:
+def json_safe(value: Any) -> Json:
     """Return plain JSON data for any value, so that every answer can be recorded.
 
     NaN and infinities become null, as in JavaScript. Lone surrogates, which UTF-8 cannot hold, become U+FFFD. Keys
     become strings. Objects of other classes become their text.
     """
+    kind = type(value)
+    if kind is str and value.isascii():
+        return value
+    if kind in _NO_TEXTS:
+        return value
+    if kind is dict:
+        return {_key(key): item if type(item) in _NO_TEXTS else json_safe(item) for key, item in value.items()}
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
-    if type(value) in ATOMS:
-        return value
-    match value:
-        case int():
-            return int(value)
-        case float():
-            return float(value) if math.isfinite(value) else None
-        case Mapping():
-            return {_key(key): json_safe(item) for key, item in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [json_safe(item) for item in value]
-    return json_safe(str(value))
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_safe(item) for item in value]
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return json_safe(dict(value) if isinstance(value, Mapping) else str(value))
 
 
 def _key(key: object) -> str:

@@ -89,8 +89,17 @@ def summary_lines(
         yield from _distribution_lines(statistics)
         yield from _extreme_lines("Top performing eval cases:", top_results(results))
         yield from _extreme_lines("Lowest performing eval cases:", lowest_results(results))
+    yield from _combination_lines(results)
     if results_path:
         yield SummaryLine(f"Results written to: {locate(results_path, None)}")
+
+
+def _combination_lines(results: Sequence[EvalResult]) -> Iterator[SummaryLine]:
+    if any(result.combination is not None for result in results):
+        from pytest_agentv.reporting.combinations import combination_lines  # noqa: PLC0415 - for runs with a matrix
+
+        for index, text in enumerate(combination_lines(results)):
+            yield SummaryLine(text, "plain" if index else "heading")
 
 
 def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import yaml
 
-from pytest_agentv.loading.files.yaml_values import plain_value
+from pytest_agentv.loading.files.yaml_scalars import plain_value
 from pytest_agentv.models.base import JsonObject
 
 _UNFIT_FOR_BLOCKS: Final = re.compile(

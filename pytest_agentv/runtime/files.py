@@ -6,7 +6,7 @@ There is no fsync. Written data survives a crash of the process, but not of the 
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -106,13 +106,17 @@ def write_atomically(path: Path, text: str) -> None:
     An existing file keeps its mode, and a link to it stays a link.
     Raises `FileError` with path and reason. The old file is then unchanged.
     """
-    data = text.encode()
+    write_pieces_atomically(path, (text.encode(),))
+
+
+def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file as `write_atomically` does, piece by piece. What `pieces` raises leaves the old file unchanged."""
     temporary: Path | None = None
     try:
         real = path.resolve() if path.is_symlink() else path
         temporary = real.with_name(f".{os.urandom(8).hex()}.tmp")
         real.parent.mkdir(parents=True, exist_ok=True)
-        _write_new(temporary, data, mode=_mode(real))
+        _write_new(temporary, pieces, mode=_mode(real))
         temporary.replace(real)
     except (OSError, RuntimeError) as error:  # the latter for a loop of links
         raise _write_error(path, error) from error
@@ -130,11 +134,11 @@ def _mode(path: Path) -> int | None:
         return None
 
 
-def _write_new(path: Path, data: bytes, mode: int | None) -> None:
+def _write_new(path: Path, pieces: Iterable[bytes], mode: int | None) -> None:
     """Write a new file. With a `mode`, nobody else can read the file until it has that mode."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
     with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
-        file.write(data)
+        file.writelines(pieces)
     if mode is not None:
         path.chmod(mode)
 

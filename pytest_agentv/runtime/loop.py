@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pytest_agentv.runtime.user_loop import run_until_stopped
 
 T = TypeVar("T")
+AnyFuture: TypeAlias = concurrent.futures.Future[T] | asyncio.Future[T]
 
 _WAKE_SECONDS: Final = 0.2
 """Interval of waits, because on some platforms Ctrl-C does not interrupt a wait without a limit."""
@@ -49,13 +50,25 @@ class LoopThread:
         """Start a coroutine on the loop from any thread. After `stop`, it is cancelled before it starts."""
         if self._is_stopped:
             coroutine.close()
-            cancelled: concurrent.futures.Future[T] = concurrent.futures.Future()
-            cancelled.cancel()
-            cancelled.set_running_or_notify_cancel()
-            return cancelled
+            return _cancelled_future()
         if threading.current_thread() is self._thread:
-            return self._submit_here(coroutine)
+            future: concurrent.futures.Future[T] = concurrent.futures.Future()
+            self._start_here(coroutine, lambda done: hand_on(done, future))
+            return future
         return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
+
+    def start(self, coroutine: Coroutine[Any, Any, T], on_done: "Callable[[AnyFuture[T]], None]") -> None:
+        """Start a coroutine on the loop from any thread, and call `on_done` there when it has ended.
+
+        It takes half as long as `submit`, whose future any thread may wait for.
+        """
+        if self._is_stopped:
+            coroutine.close()
+            on_done(_cancelled_future())
+        elif self.is_current:
+            self._start_here(coroutine, on_done)
+        else:
+            self._running_loop().call_soon_threadsafe(self._start_here, coroutine, on_done)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end. Any interruption of the wait, such as Ctrl-C, cancels it."""
@@ -102,18 +115,16 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(STOP_SECONDS)
 
-    def _submit_here(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+    def _start_here(self, coroutine: Coroutine[Any, Any, T], on_done: "Callable[[AnyFuture[T]], None]") -> None:
         """Start a coroutine from the loop's own thread.
 
         Waking the loop from another thread takes a system call, after which another thread may hold the interpreter for
         milliseconds. Every case that starts when another ends would wait for that.
         """
-        future: concurrent.futures.Future[T] = concurrent.futures.Future()
         task = asyncio.ensure_future(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda done: hand_on(done, future))
-        return future
+        task.add_done_callback(on_done)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:  # one test may run cases from several threads
@@ -127,13 +138,15 @@ class LoopThread:
 def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:
     """Wait for a future of the loop. Ctrl-C raises at once and does not cancel the future."""
     while not future.done():
-        concurrent.futures.wait([future], timeout=_WAKE_SECONDS)
+        # It waits in a file of Python's, not in this one: pytest names the line that Ctrl-C interrupts.
+        with suppress(TimeoutError, concurrent.futures.CancelledError):
+            future.exception(timeout=_WAKE_SECONDS)
         if while_waiting is not None and not future.done():
             while_waiting()
     return future.result()
 
 
-def hand_on(done: "concurrent.futures.Future[T] | asyncio.Future[T]", future: "concurrent.futures.Future[T]") -> None:
+def hand_on(done: "AnyFuture[T]", future: "concurrent.futures.Future[T]") -> None:
     """Copy the outcome of a finished future to another one, unless Ctrl-C has cancelled that one."""
     if done.cancelled() or future.cancelled():
         future.cancel()
@@ -142,6 +155,13 @@ def hand_on(done: "concurrent.futures.Future[T] | asyncio.Future[T]", future: "c
         future.set_exception(error)
     else:
         future.set_result(done.result())
+
+
+def _cancelled_future() -> "concurrent.futures.Future[T]":
+    cancelled: concurrent.futures.Future[T] = concurrent.futures.Future()
+    cancelled.cancel()
+    cancelled.set_running_or_notify_cancel()
+    return cancelled
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

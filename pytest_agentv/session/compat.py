@@ -1,7 +1,7 @@
 """What pytest and xdist do not say publicly, looked up with care: each function has an answer when they change."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TextIO
 
@@ -119,6 +119,12 @@ def terminal_file(writer: Any) -> TextIO | None:
     """Return the file that a terminal writer writes to."""
     file = getattr(writer, "_file", None)
     return file if hasattr(file, "write") else None
+
+
+def drop_phases(reporter: TerminalReporter, is_ours: Callable[[Any], bool]) -> None:
+    """Drop the reports of set-ups and tear-downs that passed and said nothing: pytest keeps them, and shows none."""
+    kept = getattr(reporter, "stats", {}).get("", [])
+    kept[:] = [report for report in kept if getattr(report, "sections", True) or not is_ours(report)]
 
 
 def uncaptured(config: pytest.Config) -> AbstractContextManager[None]:

@@ -6,7 +6,8 @@ PYTHONDONTWRITEBYTECODE, read-only installations) it parsed each module of ours 
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Final
@@ -22,10 +23,28 @@ class OwnModules:
         return PathFinder.find_spec(name, path, target) if name.startswith(_OWN) else None
 
 
-def import_own_modules_unchanged() -> None:
+def import_unchanged() -> None:
     """Ask `OwnModules` just before pytest's hook. Import hooks that others have put before that still come first."""
     if OwnModules in sys.meta_path:
         return
     places = (i for i, finder in enumerate(sys.meta_path) if type(finder).__module__ == "_pytest.assertion.rewrite")
     if (place := next(places, None)) is not None:
         sys.meta_path.insert(place, OwnModules)
+
+
+def import_as_before() -> None:
+    """Take `OwnModules` away again. A run without evals finds the import hooks of any other run."""
+    if OwnModules in sys.meta_path:
+        sys.meta_path.remove(OwnModules)
+
+
+@contextmanager
+def unchanged_imports() -> Iterator[None]:
+    """Ask `OwnModules` within the block, or for longer if it is asked already."""
+    is_asked = OwnModules in sys.meta_path
+    import_unchanged()
+    try:
+        yield
+    finally:
+        if not is_asked:
+            import_as_before()

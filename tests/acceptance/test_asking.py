@@ -78,7 +78,7 @@ def test_a_dry_run_and_a_resumed_run_need_not_be_asked_for(project):
 
 
 def test_a_named_python_file_asks_for_its_evals(project):
-    assert project.run("tests/test_evals.py").outcomes == {"failed": 1}  # it ran: nothing answers as the judge
+    assert project.run("tests/test_evals.py").outcomes == {"errors": 1}  # it ran: nothing answers as the judge
     assert project.run("tests").outcomes == {"passed": 1, "skipped": 3}
 
 

@@ -80,17 +80,16 @@ ITEM_BROKEN = [
     ),
     (
         "- {id: bad, expected_outcome: o, input: q, evaluators: [5]}",
-        "evalcases[0].evaluators[0]: expected an evaluator: a mapping with name and type, got the number 5",
+        "evalcases[0].evaluators[0]: expected an evaluator: a mapping such as {contains: 30 days}, or a text that a "
+        "judge checks, got the number 5",
     ),
     (
-        "- {id: bad, expected_outcome: o, input: q, evaluators: [{type: heuristic, hits: [x]}]}",
-        "evalcases[0].evaluators[0].name: is missing",
+        "- {id: bad, expected_outcome: o, input: q, evaluators: [{type: heuristic}]}",
+        "evalcases[0].evaluators[0]: heuristic needs keywords, or every answer would pass: hits, misses or both",
     ),
     (
         "- {id: bad, expected_outcome: o, input: q, evaluators: [{name: w, type: cots}]}",
-        "evalcases[0].evaluators[0].type: expected one of code, code_judge, composite, cost, field_accuracy, "
-        "heuristic, latency, levenshtein, llm_judge, rubric, token_usage, tool_trajectory, got the text "
-        "'cots' (did you mean 'cost'?)",
+        "evalcases[0].evaluators[0].type: expected a kind of evaluator, got the text 'cots' (did you mean 'cost'?)",
     ),
     (
         "- {id: bad, expected_outcome: o, input: q, evaluators: [{name: w, type: heuristic, weight: heavy}]}",

@@ -284,7 +284,8 @@ PYTHON_FAULTS = {
         "config",
     ),
     "constant": (
-        "target 'constant': functions.py:constant: 'constant' of functions.py is a int, expected a function",
+        "target 'constant': functions.py:constant: 'constant' of functions.py is a int, expected a function, or an "
+        "agent of a framework that is known",
         "setup",
         "config",
     ),
@@ -300,7 +301,7 @@ PYTHON_FAULTS = {
     ),
     "nothing": (
         "target 'nothing': functions.py:nothing returned None: expected a str, a mapping with 'text' or "
-        "'output_messages', or a ProviderResponse",
+        "'output_messages', a result of an agent framework, or a ProviderResponse",
         "provider",
         "crash",
     ),

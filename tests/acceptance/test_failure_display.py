@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
+import warm
 
 ANSWER = "Grüße, 世界 – " + "long " * 2_000
 
@@ -94,9 +94,11 @@ def test_what_is_sent_to_ides_stays_small_without_vv(project, workers):
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_terminals_that_are_narrow_and_not_utf_8_show_it_all_the_same(project, encoding):
-    environment = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "20", "PYTHONUTF8": "0"}
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "20"}
+    if encoding == "ascii":
+        environment["PYTHONUTF8"] = "0"  # which only a fresh process can apply
     command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "--agentv-out=out.jsonl", "-vv"]
-    finished = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, check=False)
+    finished = warm.run(command, cwd=project.path, env=environment, capture_output=True, check=False)
     text = finished.stdout.decode(encoding)
     assert finished.returncode == pytest.ExitCode.TESTS_FAILED
     assert finished.stderr == b""

@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from pytest_agentv.cli.report import run as report
+
 from .conftest import IN_ONE_PROCESS, Project
 
 SECRET = "sk-not-to-be-seen-4711-4711-4711"
@@ -21,7 +23,7 @@ TARGETS = "targets: [{name: default, provider: python, callable: 'agent.py:ask'}
 SUITE = """
 tags: [shop]
 evalcases:
-  - {id: good, expected_outcome: A price, input: What does it cost?, evaluators: [{type: heuristic, name: p, hits: ["120"]}]}
+  - {id: good, expected_outcome: A price, input: How much?, evaluators: [{type: heuristic, name: p, hits: ["120"]}]}
   - {id: bad, expected_outcome: A weight, input: How heavy?, evaluators: [{type: heuristic, name: w, hits: ["kg"]}]}
 """
 
@@ -58,8 +60,6 @@ def test_a_run_writes_its_report_and_its_file_makes_the_same(shop: Project) -> N
     assert "Failed: 1 of 2 fail." in page
     assert SECRET not in page + json.dumps(data_of(page))
     assert "***" in json.dumps(details)
-
-    from pytest_agentv.cli.report import run as report
 
     results = next(shop.path.glob("out-*.jsonl"))
     assert report([str(results), "-o", str(shop.path / "later.html")]) == 0

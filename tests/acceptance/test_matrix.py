@@ -42,6 +42,22 @@ def test_each_combination_is_an_item(project_in_all_modes):
         "tent@claude-friendly": ("claude", "pass"),
     }
     assert {result["eval_id"] for result in run.results} == {"tent@formal", "tent@friendly"}
+    table = [line for line in run.lines if "  passed  " in line or line.startswith(("gpt-f", "claude-f"))]
+    assert [line.split()[:4] for line in table] == [
+        ["cases", "passed", "mean", "cost"],
+        ["claude-formal", "1", "0", "0.000"],
+        ["claude-friendly", "1", "1*", "1.000*"],
+        ["gpt-formal", "1", "1*", "1.000*"],
+        ["gpt-friendly", "1", "0", "0.000"],
+    ]
+    assert "They disagree on 1 of 1 cases:" in run.lines
+    disagreed = next(line for line in run.lines if line.startswith("  a.eval.yaml::tent: "))
+    assert set(disagreed.partition(": ")[2].split(", ")) == {
+        "gpt-formal pass",
+        "gpt-friendly fail",
+        "claude-formal fail",
+        "claude-friendly pass",
+    }
     assert len({result["case_hash"] for result in run.results}) == 2
 
 

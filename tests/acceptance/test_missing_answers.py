@@ -226,8 +226,8 @@ def test_keys_of_an_answer_that_nobody_reads_are_warned_of_once_per_target(run, 
         f"{head}'usage' (did you mean 'token_usage'?)",
         f"{head}'cost' (did you mean 'cost_usd'?)",
         f"{head}'metadata' (known keys: text, output_messages, trace, trace_ref, token_usage, cost_usd, duration_ms, "
-        "finish_reason)",
-        f"{head}'token_usage.total' (known keys: input, output, cached)",
+        "finish_reason, retrieved_context)",
+        f"{head}'token_usage.total' (known keys: input, output, cached, reasoning)",
     ]
 
 

@@ -21,6 +21,15 @@ INI_TWINS = {
     "cache",
     "strict",
     "unknown-keys",
+    "baseline",
+    "confirm",
+    "gate",
+    "margin",
+    "min-pass-rate",
+    "min-rate",
+    "repeat",
+    "run",
+    "stop",
 }
 
 
@@ -288,7 +297,7 @@ def test_globs_that_are_none_end_the_run_before_anything_happens(hello, value):
 @pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
 def test_a_target_that_is_given_twice_means_both(hello, mode):
     run = hello.run("--agentv-target=default", "--agentv-target", "other", mode=mode)
-    assert sorted(result["target"] for result in run.results) == ["default", "other"]
+    assert sorted(result["target"] for result in run.results) == ["default"] * 3 + ["other"] * 3
 
 
 @pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])

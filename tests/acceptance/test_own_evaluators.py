@@ -84,9 +84,7 @@ def test_a_class_of_a_conftest_is_a_kind(project_in_all_modes):
         ("{name: e, type: alike, value: x, least: 2}", "least: expected a number of 1 or less, got the number 2"),
         (
             "{name: e, type: alik, value: x}",
-            "type: expected one of alike, asking, code, code_judge, composite, cost, field_accuracy, heuristic, "
-            "latency, levenshtein, llm_judge, rubric, token_usage, tool_trajectory, got the text 'alik' "
-            "(did you mean 'alike'?)",
+            "type: expected a kind of evaluator, got the text 'alik' (did you mean 'alike'?)",
         ),
     ],
 )
@@ -166,10 +164,10 @@ def test_evaluators_may_be_objects_in_python(own):
         """
         from conftest import Alike
 
-        from pytest_agentv.evaluators.kinds.aggregators import WeightedAverage
-        from pytest_agentv.evaluators.kinds.composite import Composite
-        from pytest_agentv.evaluators.kinds.heuristic import Heuristic
-        from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge
+        from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
+        from pytest_agentv.evaluators.kinds.composing.composite import Composite
+        from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
+        from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
 
         def test_objects(agentv):
             result = agentv.run(
@@ -200,7 +198,7 @@ def test_what_is_wrong_with_an_object_is_told_where_it_is_made(own):
     own.write(
         "test_evals.py",
         """
-        from pytest_agentv.evaluators.kinds.heuristic import Heuristic
+        from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
 
         def test_typo(agentv):
             agentv.run("q", evaluators=[Heuristic(hitz=["hello"])])
@@ -211,13 +209,13 @@ def test_what_is_wrong_with_an_object_is_told_where_it_is_made(own):
     )
     run = own.run("test_evals.py")
     assert "hitz" in run.text
-    assert "expected an evaluator: a mapping with name and type" in run.text
+    assert "expected an evaluator: a mapping such as {contains: 30 days}, or a text" in run.text
     assert run.exit_code == 1
 
 
 def test_another_object_is_another_case_for_a_resumed_run(own):
     text = """
-        from pytest_agentv.evaluators.kinds.heuristic import Heuristic
+        from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
 
         def test_it(agentv):
             assert agentv.run("q", evaluators=[Heuristic(hits=["hello"])])

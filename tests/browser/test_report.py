@@ -253,7 +253,7 @@ def _hostile(name: str, text: str) -> dict[str, Any]:
         "eval_id": name, "score": 0, "status": "fail", "threshold": 1, "target": "t", "eval_file": "evals/a.eval.yaml",
         "candidate_answer": text, "reference_answer": f"{text} and more", "expected_outcome": text, "tags": [text],
         "evaluator_results": [judged], "lm_provider_request": {"question": text}, "node_id": f"a::{name}",
-        "output_messages": [{"role": text, "content": text, "tool_calls": [{"tool": text, "input": text, "output": [text]}]}],
+        "output_messages": [{"role": text, "content": text, "tool_calls": [{"tool": text, "input": text}]}],
     }  # fmt: skip
 
 

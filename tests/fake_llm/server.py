@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from fake_llm import embedding_wire
 from fake_llm.records import Answer, Reply, Request
 from fake_llm.wires import Wire, wire_of
 
@@ -102,7 +103,7 @@ class FakeLlm:
             await writer.drain()
             return True
         wire = wire_of(request.path)
-        results = len(wire.tool_results(request.body))
+        results = 0 if embedding_wire.is_asked(request.path) else len(wire.tool_results(request.body))
         reply = self._choose(request, results)
         await self._wait(request.script, reply)
         calls = reply.pending_calls(results)
@@ -158,6 +159,8 @@ def _response(request: Request, wire: Wire, reply: Reply, results: int) -> bytes
     else:
         model = (request.body or {}).get("model") or request.path.rpartition("/")[2].partition(":")[0]
         content = reply.content
+        if content is None and embedding_wire.is_asked(request.path):
+            content = embedding_wire.answer(request.body)
         if content is None:
             content = wire.answer(Answer(model, reply.text, calls, reply.cached_tokens))
         kind = "text/event-stream" if request.wants_stream else kind

@@ -19,7 +19,15 @@ from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 
 KEY = "sk-0123456789abcdef"
-KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key", "anthropic-version", "content-type")
+KEY_HEADERS = (
+    "authorization",
+    "openai-organization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "anthropic-version",
+    "content-type",
+)
 
 MODELS = {
     "openai": (
@@ -57,6 +65,31 @@ THINKING: tuple[dict[str, Any], ...] = (
     {"thinking_budget": 60_000, "max_output_tokens": 10_000},
 )
 
+SHAPE = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "place", "strict": True, "schema": SHAPE}}
+SAMPLING: tuple[dict[str, Any], ...] = ({"top_p": 0.5, "stop": ["END", "."], "seed": 7}, {"stop": "END"})
+KEYS: dict[str, dict[str, tuple[dict[str, Any], ...]]] = {
+    "openai": {
+        "gpt-4o": (*SAMPLING, {"response_format": FORMAT}, {"organization": "org-1"}),
+        "o3-mini": ({"reasoning_effort": "low", "seed": 7},),
+        "gpt-5": ({"reasoning_effort": "minimal"},),
+    },
+    "azure": {
+        "gpt-4o": (*SAMPLING, {"response_format": FORMAT}),
+        "o3": ({"reasoning_effort": "high"},),
+    },
+    "anthropic": {
+        "claude-sonnet-4-5": ({"top_p": 0.5, "stop": ["END"]},),
+    },
+    "gemini": {"gemini-2.5-flash": (*SAMPLING,)},
+}
+"""Keys that both know, with the models that take them."""
+
 COMBINATIONS = [
     *((kind, model, limits, None) for kind, models in MODELS.items() for model in models for limits in LIMITS),
     *(
@@ -66,6 +99,7 @@ COMBINATIONS = [
         for chat in CONVERSATIONS[1:]
     ),
     *(("anthropic", model, limits, None) for model in MODELS["anthropic"][:2] for limits in THINKING),
+    *((kind, model, keys, None) for kind, models in KEYS.items() for model in models for keys in models[model]),
     *(
         ("azure", deployment, {"api_version": version, "max_output_tokens": 50}, None)
         for deployment in ("gpt-4o", "o3", "gpt-5-chat")

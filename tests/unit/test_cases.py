@@ -207,3 +207,14 @@ def test_values_nested_too_deeply_are_an_error() -> None:
     finally:
         sys.setrecursionlimit(limit)
     assert str(caught.value) == "evals/qa.yaml:1: the values of the case are nested too deeply"
+
+
+def test_cases_share_the_evaluators_of_their_file_which_are_hashed_once() -> None:
+    path = Path("evals/qa.yaml")
+    cases = "".join(f"  - {{id: {name}, expected_outcome: x, input: y}}\n" for name in "ab")
+    path.write_text(f"evaluators: [{{name: h, type: heuristic, hits: [a]}}]\nevalcases:\n{cases}", encoding="utf-8")
+    suite = read_suite(path)
+    context = LoadContext(Path.cwd(), Path.cwd(), PATTERNS, False, EVALUATORS)
+    first, second = (load_case(suite, entry, context).case for entry in suite.entries)
+    assert first.evaluators is second.evaluators
+    assert first.folder is second.folder

@@ -6,9 +6,9 @@ import pytest
 
 from pytest_agentv.errors import CaseError
 from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.heuristic import Heuristic
-from pytest_agentv.evaluators.kinds.latency import Latency
-from pytest_agentv.evaluators.kinds.llm_judge import RubricJudge
+from pytest_agentv.evaluators.kinds.judges.llm_judge import RubricJudge
+from pytest_agentv.evaluators.kinds.limits.latency import Latency
+from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
 from pytest_agentv.evaluators.own import FactoryEvaluator
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case

@@ -11,7 +11,7 @@ from pytest_agentv.models.traces import TokenUsage, TraceEvent
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.providers.cli.output import describe_exit, parse_batch_output, parse_output, report_output
 from pytest_agentv.providers.wire import WireError, javascript_string, parse_response
-from pytest_agentv.runtime.process import ProcessResult
+from pytest_agentv.runtime.processes.process import ProcessResult
 
 
 def answer(content: str) -> str:

@@ -17,7 +17,7 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, cand
 from pytest_agentv.providers.cli import cli
 from pytest_agentv.providers.cli.cli import Cli, CliProvider
 from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck
-from pytest_agentv.runtime import process
+from pytest_agentv.runtime.processes import process
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 

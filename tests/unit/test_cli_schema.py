@@ -58,6 +58,16 @@ SUITE = {
                     "assert": [{"name": "m", "type": "latency", "threshold": 1}],
                     "aggregator": {"type": "weighted_average", "weights": {"m": 1}},
                 },
+                {"contains": "x", "weight": 2, "path": "a.b", "required": True},
+                {"not-is_json": {"type": "object"}},
+                {"length": {"min_words": 3, "max_chars": 80}},
+                {"contains-all": ["a", "b"], "negate": False},
+                {"field": {"path": "a[0]", "equals": 3}},
+                {"tool-called": {"name": "search", "args": {"q": {"regex": "x"}}}, "times": 2},
+                {"regex": "a+", "flags": "i"},
+                {"is-xml": True},
+                {"heuristic": ["a"]},
+                "Is polite",
             ],
         },
         {"id": "b", "criteria": "o", "input": "q", "expected_output": {"x": [1]}, "execution": {"assert": []}},
@@ -199,7 +209,10 @@ def test_a_targets_file_that_loads_without_a_complaint_is_valid(file, where, new
         (("evalcases", 0, "evaluators", 2, "maxTotal"), "5"),
         (("evalcases", 0, "evaluators", 8, "mode"), "some"),
         (("evalcases", 0, "evaluators", 10, "fields", 0, "match"), "fuzzy"),
-        (("evalcases", 0, "evaluators", 11, "assert", 0, "name"), ...),
+        (("evalcases", 0, "evaluators", 11, "assert", 0, "type"), ...),
+        (("evalcases", 0, "evaluators", 12, "contains"), 5),
+        (("evalcases", 0, "evaluators", 12, "wieght"), 5),
+        (("evalcases", 0, "evaluators", 13, "contians"), "x"),
         (("evalcases", 0, "evaluators", 11, "aggregator", "type"), "mean"),
         (("cases",), []),
     ],
@@ -250,13 +263,14 @@ def test_an_unknown_kind_of_file_is_told(agentv):
 
 def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
     definitions = schema_of("eval")["definitions"]
-    cases = {case["if"]["properties"]["type"]["const"]: case["then"] for case in definitions["evaluator"]["allOf"]}
+    conditions = [case for case in definitions["evaluator_mapping"]["allOf"] if "properties" in case["if"]]
+    cases = {case["if"]["properties"]["type"]["enum"][0]: case["then"] for case in conditions}
     assert set(cases) == set(EVALUATORS)
     assert cases["levenshtein"] == {"$ref": "#/definitions/Levenshtein"}
     shape = definitions["Levenshtein"]
     assert shape["description"] == "The answer is nearly a text, whatever few characters differ."
     keys = {key: value.get("description") for key, value in shape["properties"].items() if key != "type"}
-    assert list(keys) == ["name", "weight", "value", "threshold"]
+    assert list(keys) == ["name", "weight", "required", "negate", "path", "value", "threshold"]
     assert all(keys.values())
 
 
@@ -275,3 +289,28 @@ def test_what_is_wrong_with_an_evaluator_is_wrong_by_the_schema_too(evaluator):
     case = {"id": "a", "expected_outcome": "o", "input": "q", "evaluators": [evaluator]}
     assert not CASE_VALIDATOR.is_valid(case)
     assert CASE_VALIDATOR.is_valid({**case, "evaluators": [{"name": "n", "type": "levenshtein", "value": "x"}]})
+
+
+def properties(schema):
+    """Yield each property of a schema with its name; conditions say nothing to editors."""
+    if isinstance(schema, list):
+        for item in schema:
+            yield from properties(item)
+    elif isinstance(schema, dict):
+        yield from schema.get("properties", {}).items()
+        for key, item in schema.items():
+            if key not in ("if", "not", "examples", "enum", "const"):
+                yield from properties(item)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_property_has_a_description_and_an_example(kind):
+    found = list(properties(schema_of(kind)))
+    assert found
+    assert [key for key, value in found if not value.get("description") or not value.get("examples")] == []
+
+
+def test_the_type_of_an_evaluator_has_an_enum_of_all_kinds_also_negated():
+    kinds = schema_of("eval")["definitions"]["evaluator_mapping"]["properties"]["type"]["anyOf"][0]["enum"]
+    assert {"contains", "not-contains", "is_json", "is-json", "tool-trajectory", "not_llm_judge"} <= set(kinds)
+    assert set(EVALUATORS) <= set(kinds)

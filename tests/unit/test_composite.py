@@ -16,7 +16,7 @@ from pytest_agentv.evaluators.base import Context, Evaluator, Services
 from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT
 from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT
 from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.aggregators import (
+from pytest_agentv.evaluators.kinds.composing.aggregators import (
     AGGREGATOR_SYSTEM_PROMPT,
     Aggregator,
     CodeAggregator,
@@ -26,8 +26,8 @@ from pytest_agentv.evaluators.kinds.aggregators import (
     results_by_name,
     weighted_average,
 )
-from pytest_agentv.evaluators.kinds.composite import Composite
-from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge
+from pytest_agentv.evaluators.kinds.composing.composite import Composite
+from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
 from pytest_agentv.evaluators.run import build_result, run_evaluator
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import EvaluatorResult, Score

@@ -87,6 +87,11 @@ def test_the_tables_of_keys_are_those_of_the_classes() -> None:
     subprocess.run([sys.executable, script], check=True)
 
 
+def test_the_page_of_checks_is_that_of_the_classes() -> None:
+    script = ROOT / "scripts/checks_page.py"
+    subprocess.run([sys.executable, script], check=True)
+
+
 def test_the_keys_of_results_are_all_explained() -> None:
     _, _, section = (ROOT / "docs/running.md").read_text("utf-8").partition("## The results file")
     explained = re.findall(r"`(\w+)`", section.partition("\n## ")[0])

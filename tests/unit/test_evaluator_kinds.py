@@ -8,10 +8,10 @@ import pytest
 
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.base import Context, Evaluator, Services
-from pytest_agentv.evaluators.kinds.aggregators import WeightedAverage
-from pytest_agentv.evaluators.kinds.code_judge import CodeJudge
-from pytest_agentv.evaluators.kinds.composite import Composite
-from pytest_agentv.evaluators.kinds.heuristic import Heuristic
+from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
+from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
+from pytest_agentv.evaluators.kinds.composing.composite import Composite
+from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
 from pytest_agentv.evaluators.own import EvaluatorSpec, factory_class
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.table import EVALUATORS

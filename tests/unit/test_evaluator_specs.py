@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
-from pytest_agentv.evaluators.kinds.cost import Cost
-from pytest_agentv.evaluators.kinds.field_accuracy import FieldAccuracy, FieldCheck
-from pytest_agentv.evaluators.kinds.heuristic import Heuristic
-from pytest_agentv.evaluators.kinds.latency import Latency
-from pytest_agentv.evaluators.kinds.token_usage import TokenUsageLimit
-from pytest_agentv.evaluators.kinds.tool_trajectory import ToolTrajectory
+from pytest_agentv.evaluators.kinds.calls.tool_trajectory import ToolTrajectory
+from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy, FieldCheck
+from pytest_agentv.evaluators.kinds.limits.cost import Cost
+from pytest_agentv.evaluators.kinds.limits.latency import Latency
+from pytest_agentv.evaluators.kinds.limits.token_usage import TokenUsageLimit
+from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.evaluators import load_evaluators
 from pytest_agentv.loading.cases.references import References, Scope
@@ -122,17 +122,14 @@ def test_a_list_of_evaluators_keeps_names_kinds_and_weights() -> None:
     ]
 
 
-KINDS = (
-    "code, code_judge, composite, cost, field_accuracy, heuristic, latency, levenshtein, llm_judge, my_kind, rubric, "
-    "token_usage, tool_trajectory"
-)
+KINDS = ", ".join(sorted((*EVALUATORS, "my_kind")))
 
 
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
         ("type: nope", f".type: expected one of {KINDS}, got the text 'nope'"),
-        ("type: latancy", f".type: expected one of {KINDS}, got the text 'latancy' (did you mean 'latency'?)"),
+        ("type: latancy", ".type: expected a kind of evaluator, got the text 'latancy' (did you mean 'latency'?)"),
         ("type: 5", f".type: expected one of {KINDS}, got the number 5"),
         ("weight: 1", f".type: is missing: expected one of {KINDS}"),
         ("type: latency, threshold: 1, weight: -1", ".weight: expected a number of 0 or more, got the number -1"),
@@ -196,13 +193,17 @@ def test_a_broken_evaluator_says_what_is_wrong(settings: str, error: str) -> Non
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("  - x", "2: evaluators[0]: expected an evaluator: a mapping with name and type, got the text 'x'"),
+        (
+            "  - 5",
+            "2: evaluators[0]: expected an evaluator: a mapping such as {contains: 30 days}, or a text that a judge "
+            "checks, got the number 5",
+        ),
+        ("  - ' '", "2: evaluators[0]: expected a non-empty text, got the text ' '"),
         ("  name: x", "1: evaluators: expected a list of evaluators, got a mapping (put `- ` before its first key)"),
-        ("  - {type: heuristic, hits: [x]}", "2: evaluators[0].name: is missing"),
         ("  - {type: heuristic, name: 5}", "2: evaluators[0].name: expected a non-empty text, got the number 5"),
     ],
 )
-def test_a_list_that_is_none_and_a_missing_name_are_errors(text: str, error: str) -> None:
+def test_what_is_no_evaluator_and_no_list_of_them_is_an_error(text: str, error: str) -> None:
     assert Loaded(text).errors == [f"qa.yaml:{error}"]
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.kinds.aggregators import CodeAggregator, LlmAggregator, WeightedAverage
-from pytest_agentv.evaluators.kinds.composite import Composite
-from pytest_agentv.evaluators.kinds.cost import Cost
-from pytest_agentv.evaluators.kinds.latency import Latency
+from pytest_agentv.evaluators.kinds.composing.aggregators import CodeAggregator, LlmAggregator, WeightedAverage
+from pytest_agentv.evaluators.kinds.composing.composite import Composite
+from pytest_agentv.evaluators.kinds.limits.cost import Cost
+from pytest_agentv.evaluators.kinds.limits.latency import Latency
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.evaluators import load_evaluators
 from pytest_agentv.loading.cases.references import References, Scope

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.code_judge import CodeJudge, Proxy
-from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge
+from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge, Proxy
+from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.evaluators import load_evaluators
 from pytest_agentv.loading.cases.references import References, Scope

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
-from pytest_agentv.evaluators.kinds.field_accuracy import (
+from pytest_agentv.evaluators.kinds.data.field_accuracy import (
     FieldAccuracy,
     FieldCheck,
     expected_data,

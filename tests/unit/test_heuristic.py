@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.kinds.heuristic import Heuristic, error_sign, score_keywords
+from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic, error_sign, score_keywords
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import Score
 from pytest_agentv.prompts.prompt import Prompt

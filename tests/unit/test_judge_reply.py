@@ -14,7 +14,7 @@ from pytest_agentv.evaluators.judging.grading import has_score
 from pytest_agentv.evaluators.judging.json_text import json_objects
 from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT, JudgeQuestion, Quotes, own_object, read_judgement
 from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge
+from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.scores import Score

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.kinds.levenshtein import Levenshtein
+from pytest_agentv.evaluators.kinds.likeness.levenshtein import Levenshtein
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import Score
 from pytest_agentv.prompts.prompt import Prompt
@@ -48,5 +48,5 @@ def test_scores_stay_within_their_bounds_and_equal_texts_score_1(value: str, ans
 
 
 def test_reading_a_file_does_not_load_the_library() -> None:
-    script = "import sys, pytest_agentv.evaluators.kinds.levenshtein; print('rapidfuzz' in sys.modules)"
+    script = "import sys, pytest_agentv.evaluators.kinds.likeness.levenshtein; print('rapidfuzz' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == "False\n"

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.kinds.cost import Cost, score_cost
-from pytest_agentv.evaluators.kinds.latency import Latency, score_latency
-from pytest_agentv.evaluators.kinds.token_usage import TokenUsageLimit, score_token_usage
+from pytest_agentv.evaluators.kinds.limits.cost import Cost, score_cost
+from pytest_agentv.evaluators.kinds.limits.latency import Latency, score_latency
+from pytest_agentv.evaluators.kinds.limits.token_usage import TokenUsageLimit, score_token_usage
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary

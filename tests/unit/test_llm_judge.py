@@ -10,7 +10,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT
 from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.llm_judge import LlmJudge, build_question, build_variables, default_judge
+from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge, build_question, build_variables, default_judge
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage, Message, ObjectPart, OtherPart, TextPart, ToolCall
 from pytest_agentv.models.scores import Score

@@ -65,7 +65,7 @@ class TestMessages:
     ],
 )
 def test_reasoning_models_of_openai_take_instructions_from_the_developer(kind: str, model: str, role: str) -> None:
-    assert system_role(kind, model) == role
+    assert system_role(kind, ModelSettings(model)) == role
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """The event loop of a run, in a thread of its own."""
 
 import asyncio
+import inspect
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import pytest
 
@@ -62,3 +64,27 @@ def test_without_a_loop_there_is_nothing_to_yield_to(thread: LoopThread) -> None
     thread.run(running_loop(0))
     thread.stop()
     thread.yield_to_loop()
+
+
+def test_a_task_of_ours_reports_its_end_from_any_thread(thread: LoopThread) -> None:
+    ended: SimpleQueue[object] = SimpleQueue()
+
+    async def outer() -> str:
+        thread.start(inner(), lambda done: ended.put(done.result()))
+        return "outer"
+
+    async def inner() -> str:
+        return "inner"
+
+    thread.start(outer(), lambda done: ended.put(done.result()))
+    assert {ended.get(timeout=10), ended.get(timeout=10)} == {"outer", "inner"}
+
+
+def test_after_its_end_a_loop_starts_nothing_and_says_so(thread: LoopThread) -> None:
+    thread.run(asyncio.sleep(0))
+    thread.stop()
+    ended: list[bool] = []
+    coroutine = asyncio.sleep(0)
+    thread.start(coroutine, lambda done: ended.append(done.cancelled()))
+    assert ended == [True]
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED

@@ -25,4 +25,14 @@ def test_it_has_a_target_to_copy_for_each_provider() -> None:
 
 
 def test_it_has_a_block_to_copy_for_each_evaluator() -> None:
-    assert set(EVALUATORS) - {"code", "rubric"} <= set(re.findall(r"\btype: (\w+)", YAML))
+    told = set(re.findall(r"\btype: (\w+)", YAML))
+    assert {word for word, kind in EVALUATORS.items() if not kind.examples} - {"code", "rubric"} <= told
+    assert "docs/checks.md" in README
+
+
+def test_its_checks_are_checks() -> None:
+    shorts = re.findall(
+        r"^  - (?:\{)?([\w-]+): ", YAML.partition("# Checks")[2].partition("# Keywords")[0], re.MULTILINE
+    )
+    assert len(shorts) >= 6
+    assert [word for word in shorts if EVALUATORS.find(word) is None] == []

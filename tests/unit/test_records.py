@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_agentv.models.records import record
+from pytest_agentv.models.results import EvalResult
 
 
 @record
@@ -144,3 +145,14 @@ def test_a_class_shows_its_signature_and_can_be_matched():
     match Point(1, 5):
         case Point(x, y):
             assert (x, y) == (1, 5)
+
+
+def test_a_copy_with_changes_is_what_a_dataclass_would_make():
+    result = EvalResult(
+        "t", "e", "d", conversation_id="c", score=1, hits=(), misses=(), candidate_answer="a", target="t"
+    )
+    changes = {"conversation_id": "other", "score": 0.5, "status": "fail"}
+    assert result.replace(**changes) == dataclasses.replace(result, **changes)
+    assert list(result.replace(**changes).to_plain()) == list(result.to_plain())
+    with pytest.raises(TypeError, match="unknown"):
+        result.replace(unknown=1)

@@ -43,6 +43,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 @given(st.text(st.characters(exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), min_size=6, max_size=30))
 @example("p\"ss 'w' \\ ü 日本 $x/&<+>\U0001f600")
 @example("sk-shell-0123456789abcdef")
+@example("00000Ã")
 def test_escaped(spelling: str, secret: str) -> None:
     if spelling == "small hex":
         secret = secret.lower()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError
 from pytest_agentv.evaluators.base import Context, ProxiedQuestion, Services
-from pytest_agentv.evaluators.kinds.code_judge import CodeJudge, Proxy
+from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge, Proxy
 from pytest_agentv.evaluators.scripts import loopback_server
 from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy, raw_text
 from pytest_agentv.models.cases import EvalCase

@@ -1,6 +1,7 @@
 """What becomes of a target once its variables are filled in."""
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -138,7 +139,7 @@ class TestModels:
 
     def test_openai_and_litellm(self, resolve: Resolver) -> None:
         body = "openai\n    model: gpt\n    baseUrl: http://localhost:8000/v1"
-        assert llm(resolve(body, OPENAI_API_KEY=KEY)) == ModelSettings("gpt", KEY, "http://localhost:8000/v1")
+        assert llm(resolve(body, OPENAI_API_KEY=KEY)) == ModelSettings("gpt", None, "http://localhost:8000/v1")
         assert llm(resolve("litellm\n    model: ollama/llama3")) == ModelSettings("ollama/llama3")
 
 
@@ -374,6 +375,47 @@ class TestAgents:
         )
         expected = Pi(model="m", llm_provider="google", api_key=Secret(KEY), tools="read,bash", thinking="low")
         assert agent(resolve(body, K=KEY)) == expected
+
+    def test_a_server_without_a_key_needs_none_and_does_not_get_that_of_openai(self, resolve: Resolver) -> None:
+        body = "openai\n    model: llama3\n    base_url: http://localhost:11434/v1"
+        for variables in ({}, {"OPENAI_API_KEY": KEY}):
+            settings = resolve(body, **variables).settings
+            assert isinstance(settings, Model)
+            assert settings.api_key is None
+        assert "OPENAI_API_KEY" in resolve.error("openai\n    model: gpt-4o")
+
+    def test_secrets_in_headers_and_data_are_masked(self, resolve: Resolver) -> None:
+        body = (
+            "openai\n    model: m\n    api_key: x\n    headers: {X-Team: shop, X-Pass: '${{ TEAM_TOKEN }}'}\n"
+            "    extra_body: {login: ['${{ TEAM_TOKEN }}'], api_key: literal-0123456789}"
+        )
+        settings = resolve(body, TEAM_TOKEN=KEY).settings
+        assert isinstance(settings, Model)
+        assert settings.headers == {"X-Team": "shop", "X-Pass": Secret(KEY)}
+        assert settings.extra_body == {"login": [Secret(KEY)], "api_key": Secret("literal-0123456789")}
+        assert settings.api_settings.headers["X-Pass"] == KEY
+        assert resolve.secrets.mask(f"{KEY} literal-0123456789") == "*** ***"
+
+    @pytest.mark.parametrize(
+        ("keys", "fault"),
+        [
+            ("headers: {a b: c}", "is no name of a header"),
+            ("headers: {a: [1]}", "headers.a: expected a text"),
+            ("top_p: 1.5", "top_p: expected a number from 0 to 1"),
+            ("seed: x", "seed: expected a whole number"),
+            ("stop: [1]", "stop: expected a text"),
+            ("tools: [price_of]", "tools[0]: expected a mapping with name"),
+            ("extra_body: [1]", "extra_body: expected a mapping"),
+        ],
+    )
+    def test_faults_of_the_keys_of_models(self, resolve: Resolver, keys: str, fault: str) -> None:
+        with pytest.raises(TargetsError, match=re.escape(fault)):
+            resolve(f"openai\n    model: m\n    api_key: k-0123\n    {keys}")
+
+    def test_anthropic_takes_a_format_with_a_schema_only(self, resolve: Resolver) -> None:
+        body = "anthropic\n    model: m\n    api_key: k-0123\n    response_format: {type: json_object}"
+        with pytest.raises(TargetsError, match="response_format: the API takes"):
+            resolve(body)
 
     def test_pi_needs_no_key(self, resolve: Resolver) -> None:
         assert agent(resolve("pi\n    api_key: ${{ NONE }}")) == Pi()

@@ -10,7 +10,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall, args_match
-from pytest_agentv.evaluators.kinds.tool_trajectory import ToolTrajectory, reported_calls, score_trajectory
+from pytest_agentv.evaluators.kinds.calls.tool_trajectory import ToolTrajectory, reported_calls, score_trajectory
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message, ToolCall

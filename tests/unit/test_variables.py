@@ -6,7 +6,8 @@ import pytest
 
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.variables.filling import TemplateFault, Unfilled, fill, render
+from pytest_agentv.loading.variables.filling import Unfilled, fill, render
+from pytest_agentv.loading.variables.rendering import TemplateFault
 
 VARIABLES = {
     "question": "Why?",

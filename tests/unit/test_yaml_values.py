@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pytest_agentv.errors import SourceError
 from pytest_agentv.loading.files.source import read_jsonl, read_yaml
-from pytest_agentv.loading.files.yaml_values import build_yaml, plain_value
+from pytest_agentv.loading.files.yaml_scalars import plain_value
+from pytest_agentv.loading.files.yaml_values import build_yaml
 
 HERE = Path("cases.yaml")
 
@@ -220,6 +221,7 @@ def test_characters_that_json_writes_as_two_escapes_are_read(tmp_path: Path) -> 
         ("ü: é\nb: x\0y\n", "x.yaml:2: invalid YAML: the character U+0000 is not allowed"),
         ("a: 1\nb:\n  - " + "[" * 5_000, "x.yaml:3: the values are nested too deeply"),
         ("a: [\n" + "[" * 200_000 + "\n]\n[", "x.yaml:2: the values are nested too deeply"),  # takes no hours
+        ("a: [[[[\n" + "[" * 5_000, "x.yaml:2: the values are nested too deeply"),
     ],
 )
 def test_a_fault_is_told_with_the_line_that_helps_to_find_it(text: str, message: str) -> None:

@@ -7,7 +7,8 @@ from pytest_agentv.cli.console import note
 from pytest_agentv.cli.rubrics.edits import LayoutError, WrittenRubric, insert_rubrics, rubrics_block
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource, read_suite
+from pytest_agentv.loading.files.suite_source import SuiteSource
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.runtime.files import write_atomically
 
 _BOM = "\ufeff"

@@ -35,8 +35,10 @@ class CachedProvider:
     def __init__(self, provider: Adapter, target: Target, folder: Path, masker: Masker) -> None:
         self.mode: PromptMode = provider.mode
         self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
+        self.embed = getattr(provider, "embed", None)
+        """Embeddings have a cache of their own."""
         self._provider = provider
-        self._target = {"kind": target.kind, "settings": _public(target.settings.to_plain())}
+        self._target = {"kind": target.kind, "settings": public_settings(target.settings.to_plain())}
         self._folder = folder
         self._masker = masker
 
@@ -110,12 +112,12 @@ def _hash_file(path: str) -> str:
         return "missing"
 
 
-def _public(value: object) -> Json:
+def public_settings(value: object) -> Json:
     """Return settings as plain data, without secrets."""
     if isinstance(value, Record):
-        return _public(value.to_plain())
+        return public_settings(value.to_plain())
     if isinstance(value, Mapping):
-        return {key: _public(item) for key, item in value.items() if not isinstance(item, Secret)}
+        return {key: public_settings(item) for key, item in value.items() if not isinstance(item, Secret)}
     if isinstance(value, list | tuple):
-        return [_public(item) for item in value if not isinstance(item, Secret)]
+        return [public_settings(item) for item in value if not isinstance(item, Secret)]
     return value

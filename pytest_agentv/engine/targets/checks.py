@@ -11,7 +11,7 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import Adapter
 from pytest_agentv.runtime.outcomes import Outcome, capture
-from pytest_agentv.runtime.reaper import remove_at_end
+from pytest_agentv.runtime.processes.reaper import remove_at_end
 
 
 class HealthChecks:

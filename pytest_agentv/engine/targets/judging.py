@@ -73,7 +73,7 @@ def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
 
 @cache
 def _default_evaluators() -> tuple[AnyEvaluator, ...]:
-    from pytest_agentv.evaluators.kinds.llm_judge import default_judge  # noqa: PLC0415 - pydantic
+    from pytest_agentv.evaluators.kinds.judges.llm_judge import default_judge  # noqa: PLC0415 - pydantic
 
     return (default_judge(),)
 
@@ -86,3 +86,9 @@ def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
 def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
     """Whether an evaluator, or a member of one, is a script that may call targets."""
     return any(evaluator.calls_targets for evaluator in evaluators)
+
+
+def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> Sequence[str]:
+    """Return the names of the targets whose embeddings evaluators compare."""
+    members = (member for evaluator in evaluators for member in evaluator.walk())
+    return tuple(dict.fromkeys(name for member in members if (name := member.embeds_with) is not None))

@@ -6,7 +6,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetDefinition
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.records import record
-from pytest_agentv.runtime.reaper import remove_at_end
+from pytest_agentv.runtime.processes.reaper import remove_at_end
 
 
 @record

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -9,16 +10,22 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.targets.checks import HealthChecks
 from pytest_agentv.engine.targets.folders import FolderTargets, Places
-from pytest_agentv.engine.targets.judging import ProviderJudge, judging_fault, needs_judge, needs_targets
+from pytest_agentv.engine.targets.judging import (
+    ProviderJudge,
+    embedding_targets,
+    judging_fault,
+    needs_judge,
+    needs_targets,
+)
 from pytest_agentv.engine.targets.pacing import Pace, cap_warning, is_first_to_tell, pace_of
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
-from pytest_agentv.evaluators.context import Judge, ProxiedTargets
+from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import Environment
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import Adapter
@@ -37,6 +44,8 @@ class ReadyTarget:
     provider: Adapter
     judge: Judge | None
     environment: Mapping[str, str]
+    embedders: Mapping[str, Embedder] = field(default_factory=dict)
+    """The targets whose embeddings the case's evaluators compare."""
     callable_targets: ProxiedTargets | None = None
     """The targets that judge scripts may call; None: no evaluator of the case needs them."""
 
@@ -71,6 +80,7 @@ class TargetPool:
         self._places = places
         self._folders = FolderTargets(options, places, masker, kinds)
         self._checks = HealthChecks(places.shared_folder)
+        self._embedders: dict[tuple[Path, str], Embedder] = {}
         self._told_of_cap = False
         self._told_of_answers: set[tuple[Path, str]] = set()
 
@@ -88,10 +98,12 @@ class TargetPool:
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
         judge = self._judge(eval_dir, target, own) if needs_judge(evaluators) else None
         callable_targets = self._callable(eval_dir, target, provider, own) if needs_targets(evaluators) else None
+        embedders = {each: self._embedder(eval_dir, each) for each in embedding_targets(evaluators)}
         if file is not None:
             await self._check(target, provider)
         is_agent = getattr(target.settings, "is_agent", False)
-        return ReadyTarget(target.name, is_agent, provider, judge, environment.variables, callable_targets)
+        variables = environment.variables
+        return ReadyTarget(target.name, is_agent, provider, judge, variables, embedders, callable_targets)
 
     async def pace(self, eval_dir: Path, name: str) -> Pace:
         """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
@@ -178,6 +190,21 @@ class TargetPool:
             target.name, known, default_name, lambda name: opened.get(name) or self._folders.open(eval_dir, name)
         )
 
+    def _embedder(self, eval_dir: Path, name: str) -> Embedder:
+        """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
+        key = (eval_dir, name)
+        if key not in self._embedders:
+            from pytest_agentv.engine.targets.embedding import TargetEmbedder  # noqa: PLC0415 - for `similar` only
+
+            target, provider = self._folders.open(eval_dir, name)
+            ask = getattr(provider, "embed", None)
+            if ask is None:
+                message = f"target {name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
+                raise TargetError(message)
+            cache = self._places.cwd / CACHE_FOLDER if self._options.cache else None
+            self._embedders[key] = TargetEmbedder(target, ask, cache, self._options.timeout or None)
+        return self._embedders[key]
+
     def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:
         from pytest_agentv.engine.targets.proxying import CallableTargets  # noqa: PLC0415 - dry runs only
         from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - pydantic
@@ -189,7 +216,7 @@ class TargetPool:
         judge = ProviderJudge(mock, provider, self._options)
         names = () if file is None else file.names
         callable_targets = CallableTargets(mock.name, names, mock.name, lambda _: (mock, provider))
-        return ReadyTarget(mock.name, False, provider, judge, environment.variables, callable_targets)
+        return ReadyTarget(mock.name, False, provider, judge, environment.variables, {}, callable_targets)
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
         return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))

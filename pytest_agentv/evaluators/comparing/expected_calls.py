@@ -1,17 +1,20 @@
 """One expected tool call, and whether a call is what was expected."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.comparing.equality import json_equal
+from pytest_agentv.evaluators.comparing.patterns import check_pattern, search_now
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.kind import Amount, Part, Text, expected, spelled
 from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.models.text import format_number
+from pytest_agentv.models.text import compact_json, format_number
 
+REGEX: Final = "regex"
+ANY: Final = "any"
 DOCS: Final = "docs/evaluators.md#tool_trajectory"
 
 
@@ -20,22 +23,39 @@ def _arguments(value: Json) -> Json:
         return ABSENT
     if value is not ABSENT and value != "any" and not isinstance(value, Mapping):
         raise expected("a mapping of arguments or the word any")
+    for name, wanted in value.items() if isinstance(value, Mapping) else ():
+        pattern = _rule(wanted, REGEX)
+        if pattern is not ABSENT and (fault := _pattern_fault(pattern)):
+            raise ValueError(f"{name}: {fault}")
     return value
 
 
+def _rule(wanted: Json, word: str) -> Json:
+    """Return the value of `{word: value}`, where that is all that an expected argument is; else `ABSENT`."""
+    return wanted[word] if isinstance(wanted, Mapping) and len(wanted) == 1 and word in wanted else ABSENT
+
+
+def _pattern_fault(pattern: Json) -> str | None:
+    return check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
+
+
 _ANY_OR_MAPPING: Final = {"anyOf": [{"const": "any"}, {"type": "object"}]}
+
+Arguments: TypeAlias = Annotated[Any, BeforeValidator(_arguments), WithJsonSchema(_ANY_OR_MAPPING)]
+"""The arguments that a call must have; `any`: all calls fit; ABSENT: nothing is expected."""
 
 
 class ExpectedCall(Part):
     """One expected tool call."""
 
     tool: Text = Field(description="name of the tool")
-    args: Annotated[Any, BeforeValidator(_arguments), WithJsonSchema(_ANY_OR_MAPPING)] = Field(
-        default=ABSENT, description="arguments that the call must have; it may have more. `any`: all calls fit"
+    args: Arguments = Field(
+        default=ABSENT,
+        description="arguments that the call must have; it may have more. An argument may be `{regex: …}`, or "
+        "`{any: true}`: it is there. `any`: all calls fit",
+        examples=[{"query": {"regex": "tents?"}}],
     )
-    input: Annotated[Any, BeforeValidator(_arguments), WithJsonSchema(_ANY_OR_MAPPING)] = Field(
-        default=ABSENT, description="another word for `args`"
-    )
+    input: Arguments = Field(default=ABSENT, description="another word for `args`", examples=["any"])
     output: Any = Field(
         default=ABSENT,
         description="what the call's `output` holds at every depth: listed keys of mappings, listed elements of lists "
@@ -48,17 +68,31 @@ class ExpectedCall(Part):
 
 def args_match(expected: ExpectedCall, call: ToolCall) -> bool:
     """Return whether each expected argument is in the call's input with an equal value; more arguments are fine."""
-    return _args_match(expected.args, call) and _args_match(expected.input, call)
+    return call_fits(expected.args, call) and call_fits(expected.input, call)
 
 
-def _args_match(wanted: Json, call: ToolCall) -> bool:
+def call_fits(wanted: Json, call: ToolCall) -> bool:
+    """Return whether a call has the arguments that are wanted."""
     if wanted is ABSENT or wanted is None or wanted == "any":
         return True
     if not isinstance(wanted, Mapping):
         return json_equal(wanted, call.input)
     if not isinstance(call.input, Mapping):
         return False
-    return all(key in call.input and json_equal(value, call.input[key]) for key, value in wanted.items())
+    return all(key in call.input and _argument_fits(value, call.input[key]) for key, value in wanted.items())
+
+
+def _argument_fits(wanted: Json, given: Json) -> bool:
+    """Whether an argument is what was expected. Raises `EvaluatorError` for a pattern that takes too long."""
+    if _rule(wanted, ANY) is True:
+        return True
+    pattern = _rule(wanted, REGEX)
+    if not isinstance(pattern, str):
+        return json_equal(wanted, given)
+    try:
+        return search_now(pattern, given if isinstance(given, str) else compact_json(given))
+    except TimeoutError as error:
+        raise EvaluatorError(str(error), kind="timeout") from None
 
 
 def holds(wanted: Json, given: Json) -> bool:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from pytest_agentv.evaluators.base import Context
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import ExecutionMetrics, TraceSummary
@@ -34,6 +35,8 @@ def score_limits(checks: Sequence[LimitCheck], reasoning: str) -> Score:
     return Score(0.0 if misses else 1.0, hits=hits, misses=misses, reasoning=reasoning)
 
 
-def unknown_amount(miss: str, reasoning: str) -> Score:
-    """Score 0: the target reported nothing."""
+def unknown_amount(config: Evaluator, miss: str, reasoning: str) -> Score:
+    """Score 0: the target reported nothing. Raises `EvaluatorError` where that would be negated into a pass."""
+    if config.negate:
+        raise EvaluatorError(f"{reasoning}: there is nothing to negate", kind="config")
     return Score(0.0, misses=(miss,), reasoning=reasoning)

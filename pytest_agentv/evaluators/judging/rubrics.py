@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.judging.grading import question_of, section, trace
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, own_object, unreadable
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import FILLED_TEXT, Amount, Items, Part, Text, definition
-from pytest_agentv.models.scores import Score, clamp_score, verdict_of
+from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number, trim
 
 SYSTEM_PROMPT: Final = """\
@@ -71,6 +71,52 @@ async def judge_rubrics(
     """Ask the judge about all rubrics at once. Raises `EvaluatorError` when the judge cannot be reached."""
     question = build_question(rubrics, context, include_trace=include_trace)
     return await ask_judge(judge, question, context, partial(read_checks, rubrics=rubrics))
+
+
+async def judge_statements(judge: Judge, rubrics: Sequence[Rubric], context: Context) -> Score:
+    """Ask the judge about statements at once. The score has a result for each of them.
+
+    A statement that the judge leaves out has not been judged: the judge is asked again, and the score has `error` then.
+    Raises `EvaluatorError` when the judge cannot be reached.
+    """
+    question = build_question(rubrics, context)
+    return await ask_judge(judge, question, context, partial(read_statements, rubrics=rubrics))
+
+
+def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
+    """Turn a judge's reply into a score with a result for each statement."""
+    found = own_object(reply, _has_checks, question)
+    if found is None:
+        return unreadable(reply, NO_CHECKS)
+    checks = {check["id"]: check for check in reversed(found["checks"])}
+    missing = [rubric.id for rubric in rubrics if rubric.id not in checks]
+    if missing:
+        return unreadable(reply, f"The judge's reply has no check for {', '.join(missing)}.")
+    results = tuple(_statement_result(rubric, checks[rubric.id]) for rubric in rubrics)
+    return score_checks(rubrics, checks).replace(
+        hits=tuple(_told(result) for result in results if result.hits),
+        misses=tuple(_told(result) for result in results if result.misses),
+        reasoning=found["overall_reasoning"] or None,
+        results=results,
+    )
+
+
+def _statement_result(rubric: Rubric, check: JsonObject) -> EvaluatorResult:
+    is_met, text = bool(check["satisfied"]), rubric.description
+    return EvaluatorResult(
+        name=text,
+        type="statement",
+        score=1.0 if is_met else 0.0,
+        weight=1.0,
+        verdict="pass" if is_met else "fail",
+        hits=(text,) if is_met else (),
+        misses=() if is_met else (text,),
+        reasoning=trim(check["reasoning"]) or None,
+    )
+
+
+def _told(result: EvaluatorResult) -> str:
+    return f"{result.name}: {result.reasoning}" if result.reasoning else result.name
 
 
 def build_question(rubrics: Sequence[Rubric], context: Context, *, include_trace: bool = False) -> JudgeQuestion:

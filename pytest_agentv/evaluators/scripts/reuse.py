@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from pytest_agentv.evaluators.scripts.script import ProcessRun
-from pytest_agentv.runtime.fork_server import Program, run_forked
-from pytest_agentv.runtime.process import ProcessResult
+from pytest_agentv.runtime.processes.fork_server import Program, run_forked
+from pytest_agentv.runtime.processes.process import ProcessResult
 
 
 def forked_from(interpreter: str, words: tuple[str, ...], memory_mb: int, variables: Mapping[str, str]) -> ProcessRun:

@@ -11,7 +11,7 @@ from pytest_agentv.evaluators.judging.json_text import json_object
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.masking.secrets import Masker, masked
 from pytest_agentv.models.text import format_number, pretty_json
-from pytest_agentv.runtime.process import ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.processes.process import ProcessResult, ProcessStartError, run_process
 
 STDERR_LIMIT: Final = 2000
 """Characters of standard error that a message holds: the last ones, where the reason is."""

@@ -17,13 +17,14 @@ from pytest_agentv.loading.cases.messages import (
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME, wants_outcome
 from pytest_agentv.loading.cases.references import References, Scope
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource
+from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
     EVALUATOR_LIST_KEYS,
     EXECUTION_KEYS,
     EXPECTED_KEYS,
     INPUT_KEYS,
+    MARK_KEYS,
     OUTCOME_KEYS,
     flag_at,
     min_pass_rate_at,
@@ -189,12 +190,16 @@ class _CaseLoader:
         warn_of_unknown_keys(self.execution, EXECUTION_KEYS, self.place.at("execution"))
         warn_of_evaluator_word(self.value, self.place)
         for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS, EVALUATOR_LIST_KEYS):
+            if len(self.value.keys() & synonyms) < 2:
+                continue
             present = [key for key in synonyms if self.value.get(key) is not None]
             for key in present[1:]:
                 self.place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
 
     def _check_marks(self) -> None:
         """Check the types of the keys that the collection reads from the case and its file."""
+        if MARK_KEYS.isdisjoint(self.value) and MARK_KEYS.isdisjoint(self.suite.header):
+            return
         header_place = self.suite.header_place(self.place.problems)
         for mapping, place in ((self.value, self.place), (self.suite.header, header_place)):
             for key in ("marks", "fixtures", "tags"):
@@ -279,7 +284,8 @@ class _CaseLoader:
 
             specs = load_case_rubrics(self._scope(self.value, self.place))
         own = self._load_nearest((self.execution, self.place.at("execution")), (self.value, self.place))
-        return (*specs, *(self._file_evaluators() if own is None else own)) or None
+        # Cases without their own share the tuple of their file: what is hashed of it is hashed once.
+        return specs + (self._file_evaluators() if own is None else own) or None
 
     def _file_evaluators(self) -> tuple[AnyEvaluator, ...]:
         lists = {key: each for key, each in self.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}

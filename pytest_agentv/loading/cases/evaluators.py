@@ -1,19 +1,42 @@
-"""Loads lists of evaluators. Reads each item as the kind that its `type` names (agentv-formats 6).
+"""Loads lists of evaluators. Reads each item as the kind that it names (agentv-formats 6).
 
-Imports pydantic: import this lazily.
+An item is `{type: contains, value: x}`, the short form `{contains: x}`, a text that a judge checks, or, in Python, an
+object. Imports pydantic: import this lazily.
 """
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic_core import PydanticCustomError
 
 from pytest_agentv.loading.cases.references import Scope
-from pytest_agentv.loading.kind_reader import find_kind, known_keys, read_part
-from pytest_agentv.loading.places import misspelling
+from pytest_agentv.loading.files.yaml_values import KeyPath
+from pytest_agentv.loading.kind_reader import known_keys, read_part
+from pytest_agentv.loading.places import Place, RenamedPlace
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.kind import Kind
+from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.records import record
 
-_TYPE = "type"
-_RUBRIC = "rubric"
+_TYPE: Final = "type"
+_NEGATE: Final = "negate"
+_RUBRIC: Final = "rubric"
 """The kind and the name of the judge for the `rubrics` of a case."""
+_STATEMENTS: Final = "statements"
+"""The kind that checks the bare texts of a list."""
+_SHAPES: Final = "an evaluator: a mapping such as {contains: 30 days}, or a text that a judge checks"
+
+
+@record
+class _Written:
+    """An evaluator of a file, short or long, whose kind is known."""
+
+    kind: Any
+    keys: JsonObject
+    place: Place
 
 
 def load_evaluators(scope: Scope) -> tuple[AnyEvaluator, ...]:
@@ -26,8 +49,9 @@ def load_evaluators(scope: Scope) -> tuple[AnyEvaluator, ...]:
         hint = "put `- ` before its first key" if isinstance(scope.value, dict) else None
         scope.place.expected("a list of evaluators", scope.value, hint)
         return ()
-    loaded = (_load_evaluator(scope.at(item, index)) for index, item in enumerate(scope.value))
-    return tuple(evaluator for evaluator in loaded if evaluator is not None)
+    loaded = tuple(evaluator for evaluator in _load_items(scope) if evaluator is not None)
+    _name(loaded)
+    return loaded
 
 
 def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
@@ -39,22 +63,16 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
     return () if judge is None else (judge,)
 
 
-def _load_evaluator(scope: Scope) -> AnyEvaluator | None:
+def load_evaluator(scope: Scope) -> AnyEvaluator | None:
+    """Read one evaluator that is a mapping or an object; None after a fault, which is noted."""
     if isinstance(scope.value, Kind) and hasattr(scope.value, "evaluate"):
         adopted: AnyEvaluator | None = adopt(scope)
         return adopted
     if not isinstance(scope.value, dict):
-        scope.place.expected("an evaluator: a mapping with name and type", scope.value)
+        scope.place.expected(_SHAPES, scope.value)
         return None
-    kind: Any = find_kind(scope.evaluators, scope.value, _TYPE, scope.place)
-    if kind is None:
-        return None
-    found: Any = read_part(kind, scope.value, scope.place, context=scope, elsewhere=(_TYPE,))
-    if scope.value.get("name") is None:
-        hint = misspelling("name", scope.value, (*known_keys(kind), _TYPE))
-        scope.place.at("name").error("is missing", hint)
-        return None
-    return found  # type: ignore[no-any-return]
+    written = _read_kind(scope)
+    return None if written is None else _read(written, scope)
 
 
 def adopt(scope: Scope) -> Any:
@@ -62,3 +80,119 @@ def adopt(scope: Scope) -> Any:
     given: Any = scope.value
     keys = {name: getattr(given, name) for name in given.model_fields_set}
     return read_part(type(given), keys | (given.model_extra or {}), scope.place, context=scope)
+
+
+def kind_word(value: JsonObject, table: KindTable) -> str | None:
+    """Return the key of a short form that is its kind: the first one that the table knows."""
+    return next((key for key in value if table.find(key) is not None), None)
+
+
+def _load_items(scope: Scope) -> Iterator[AnyEvaluator | None]:
+    """Yield the evaluators of a list. All its texts are one evaluator, which stands where the first of them stands."""
+    texts = [index for index, item in enumerate(scope.value) if isinstance(item, str)]
+    for index, item in enumerate(scope.value):
+        if not isinstance(item, str):
+            yield load_evaluator(scope.at(item, index))
+        elif not item.strip():
+            scope.place.at(index).expected("a non-empty text", item)
+        elif index == next(each for each in texts if scope.value[each].strip()):
+            yield _load_statements(scope, [scope.value[each] for each in texts if scope.value[each].strip()])
+
+
+def _load_statements(scope: Scope, statements: Sequence[str]) -> AnyEvaluator | None:
+    """Return the judge of bare texts. It weighs as much as they would, each by itself."""
+    keys = {"value": list(statements), "weight": float(len(statements))}
+    found: Any = read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
+    return found  # type: ignore[no-any-return]
+
+
+def _name(evaluators: Iterable[Any]) -> None:
+    """Derive the names that are not written; each is the only one of its list."""
+    taken = {each.name for each in evaluators}
+    for each in evaluators:
+        each.derive_name(taken)
+        taken.add(each.label)
+
+
+def _read_kind(scope: Scope) -> _Written | None:
+    """Return the kind and the keys of a mapping. Notes a missing or unknown kind."""
+    value, table = scope.value, scope.evaluators
+    word = value.get(_TYPE)
+    if word is not None:
+        found = table.find(word) if isinstance(word, str) else None
+        if found is None:
+            hint = did_you_mean(word, table) if isinstance(word, str) else None
+            scope.place.at(_TYPE).expected("a kind of evaluator" if hint else f"one of {_known(table)}", word, hint)
+            return None
+        keys = {key: item for key, item in value.items() if key != _TYPE}
+        return _written(table[found[0]], keys, scope.place, is_negated=found[1])
+    short = kind_word(value, table)
+    if short is not None:
+        return _read_short(short, scope)
+    near = ((key, hint) for key in value if (hint := did_you_mean(key, table)))
+    key, hint = next(near, (None, None))
+    if key is None or _TYPE in value:
+        scope.place.at(_TYPE).error(f"is missing: expected one of {_known(table)}")
+    else:
+        scope.place.at(key).error("is no kind of evaluator", hint)
+    return None
+
+
+def _read_short(word: str, scope: Scope) -> _Written | None:
+    """Return the kind and the keys of `{contains: x, weight: 2}`. Faults are noted where they are written."""
+    name, is_negated = scope.evaluators.find(word) or (word, False)
+    kind: Any = scope.evaluators[name]
+    value = scope.value[word]
+    try:
+        inner = kind.keys_of(value)
+    except PydanticCustomError as error:
+        scope.place.at(word).expected((error.context or {})["what"], value)
+        return None
+    is_mapping = isinstance(value, Mapping) and not kind.takes_data
+    homes = {key: _home(scope, word, key) for key in inner if key in value} if is_mapping else {}
+    main = kind.short_key
+    outer = {key: item for key, item in scope.value.items() if key != word}
+    for key in outer:
+        if key in inner:
+            scope.place.at(key).error(f"is written twice: it stands in {word!r} too")
+        homes[key] = _home(scope, key)
+    if main is not None:
+        homes.setdefault(main, _home(scope, word))
+    place = RenamedPlace(scope.place.source, scope.place.keys, scope.place.problems, homes)
+    return _written(kind, {**inner, **outer}, place, is_negated=is_negated)
+
+
+def _home(scope: Scope, *keys: str) -> KeyPath:
+    """Return where keys are written, below the place of the evaluator."""
+    return scope.place.at(*keys).keys[len(scope.place.keys) :]
+
+
+def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> _Written:
+    if not is_negated:
+        return _Written(kind, keys, place)
+    if _NEGATE in keys:
+        place.at(_NEGATE).error("says the same as `not-` before the kind", "write one of the two")
+    return _Written(kind, {**keys, _NEGATE: True}, place)
+
+
+def _read(written: _Written, scope: Scope) -> Any:
+    inner = replace(scope, value=written.keys, place=written.place)
+    found: Any = read_part(written.kind, written.keys, written.place, context=inner, elsewhere=(_TYPE,))
+    for key in written.keys:
+        if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
+            _hint_at_two(key, written)
+    if found is not None and not written.kind.reads_answer and written.keys.get("path") is not None:
+        written.place.at("path").unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
+    return found
+
+
+def _hint_at_two(key: str, written: _Written) -> None:
+    """Say of an unknown key that it is a kind by itself."""
+    for index, problem in enumerate(written.place.problems):
+        if problem.message == "unknown key" and problem.key.endswith(f".{key}"):
+            hint = "each check is an entry of the list: put `- ` before it"
+            written.place.problems[index] = problem.replace(hint=hint)
+
+
+def _known(table: KindTable) -> str:
+    return ", ".join(sorted(table))

@@ -7,7 +7,8 @@ from pytest_agentv.loading.cases.references import References
 from pytest_agentv.loading.files.entries import COLLECTED_KEYS
 from pytest_agentv.loading.keys import EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import Place, first_key
-from pytest_agentv.loading.variables.filling import TemplateFault, Unfilled, as_text, fill, has_template, render
+from pytest_agentv.loading.variables.filling import Unfilled, fill, has_template, render
+from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.models.base import Json, JsonObject
 
 UNFILLED: Final = Unfilled(

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from pytest_agentv.loading.files.entries import CaseEntry, Combination
 from pytest_agentv.loading.places import Place, mapping_at
-from pytest_agentv.loading.variables.filling import as_text
+from pytest_agentv.loading.variables.rendering import as_text
 from pytest_agentv.models.base import Json, JsonObject
 
 TARGET: Final = "target"

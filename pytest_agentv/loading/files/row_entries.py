@@ -11,7 +11,8 @@ from pytest_agentv.loading.tables.names import CallFunction
 from pytest_agentv.loading.tables.reading import read_tables
 from pytest_agentv.loading.tables.rows import Row
 from pytest_agentv.loading.tables.sampling import sample
-from pytest_agentv.loading.variables.filling import TemplateFault, as_text, fill, has_template, render
+from pytest_agentv.loading.variables.filling import fill, has_template, render
+from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.models.base import Json, JsonObject
 
 

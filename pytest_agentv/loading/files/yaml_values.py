@@ -5,7 +5,6 @@ keys are strings. Values are built directly from libyaml's events, because parsi
 files, and trees of nodes would double its time and memory.
 """
 
-import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
 from pytest_agentv.errors import SourceError
+from pytest_agentv.loading.files.yaml_scalars import plain_value, tagged_value
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.text import format_number
 
@@ -24,31 +24,8 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 _Event: TypeAlias = Any
 """An event of PyYAML. The type stubs lack its anchor and value."""
 
-_CONSTANTS: Final[dict[str, Json]] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
-    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
-}
-_NUMBER: Final = re.compile(
-    r"(?P<int>[-+]?[0-9]+)|0o(?P<oct>[0-7]+)|0x(?P<hex>[0-9a-fA-F]+)"
-    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
-    re.ASCII,
-)
-_FLOAT_BITS: Final = 1024
-_FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
 _MAX_ALIASED_VALUES: Final = 1_000_000
 """A few nested aliases can stand for billions of values, which nobody writes by hand."""
-_TAG_PREFIX: Final = "tag:yaml.org,2002:"
-_TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "null": (type(None),),
-}
-
 if yaml.__with_libyaml__:
     from yaml.cyaml import CParser as _Parser  # type: ignore[attr-defined]
 else:
@@ -114,28 +91,6 @@ def _deepest_line(text: str) -> int:
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
     return line
-
-
-def plain_value(text: str) -> Json:
-    """Return the value of an unquoted scalar."""
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    if text[0] in _FIRST_OF_NUMBER and (match := _NUMBER.fullmatch(text)):
-        if match["int"]:
-            return _whole_number(text, 10)
-        if match["oct"]:
-            return _whole_number(match["oct"], 8)
-        return _whole_number(match["hex"], 16) if match["hex"] else float(text)
-    return text
-
-
-def _whole_number(digits: str, base: int) -> int | float:
-    """Return a whole number. A number too large for a float becomes infinite, as in AgentV."""
-    try:
-        number = int(digits, base)
-    except ValueError:  # more digits than Python converts
-        return float(digits)
-    return number if number.bit_length() < _FLOAT_BITS else float("-inf" if number < 0 else "inf")
 
 
 class _Builder:
@@ -239,13 +194,10 @@ class _Builder:
         text: str = event.value
         if event.tag is None:
             return plain_value(text) if event.implicit[0] else text
-        expected = _TAGGED_TYPES.get(event.tag.removeprefix(_TAG_PREFIX))
-        if expected is None:
-            return text
-        value = plain_value(text)
-        if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-            self._fail(event, f"{text!r} is no !!{event.tag.removeprefix(_TAG_PREFIX)}")
-        return value
+        try:
+            return tagged_value(text, event.tag)
+        except ValueError as error:
+            self._fail(event, str(error))
 
     def _aliased(self, event: _Event) -> Json:
         if event.anchor in self._open_anchors:

@@ -137,13 +137,20 @@ def _as_number(value: object, *, accept_text: bool) -> float | None:
 
 
 def _number(
-    expected: str, *, at_least: float = -math.inf, above: float = -math.inf, whole: bool = False, real: bool = False
+    expected: str,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    whole: bool = False,
+    real: bool = False,
 ) -> BeforeValidator:
     """Accept a number, or a text of a number. With `real`, accept texts only from variables."""
 
     def check(value: object, info: ValidationInfo) -> float:
         number = _as_number(value, accept_text=not real or info.context is not None)
-        if number is None or number < at_least or number <= above or (whole and not number.is_integer()):
+        is_outside = number is None or not at_least <= number <= at_most or number <= above
+        if number is None or is_outside or (whole and not number.is_integer()):
             raise ValueError(f"expected {expected}, got {describe_value(value)}")
         return int(number) if whole else number
 
@@ -166,6 +173,8 @@ RealFlag: TypeAlias = Annotated[bool, BeforeValidator(_real_flag)]
 Items: TypeAlias = Annotated[tuple[T, ...], Strict(False)]
 """A list, kept as a tuple."""
 Number: TypeAlias = Annotated[float, _number("a number")]
+Share: TypeAlias = Annotated[float, _number("a number from 0 to 1", at_least=0, at_most=1)]
+Whole: TypeAlias = Annotated[int, _number("a whole number", whole=True)]
 Seconds: TypeAlias = Annotated[float, _number("a number of seconds above 0", above=0)]
 RealSeconds: TypeAlias = Annotated[float, _number("a number of seconds above 0, without quotes", above=0, real=True)]
 Milliseconds: TypeAlias = Annotated[float, _number("a number of milliseconds, 0 or more", at_least=0)]

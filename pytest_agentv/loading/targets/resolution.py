@@ -74,12 +74,12 @@ class _Filler:
 
     def fill_target(self, kind: Any, values: JsonObject) -> dict[str, Json]:
         """Return the values by written key, including values that replace absent ones."""
-        needed, stand_ins = kind.needs, kind.stand_ins
+        written = written_keys(kind, values)
+        needed, stand_ins = kind.needed(written), kind.stand_ins
         filled: dict[str, Json] = {}
         for part in parts_of_target(kind):
             filled |= self._fill_fields(part, values, needed, ())
         filled |= self._fill_extra(extra_keys(kind, values))
-        written = written_keys(kind, values)
         for field, variable in {**needed, **stand_ins}.items():
             key = written.get(field)
             is_missing = field in needed and key is not None and has_reference(values[key])

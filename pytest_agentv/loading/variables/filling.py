@@ -3,37 +3,24 @@
 Most templates hold nothing but names. These are filled here, without the import of Jinja2.
 """
 
-import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.loading.variables.rendering import (
+    ALL_VARIABLES,
+    Render,
+    TemplateFault,
+    as_text,
+    unknown_name,
+)
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.text import format_number
-
-ALL_VARIABLES: Final = "vars"
-"""The name of the mapping of all variables: `{{ vars["a column"] }}`."""
 
 _NAME: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
 _TAG: Final = re.compile(r"\{[{%#]")
 _JINJA_CONSTANTS: Final = frozenset({"true", "false", "none", "True", "False", "None", "loop", "self", ALL_VARIABLES})
-_SHOWN_NAMES: Final = 8
-
-Render: TypeAlias = Callable[[JsonObject], Json]
-"""Fills one template. Raises `TemplateFault`."""
-
-
-class TemplateFault(AgentvError):
-    """A template cannot be filled. `line` is the line within its text, 1-based."""
-
-    def __init__(self, message: str, hint: str | None = None, line: int = 1) -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.line = line
 
 
 class Unfilled(NamedTuple):
@@ -76,29 +63,6 @@ def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = 
 def render(text: str, variables: JsonObject) -> Json:
     """Fill one template. Raises `TemplateFault`."""
     return _compiled(text)(variables)
-
-
-def as_text(value: Json) -> str:
-    """Return how a value is shown within a text: null as nothing, lists and mappings as JSON."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return format_number(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def unknown_name(name: str, variables: JsonObject, line: int = 1) -> TemplateFault:
-    """Return the fault of a name that is no variable."""
-    hint = did_you_mean(name, variables)
-    if hint is None:
-        names = list(variables)
-        rest = ", …" if len(names) > _SHOWN_NAMES else ""
-        hint = f"known: {', '.join(names[:_SHOWN_NAMES])}{rest}" if names else "there are no variables"
-    return TemplateFault(f"unknown variable {name!r}", hint, line)
 
 
 def _raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:

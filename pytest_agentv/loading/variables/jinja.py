@@ -8,7 +8,7 @@ from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefine
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.loading.variables.filling import ALL_VARIABLES, Render, TemplateFault, as_text, unknown_name
+from pytest_agentv.loading.variables.rendering import ALL_VARIABLES, Render, TemplateFault, as_text, unknown_name
 from pytest_agentv.models.base import Json, JsonObject
 
 MAX_LENGTH: Final = 10 * 1024 * 1024

@@ -58,6 +58,11 @@ class Masker:
         """Add the secrets among the values of variables."""
         self.add(secret for name, value in environment.items() for secret in secrets_of(name, value))
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether there are secrets."""
+        return self._spellings() is not None
+
     def mask(self, text: str) -> str:
         spellings = self._spellings()
         return text if spellings is None else spellings.replace(text, MASK)

@@ -117,11 +117,11 @@ def _escapes(char: str) -> Iterator[str]:
     code, backslashes = ord(char), rf"\\{{1,{_MOST_BACKSLASHES}}}"
     units = char.encode("utf-16-be", "surrogatepass").hex()
     yield "".join(rf"{backslashes}u{_any_case(units[start : start + 4])}" for start in range(0, len(units), 4))
-    if code <= 0xFF:
-        yield rf"{backslashes}x{_any_case(f'{code:02x}')}"
-    if not char.isascii():
+    if not char.isascii():  # bytes come before the code: those of `Ã`, U+00C3, begin with C3 as well
         yield "".join(rf"{backslashes}x{_any_case(f'{byte:02x}')}" for byte in char.encode("utf-8", "surrogatepass"))
         yield rf"{backslashes}U{_any_case(f'{code:08x}')}"
+    if code <= 0xFF:
+        yield rf"{backslashes}x{_any_case(f'{code:02x}')}"
 
 
 def _any_case(digits: str) -> str:

@@ -31,8 +31,8 @@ from pytest_agentv.providers.agents.output import AgentOutput
 from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.kind import Provider, Sources
-from pytest_agentv.runtime.process import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.reaper import marked_processes, temporary_folder
+from pytest_agentv.runtime.processes.process import ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.processes.reaper import marked_processes, temporary_folder
 
 DEFAULT_SYSTEM_PROMPT: Final = (
     "Do not create, change or delete files. Put your whole answer into your reply, changes to code included: for each "

@@ -9,7 +9,7 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.providers.agents.events import guess_kind
 from pytest_agentv.providers.agents.output import MOST_KEPT, AgentOutput
 from pytest_agentv.providers.agents.program import AgentAnswer
-from pytest_agentv.runtime.process import ProcessResult
+from pytest_agentv.runtime.processes.process import ProcessResult
 
 _LONGEST_HEADLINE: Final = 1000
 """Characters of each thing that a program said."""

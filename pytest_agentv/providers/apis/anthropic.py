@@ -5,12 +5,25 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final
 
+from pydantic import field_validator
+
 from pytest_agentv.loading.targets.fields import PositiveCount
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import ABSENT, JsonObject
 from pytest_agentv.models.kind import spelled
+from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings, count, entries, mapping, text_of
+from pytest_agentv.providers.apis.base import (
+    ApiRequest,
+    ModelReply,
+    ModelSettings,
+    count,
+    entries,
+    function_of,
+    mapping,
+    schema_of,
+    text_of,
+)
 from pytest_agentv.providers.apis.model import DirectModel
 from pytest_agentv.providers.apis.model_names import known_limit
 
@@ -24,6 +37,12 @@ _OTHER_LIMIT: Final = 4096
 
 _NO_TEMPERATURE: Final = re.compile(r"(opus|sonnet|haiku)-(4-[7-9]|[5-9])")
 """Models that refuse a temperature."""
+_ADAPTIVE: Final = re.compile(r"(opus|sonnet|haiku)-(4-[6-9]|[5-9])")
+"""Models that decide how long they think."""
+_TAKES_EFFORT: Final = re.compile(rf"opus-4-5|{_ADAPTIVE.pattern}")
+_BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16_384}
+"""Tokens for the thinking of models that are told a budget, by `reasoning_effort`."""
+_CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
 class Anthropic(DirectModel):
@@ -35,6 +54,13 @@ class Anthropic(DirectModel):
     thinking_budget: PositiveCount | None = spelled(
         *("thinking_budget", "thinkingBudget"), default=None, description="tokens for thinking, on top of the answer's"
     )
+
+    @field_validator("response_format")
+    @classmethod
+    def _has_schema(cls, value: JsonObject | None) -> JsonObject | None:
+        if value is not None and value.get("type") != "text" and schema_of(value) is None:
+            raise ValueError("the API takes `{type: json_schema, json_schema: {schema: …}}` only")
+        return value
 
     def api(self, variables: Mapping[str, str]) -> "AnthropicApi":
         return AnthropicApi(self.api_settings, variables)
@@ -51,7 +77,7 @@ class AnthropicApi:
         self._headers = {"anthropic-version": _VERSION}
         if settings.api_key:
             self._headers["x-api-key"] = settings.api_key
-        self._fixed = {"model": settings.model, **_limits(settings)}
+        self._fixed = {"model": settings.model, **_limits(settings), **_choices(settings)}
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         system = [_block(message) for message in messages if message.role == "system"]
@@ -67,26 +93,69 @@ class AnthropicApi:
             "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text"),
             text_of(reply.get("model")) or None,
             text_of(reply.get("stop_reason")) or None,
-            tools=tuple(text_of(block.get("name")) or "?" for block in blocks if block.get("type") == "tool_use"),
+            tools=tuple(map(_call, (block for block in blocks if block.get("type") in _CALLS))),
             usage=_usage(mapping(reply.get("usage"))),
+            reasoning_tokens=_thinking_tokens(mapping(reply.get("usage"))) or None,
         )
 
 
 def _limits(settings: ModelSettings) -> dict[str, Any]:
     """Return what bounds an answer. Thinking comes on top of the answer's tokens, and takes no temperature."""
-    known = known_limit(settings.model)
-    usual = known or (_NEWER_LIMIT if settings.model.startswith("claude-") else _OTHER_LIMIT)
+    known = known_limit(settings.known_as)
+    usual = known or (_NEWER_LIMIT if settings.known_as.startswith("claude-") else _OTHER_LIMIT)
     tokens = settings.max_output_tokens or usual
-    budget = settings.thinking_budget
+    budget = settings.thinking_budget or _budget_of_effort(settings)
     if budget is not None:
         total = tokens + budget
         return {
             "max_tokens": min(total, known) if known else total,
             "thinking": {"type": "enabled", "budget_tokens": budget},
         }
-    if settings.temperature is None or _NO_TEMPERATURE.search(settings.model):
+    if settings.temperature is None or _NO_TEMPERATURE.search(settings.known_as):
         return {"max_tokens": tokens}
     return {"max_tokens": tokens, "temperature": settings.temperature}
+
+
+def _budget_of_effort(settings: ModelSettings) -> int | None:
+    """Return the thinking of a model that knows no effort but a budget."""
+    effort = settings.reasoning_effort
+    return None if effort is None or _ADAPTIVE.search(settings.known_as) else _BUDGETS.get(effort)
+
+
+def _choices(settings: ModelSettings) -> dict[str, Any]:
+    """Return what the target chooses beside the limits, in the words of this API."""
+    effort, schema = settings.reasoning_effort, schema_of(settings.response_format)
+    config: dict[str, Any] = {}
+    if effort is not None and effort != "none" and _TAKES_EFFORT.search(settings.known_as):
+        config["effort"] = effort
+    if schema is not None:
+        config["format"] = {"type": "json_schema", "schema": schema}
+    is_adaptive = "effort" in config and _ADAPTIVE.search(settings.known_as) and settings.thinking_budget is None
+    choices = {
+        "top_p": settings.top_p,
+        "stop_sequences": settings.stop and list(settings.stop),
+        "tools": settings.tools and [_tool(tool) for tool in settings.tools],
+        "output_config": config or None,
+        "thinking": {"type": "adaptive"} if is_adaptive else None,
+    }
+    return {name: value for name, value in choices.items() if value is not None}
+
+
+def _tool(tool: JsonObject) -> JsonObject:
+    function = function_of(tool)
+    if function is None:
+        return tool
+    schema = function.get("parameters") or {"type": "object", "properties": {}}
+    rest = {key: value for key, value in function.items() if key not in ("parameters", "name")}
+    return {"name": function.get("name"), **rest, "input_schema": schema}
+
+
+def _call(block: JsonObject) -> ToolCall:
+    return ToolCall(text_of(block.get("name")) or "?", block.get("input", ABSENT), id=text_of(block.get("id")) or None)
+
+
+def _thinking_tokens(usage: JsonObject) -> int:
+    return count(mapping(usage.get("output_tokens_details")).get("thinking_tokens"))
 
 
 def _merged(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:

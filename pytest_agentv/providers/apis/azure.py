@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator
 
-from pytest_agentv.loading.targets.fields import DefaultText, OptionalText
+from pytest_agentv.loading.targets.fields import DefaultText, Flag, OptionalText, Whole
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings
-from pytest_agentv.providers.apis.model import DirectModel
-from pytest_agentv.providers.apis.model_names import is_reasoning_deployment, resource_url
-from pytest_agentv.providers.apis.openai import chat_body, read_chat
+from pytest_agentv.providers.apis.base import ApiRequest, Embeddings, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.model import REASONING, SEED, DirectModel
+from pytest_agentv.providers.apis.model_names import is_reasoning_deployment, resource_url, version_in_url
+from pytest_agentv.providers.apis.openai import chat_body, read_chat, read_data
 
 DEFAULT_VERSION: Final = "2024-10-01-preview"
 _VERSION_PREFIX: Final = re.compile(r"(?i)^\s*api[-_]?version=")
@@ -49,6 +49,16 @@ class Azure(DirectModel):
         *("version", "api_version", "apiVersion"), default=DEFAULT_VERSION, description="the version of the API"
     )
 
+    seed: Whole | None = SEED
+    reasoning: Flag | None = REASONING
+
+    @property
+    def api_settings(self) -> ModelSettings:
+        """What the API is told. A URL of Azure's portal names a version, unless the target does."""
+        settings = super().api_settings
+        version = version_in_url(settings.base_url or "") if self.api_version == DEFAULT_VERSION else None
+        return settings.replace(api_version=version) if version else settings
+
     def api(self, variables: Mapping[str, str]) -> "AzureApi":
         return AzureApi(self.api_settings, variables)
 
@@ -68,7 +78,7 @@ class AzureApi:
             self._url = f"{place}?api-version={version}"
         self._headers = {"api-key": settings.api_key} if settings.api_key else {}
         self._settings = settings
-        self._is_reasoning = is_reasoning_deployment(deployment)
+        self._is_reasoning = is_reasoning_deployment(settings)
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         role = "developer" if self._is_reasoning else "system"
@@ -77,9 +87,16 @@ class AzureApi:
     def read(self, reply: JsonObject) -> ModelReply | None:
         return read_chat(reply)
 
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        url = self._url.replace("/chat/completions", "/embeddings")
+        return ApiRequest(url, self._headers, {"model": self._settings.model, "input": list(texts)})
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        return read_data(reply)
+
     def _limits(self) -> dict[str, Any]:
         tokens = self._settings.max_output_tokens
         if self._is_reasoning:
             return {"max_completion_tokens": tokens}
-        name = "max_completion_tokens" if self._settings.model.startswith("gpt-5") else "max_tokens"
+        name = "max_completion_tokens" if self._settings.known_as.startswith("gpt-5") else "max_tokens"
         return {"temperature": self._settings.temperature, name: tokens}

@@ -1,11 +1,13 @@
 """What an API is: it builds requests and reads replies, both plain data."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import RetryPolicy
 from pytest_agentv.models.traces import TokenUsage
@@ -22,6 +24,42 @@ class ApiRequest(Record):
 
 
 @record
+class ModelSettings(Record):
+    """The settings of a target that APIs know, texts trimmed and variables filled in."""
+
+    model: str
+    """The model, or the deployment."""
+    api_key: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    api_version: str | None = None
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    thinking_budget: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] | None = None
+    reasoning_effort: str | None = None
+    response_format: JsonObject | None = None
+    """In the shape of OpenAI's chat completions."""
+    tools: tuple[JsonObject, ...] | None = None
+    """In the shape of OpenAI's chat completions, or in that of the API."""
+    organization: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with each request, beside those of the API."""
+    extra_body: JsonObject = field(default_factory=dict, repr=False)
+    """Merged into the body of each question."""
+    base_model: str | None = None
+    """The model behind the name, where the name does not tell."""
+    reasoning: bool | None = None
+    """Whether it is a reasoning model; None: its name tells."""
+
+    @property
+    def known_as(self) -> str:
+        """The name that tells what the model can do and what it costs."""
+        return self.base_model or self.model
+
+
+@record
 class ModelReply(Record):
     """What a model replied, in whatever API."""
 
@@ -33,11 +71,35 @@ class ModelReply(Record):
     """Why the model stopped, in the words of the API."""
     refusal: str | None = None
     """The words of a refusal that stands in place of the text."""
-    tools: tuple[str, ...] = ()
-    """Names of the tools that the model wants to be called."""
+    tools: tuple[ToolCall, ...] = ()
+    """The tools that the model wants to be called."""
     usage: TokenUsage | None = None
     reasoning_tokens: int | None = None
     """Those of the output tokens that were spent on reasoning."""
+
+
+@record
+class Embeddings(Record):
+    """What a model returned for some texts."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    """One for each text, in order."""
+    tokens: int = 0
+    """Those of all texts; 0: not reported."""
+    cost_usd: float | None = None
+    """US dollars for all texts; None: the price is not known."""
+    model: str | None = None
+    """The model, as the API names it."""
+
+
+class EmbeddingApi(Protocol):
+    """An API that turns texts into vectors."""
+
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        """Build the request for the vectors of some texts."""
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        """Read the JSON of a successful reply; None where it holds no vectors."""
 
 
 class Api(Protocol):
@@ -73,6 +135,43 @@ def text_of(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
+def parsed(value: Json) -> Json:
+    """Return the input of a tool call; a text that is JSON as what it says."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def function_of(tool: JsonObject) -> JsonObject | None:
+    """Return the function that a tool in the shape of OpenAI is; None for a tool that only the API knows."""
+    function = tool.get("function")
+    return function if tool.get("type") == "function" and isinstance(function, dict) else None
+
+
+def schema_of(response_format: JsonObject | None) -> JsonObject | None:
+    """Return the JSON Schema of a format in the shape of OpenAI; None without one."""
+    schema = mapping(mapping(response_format).get("json_schema")).get("schema")
+    return schema if isinstance(schema, dict) else None
+
+
+def extended(request: ApiRequest, settings: ModelSettings) -> ApiRequest:
+    """Return a question with the headers and the body that the target adds; both replace those of the API."""
+    headers = {name.lower(): text for name, text in {**request.headers, **settings.headers}.items()}
+    return request.replace(headers=headers, body=merged(request.body, settings.extra_body))
+
+
+def merged(base: JsonObject, extra: JsonObject) -> dict[str, Json]:
+    """Return a mapping with what another one adds or replaces, at every depth."""
+    found = dict(base)
+    for key, value in extra.items():
+        old = found.get(key)
+        found[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return found
+
+
 def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
     """Return the tokens of a reply; `total_in` counts the cached ones in, the record does not."""
     if not total_in and not total_out:
@@ -80,18 +179,17 @@ def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
     return TokenUsage(max(0, total_in - cached), total_out, cached or None)
 
 
-@record
-class ModelSettings(Record):
-    """The settings of a target that APIs know, texts trimmed and variables filled in."""
+def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:
+    """Return vectors; None where a value is no list of numbers."""
+    if not isinstance(values, list) or not values:
+        return None
+    is_vector = all(isinstance(each, list) and each and all(map(is_number, each)) for each in values)
+    return tuple(tuple(map(float, each)) for each in values) if is_vector else None
 
-    model: str
-    """The model, or the deployment."""
-    api_key: str | None = field(default=None, repr=False)
-    base_url: str | None = None
-    api_version: str | None = None
-    temperature: float | None = None
-    max_output_tokens: int | None = None
-    thinking_budget: int | None = None
+
+def is_number(value: Json) -> bool:
+    """Whether a value is a number; true is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class AskedModel(Protocol):
@@ -124,6 +222,10 @@ class AskedModel(Protocol):
     @property
     def api_settings(self) -> ModelSettings:
         """What the API is told."""
+
+    @property
+    def secrets(self) -> Collection[str]:
+        """The values that no message may show."""
 
     def api(self, variables: Mapping[str, str]) -> Api:
         """Return the API that is asked directly."""

@@ -6,26 +6,36 @@ from itertools import groupby
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-from pytest_agentv.loading.targets.fields import DefaultText
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.loading.targets.fields import DefaultText, Whole
+from pytest_agentv.models.base import ABSENT, JsonObject
 from pytest_agentv.models.kind import spelled
+from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import (
     ApiRequest,
+    Embeddings,
     ModelReply,
     ModelSettings,
     count,
     entries,
+    function_of,
     mapping,
+    schema_of,
     text_of,
     usage_of,
+    vectors_of,
 )
-from pytest_agentv.providers.apis.model import DirectModel
+from pytest_agentv.providers.apis.model import SEED, DirectModel
 
 _BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 _NO_SYSTEM: Final = re.compile(r"gemini-(1\.0-)?pro(-vision)?$|gemma-[123]")
 """Models without system instructions: these stand before the first question there."""
+
+_HAS_BUDGET: Final = re.compile(r"gemini-(1|2)")
+"""Models that are told how many tokens they may think."""
+_BUDGETS: Final = {"none": 0, "minimal": 512, "low": 1024, "medium": 2048, "high": 4096}
+"""These tokens, by `reasoning_effort`; -1 leaves it to the model."""
 
 
 class Gemini(DirectModel):
@@ -38,6 +48,8 @@ class Gemini(DirectModel):
     model: DefaultText = spelled(
         *("model", "deployment", "variant"), default="gemini-2.5-flash", description="the name of the model"
     )
+
+    seed: Whole | None = SEED
 
     def api(self, variables: Mapping[str, str]) -> "GeminiApi":
         return GeminiApi(self.api_settings, variables)
@@ -53,10 +65,12 @@ class GeminiApi:
         base_url = base_url if re.search(r"/v\d\w*$", base_url) else f"{base_url}/v1beta"
         self._url = f"{base_url}/models/{quote(settings.model, safe='')}:generateContent"
         self._headers = {"x-goog-api-key": settings.api_key} if settings.api_key else {}
-        self._takes_system = not _NO_SYSTEM.match(settings.model)
-        limits = {"temperature": settings.temperature, "max_output_tokens": settings.max_output_tokens}
-        given = {name: value for name, value in limits.items() if value is not None}
-        self._config: dict[str, Any] = {"generationConfig": given} if given else {}
+        self._model = f"models/{settings.model}"
+        self._takes_system = not _NO_SYSTEM.match(settings.known_as)
+        config = _generation_config(settings)
+        self._config: dict[str, Any] = {"generationConfig": config} if config else {}
+        if settings.tools:
+            self._config["tools"] = _tools(settings.tools)
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         system = [_part(message) for message in messages if message.role == "system"]
@@ -79,12 +93,61 @@ class GeminiApi:
             "".join(text_of(part.get("text")) for part in parts if part.get("thought") is not True),
             model,
             text_of(candidates[0].get("finishReason")) or None,
-            tools=tuple(
-                text_of(mapping(part["functionCall"]).get("name")) or "?" for part in parts if "functionCall" in part
-            ),
+            tools=tuple(_call(mapping(part["functionCall"])) for part in parts if "functionCall" in part),
             usage=_usage(usage),
             reasoning_tokens=count(usage.get("thoughtsTokenCount")) or None,
         )
+
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        url = f"{self._url.rpartition(':')[0]}:batchEmbedContents"
+        requests = [{"model": self._model, "content": {"parts": [{"text": text}]}} for text in texts]
+        return ApiRequest(url, self._headers, {"requests": requests})
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        vectors = vectors_of([each.get("values") for each in entries(reply.get("embeddings"))])
+        return None if vectors is None else Embeddings(vectors)
+
+
+def _generation_config(settings: ModelSettings) -> dict[str, Any]:
+    wants_json = mapping(settings.response_format).get("type") in ("json_schema", "json_object")
+    limits = {
+        "temperature": settings.temperature,
+        "max_output_tokens": settings.max_output_tokens,
+        "top_p": settings.top_p,
+        "seed": settings.seed,
+        "stop_sequences": settings.stop and list(settings.stop),
+        "response_mime_type": "application/json" if wants_json else None,
+        "response_json_schema": schema_of(settings.response_format),
+        "thinkingConfig": _thinking(settings),
+    }
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def _thinking(settings: ModelSettings) -> dict[str, Any] | None:
+    """Return how much a model thinks: models from 3 on take a level, those before a budget."""
+    effort = settings.reasoning_effort
+    if effort is None:
+        return None
+    if _HAS_BUDGET.search(settings.known_as):
+        return {"thinkingBudget": _BUDGETS.get(effort, -1)}
+    return {"thinkingLevel": effort}
+
+
+def _tools(tools: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the tools as the API has them: all functions in one."""
+    functions = [function for tool in tools if (function := function_of(tool)) is not None]
+    declared = [{"function_declarations": [_declaration(function) for function in functions]}] if functions else []
+    return [*declared, *(tool for tool in tools if function_of(tool) is None)]
+
+
+def _declaration(function: JsonObject) -> JsonObject:
+    rest = {key: value for key, value in function.items() if key not in ("parameters", "strict")}
+    schema = function.get("parameters")
+    return rest if schema is None else {**rest, "parametersJsonSchema": schema}
+
+
+def _call(call: JsonObject) -> ToolCall:
+    return ToolCall(text_of(call.get("name")) or "?", call.get("args", ABSENT), id=text_of(call.get("id")) or None)
 
 
 def _contents(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
 """What models behind an API have in common: their keys, and how failed requests are repeated."""
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.loading.targets.fields import (
     Count,
     Factor,
@@ -14,14 +15,51 @@ from pytest_agentv.loading.targets.fields import (
     OptionalText,
     PositiveCount,
     SecretText,
+    Share,
     StatusCode,
     Text,
+    text_of,
 )
+from pytest_agentv.loading.targets.free_data import SHIELDED, FreeMapping, Headers, reveal, secrets_in
 from pytest_agentv.models.kind import spelled
+from pytest_agentv.models.masking.secret_rule import secrets_of
 from pytest_agentv.models.targets import RetryPolicy
 from pytest_agentv.providers.apis.base import Api, ModelSettings
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
 from pytest_agentv.providers.kind import Provider
+
+SEED: Final[Any] = Field(default=None, description="asks the model to give the same answer each time")
+"""The field of models that take a seed."""
+ORGANIZATION: Final[Any] = Field(default=None, description="the organization that pays")
+REASONING: Final[Any] = Field(
+    default=None, description="whether it is a reasoning model, where the name does not tell (default: by the name)"
+)
+"""The fields of models that have a key of the name."""
+
+_SHARED: Final = (
+    *("base_url", "api_version", "temperature", "max_output_tokens", "thinking_budget", "top_p", "seed", "stop"),
+    *("reasoning_effort", "organization", "base_model", "reasoning"),
+)
+"""Keys that the API is told as they are."""
+
+
+def _list_of_stops(value: object) -> object:
+    return tuple(map(text_of, value if isinstance(value, list | tuple) else [value]))
+
+
+def _tool(value: object) -> object:
+    """Return a tool in the shape of OpenAI; the API's own tools stay as they are."""
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a mapping with name, description and parameters, got {describe_value(value)}")  # noqa: TRY004 - pydantic wants it
+    return {"type": "function", "function": value} if "name" in value and "type" not in value else value
+
+
+Stops: TypeAlias = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_list_of_stops),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+Tool: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_tool), SHIELDED, WithJsonSchema({"type": "object"})]
 
 
 class Model(Provider):
@@ -41,6 +79,27 @@ class Model(Provider):
         *("max_output_tokens", "maxOutputTokens", "maxTokens"),
         default=None,
         description="the longest answer, in tokens",
+    )
+    top_p: Share | None = spelled("top_p", "topP", default=None, description="the share of likely words to choose from")
+    stop: Stops | None = Field(default=None, description="a text, or a list of texts, at which the answer ends")
+    reasoning_effort: OptionalText = spelled(
+        *("reasoning_effort", "reasoningEffort"),
+        default=None,
+        description="how much the model thinks: `low`, `medium`, `high`, or another word of its API",
+    )
+    response_format: FreeMapping | None = spelled(
+        *("response_format", "responseFormat"),
+        default=None,
+        description="the shape of the answer, as OpenAI writes it: `{type: json_schema, json_schema: …}`",
+    )
+    tools: Items[Tool] | None = Field(
+        default=None,
+        description="functions that the model may call, each with `name`, `description` and `parameters`, a JSON "
+        "Schema; the calls of its reply are recorded, nobody makes them",
+    )
+    headers: Headers = Field(default={}, description="sent with each request")
+    extra_body: FreeMapping = spelled(
+        *("extra_body", "extraBody"), default={}, description="merged into the body of each request"
     )
     max_retries: Count | None = spelled(
         *("max_retries", "maxRetries"), default=None, description="how often a failed request is repeated (default: 3)"
@@ -84,9 +143,20 @@ class Model(Provider):
     @property
     def api_settings(self) -> ModelSettings:
         """What the API is told, keys of single kinds included."""
-        names = ("base_url", "api_version", "temperature", "max_output_tokens", "thinking_budget")
         key = self.api_key.reveal() if self.api_key else None
-        return ModelSettings(self.model, key, **{name: getattr(self, name, None) for name in names})
+        data: dict[str, Any] = {
+            name: reveal(getattr(self, name, None)) for name in ("headers", "extra_body", "response_format")
+        }
+        tools = None if self.tools is None else tuple(map(reveal, self.tools))
+        return ModelSettings(
+            self.model, key, **{name: getattr(self, name, None) for name in _SHARED}, **data, tools=tools
+        )
+
+    @property
+    def secrets(self) -> Collection[str]:
+        """The values that no message may show."""
+        key = secrets_of("api_key", self.api_key.reveal()) if self.api_key else ()
+        return {*key, *secrets_in([self.headers, self.extra_body, self.tools])}
 
     def api(self, variables: Mapping[str, str]) -> Api:
         """Return the API that is asked directly."""
@@ -101,6 +171,11 @@ class Model(Provider):
 class DirectModel(Model):
     """A model whose API is asked directly, unless the target says otherwise."""
 
+    base_model: OptionalText = spelled(
+        *("base_model", "baseModel"),
+        default=None,
+        description="the model behind a name that does not tell it, for limits and prices",
+    )
     client: Literal["direct", "litellm"] = Field(default="direct", description="`litellm` asks through litellm")
 
     @property

@@ -2,6 +2,9 @@
 
 import re
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from pytest_agentv.providers.apis.base import ModelSettings
 
 _ANTHROPIC_LIMITS: Final = (
     (re.compile(r"claude-[12]|claude-instant|claude-3-(opus|sonnet|haiku)"), 4096),
@@ -10,6 +13,11 @@ _ANTHROPIC_LIMITS: Final = (
     (re.compile(r"(sonnet|opus|haiku)-4-5|sonnet-4(-0|-\d{8})?$|3-7-sonnet"), 64_000),
 )
 """The most tokens that models of Anthropic write."""
+
+_PORTAL_PATH: Final = re.compile(
+    r"/openai(/v1|/deployments/[^/]+)?(/chat/completions|/completions|/embeddings|/responses)?$"
+)
+"""What Azure's portal shows after the URL of a resource."""
 
 _NOT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-4o", "gpt-5-chat")
 """Deployments with other names are taken for reasoning models, which take no temperature."""
@@ -20,9 +28,11 @@ def known_limit(model: str) -> int | None:
     return next((limit for name, limit in _ANTHROPIC_LIMITS if name.search(model)), None)
 
 
-def is_reasoning_deployment(name: str) -> bool:
+def is_reasoning_deployment(settings: ModelSettings) -> bool:
     """Tell whether a deployment is taken for a reasoning model."""
-    return not name.startswith(_NOT_REASONING)
+    if settings.reasoning is not None:
+        return settings.reasoning
+    return not settings.known_as.startswith(_NOT_REASONING)
 
 
 def resource_url(text: str) -> str:
@@ -30,4 +40,10 @@ def resource_url(text: str) -> str:
     text = text.strip().rstrip("/")
     if not re.match(r"(?i)https?://", text):
         return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
-    return re.sub(r"/openai(/v1)?$", "", text)
+    return _PORTAL_PATH.sub("", text.partition("?")[0].rstrip("/"))
+
+
+def version_in_url(url: str) -> str | None:
+    """Return the version of the API that a URL names, as those of Azure's portal do."""
+    query = parse_qs(urlsplit(url).query)
+    return next((values[0] for name, values in query.items() if name.lower() == "api-version"), None)

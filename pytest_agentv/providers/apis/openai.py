@@ -1,24 +1,28 @@
 """OpenAI's chat completions, and every server that speaks them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from pytest_agentv.loading.targets.fields import OptionalText
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.loading.targets.fields import Flag, OptionalText, Whole
+from pytest_agentv.models.base import ABSENT, JsonObject
 from pytest_agentv.models.kind import spelled
+from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import (
     ApiRequest,
+    Embeddings,
     ModelReply,
     ModelSettings,
     count,
     entries,
     mapping,
+    parsed,
     text_of,
     usage_of,
+    vectors_of,
 )
-from pytest_agentv.providers.apis.model import DirectModel
+from pytest_agentv.providers.apis.model import ORGANIZATION, REASONING, SEED, DirectModel
 
 _BASE_URL: Final = "https://api.openai.com/v1"
 _DEVELOPER: Final = re.compile(r"o\d")
@@ -35,9 +39,17 @@ class OpenAi(DirectModel):
     kind = "openai"
     needs: ClassVar = {"api_key": "OPENAI_API_KEY"}
 
+    seed: Whole | None = SEED
+    organization: OptionalText = ORGANIZATION
+    reasoning: Flag | None = REASONING
     api_version: OptionalText = spelled(
         *("api_version", "apiVersion", "version"), default=None, description="handed on to litellm"
     )
+
+    @classmethod
+    def needed(cls, written: Collection[str]) -> Mapping[str, str]:
+        """Return nothing for a target with a server of its own, which may need no key and must not get OpenAI's."""
+        return {} if "base_url" in written else cls.needs
 
     def api(self, variables: Mapping[str, str]) -> "OpenAiApi":
         return OpenAiApi(self.api_settings, variables)
@@ -55,8 +67,10 @@ class OpenAiApi:
         if key is None and settings.base_url is None:  # a server that the target names must not get OpenAI's key
             key = environment.get("OPENAI_API_KEY")
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        if settings.organization:
+            self._headers["openai-organization"] = settings.organization
         self._settings = settings
-        self._system_role = "developer" if _DEVELOPER.match(settings.model) else "system"
+        self._system_role = "developer" if self._is(_DEVELOPER) else "system"
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         return ApiRequest(
@@ -66,11 +80,33 @@ class OpenAiApi:
     def read(self, reply: JsonObject) -> ModelReply | None:
         return read_chat(reply)
 
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        url = f"{self._url.removesuffix('/chat/completions')}/embeddings"
+        return ApiRequest(url, self._headers, {"model": self._settings.model, "input": list(texts)})
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        return read_data(reply)
+
     def _limits(self) -> dict[str, Any]:
         settings = self._settings
-        name = "max_completion_tokens" if _REASONING.match(settings.model) else "max_tokens"
-        is_fixed = _FIXED_TEMPERATURE.match(settings.model) and settings.temperature != 1
+        name = "max_completion_tokens" if self._is(_REASONING) else "max_tokens"
+        is_fixed = self._is(_FIXED_TEMPERATURE) and settings.temperature != 1
         return {"temperature": None if is_fixed else settings.temperature, name: settings.max_output_tokens}
+
+    def _is(self, names: re.Pattern[str]) -> bool:
+        """Whether the model counts as one of those with such names."""
+        settings = self._settings
+        return bool(names.match(settings.known_as)) if settings.reasoning is None else settings.reasoning
+
+
+def read_data(reply: JsonObject) -> Embeddings | None:
+    """Read the vectors of a reply; they may come in another order than the texts."""
+    data = entries(reply.get("data"))
+    vectors = vectors_of([each.get("embedding") for each in sorted(data, key=lambda each: count(each.get("index")))])
+    if vectors is None:
+        return None
+    tokens = count(mapping(reply.get("usage")).get("prompt_tokens"))
+    return Embeddings(vectors, tokens, model=text_of(reply.get("model")) or None)
 
 
 def chat_body(
@@ -81,7 +117,16 @@ def chat_body(
         {"role": system_role if message.role == "system" else message.role, "content": message.content}
         for message in messages
     ]
-    given = {name: value for name, value in limits.items() if value is not None}
+    choices = {
+        **limits,
+        "top_p": settings.top_p,
+        "seed": settings.seed,
+        "stop": settings.stop and list(settings.stop),
+        "reasoning_effort": settings.reasoning_effort,
+        "response_format": settings.response_format,
+        "tools": settings.tools and list(settings.tools),
+    }
+    given = {name: value for name, value in choices.items() if value is not None}
     return {"model": settings.model, "messages": turns, **given}
 
 
@@ -99,10 +144,16 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
         text_of(reply.get("model")) or None,
         text_of(choices[0].get("finish_reason")) or None,
         text_of(message.get("refusal")) or None,
-        tuple(text_of(mapping(call.get("function")).get("name")) or "?" for call in entries(message.get("tool_calls"))),
+        tuple(map(_call, entries(message.get("tool_calls")))),
         usage_of(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")), cached),
         reasoning or None,
     )
+
+
+def _call(call: JsonObject) -> ToolCall:
+    function = mapping(call.get("function")) or mapping(call.get("custom"))
+    given = function.get("arguments", function.get("input", ABSENT))
+    return ToolCall(text_of(function.get("name")) or "?", parsed(given), id=text_of(call.get("id")) or None)
 
 
 def _content(message: JsonObject) -> str:

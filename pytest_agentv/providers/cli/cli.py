@@ -36,8 +36,8 @@ from pytest_agentv.providers.cli.template import (
     with_prompt,
 )
 from pytest_agentv.providers.kind import Provider, Sources
-from pytest_agentv.runtime.process import ProcessStartError, run_process
-from pytest_agentv.runtime.reaper import temporary_folder
+from pytest_agentv.runtime.processes.process import ProcessStartError, run_process
+from pytest_agentv.runtime.processes.reaper import temporary_folder
 from pytest_agentv.runtime.threads import run_in_thread
 
 _LOGGER: Final = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from pytest_agentv.providers.cli.output import describe_exit, report_output
 from pytest_agentv.providers.cli.placeholders import CommandTemplate
 from pytest_agentv.providers.cli.template import CallValues, render_command
 from pytest_agentv.providers.kind import Settings
-from pytest_agentv.runtime.process import ProcessStartError, run_process
+from pytest_agentv.runtime.processes.process import ProcessStartError, run_process
 from pytest_agentv.runtime.threads import run_in_thread
 
 DEFAULT_TIMEOUT_SECONDS: Final = 60.0

@@ -14,7 +14,7 @@ from pytest_agentv.models.text import format_number
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.cli.template import LONGEST_ARGUMENT
 from pytest_agentv.providers.wire import WireError, answer_message, javascript_string, parse_response
-from pytest_agentv.runtime.process import OUTPUT_LIMIT, ProcessResult
+from pytest_agentv.runtime.processes.process import OUTPUT_LIMIT, ProcessResult
 from pytest_agentv.runtime.reading import read_regular_file
 
 _CANNOT_EXECUTE: Final = 126

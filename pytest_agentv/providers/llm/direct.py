@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import Api, AskedModel
+from pytest_agentv.providers.apis.base import Api, AskedModel, Embeddings, extended
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm.reply import build_response
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -28,6 +29,7 @@ class DirectClient:
         self._model = model
         self._target = target
         self._settings = settings
+        self._told = settings.api_settings
         self._http: Any = None
 
     def warm_up(self) -> None:
@@ -44,15 +46,32 @@ class DirectClient:
         if self._http is None:
             self._http = client.HttpClient(self._model, self._target, self._environment)
         started = time.perf_counter()
-        raw = await self._http.post(self._api.request(messages))
+        raw = await self._http.post(extended(self._api.request(messages), self._told))
         duration_ms = round((time.perf_counter() - started) * 1000)
         reply = self._api.read(raw)
         if reply is None:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
-        price = prices.price(reply.model or self._settings.model, self._api.price_provider, reply.usage)
+        name = self._told.base_model or reply.model or self._told.model
+        price = prices.price(name, self._api.price_provider, reply.usage)
         known = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
-        response = build_response(reply, self._model, self._settings.max_output_tokens)
-        return response.replace(duration_ms=duration_ms, **known)
+        return build_response(reply, self._model, self._told).replace(duration_ms=duration_ms, **known)
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        """Return the vectors of some texts. Raises as `ask`, and `ProviderError` for an API that has none."""
+        api: Any = self._api
+        if not hasattr(api, "embed"):
+            raise ProviderError(f"{self._model} gives no embeddings: openai, azure and gemini targets do", "config")
+        client, prices = await self._modules()
+        if self._http is None:
+            self._http = client.HttpClient(self._model, self._target, self._environment)
+        found: Embeddings | None = api.read_embeddings(
+            await self._http.post(extended(api.embed(texts), self._told.replace(extra_body={})))
+        )
+        if found is None or len(found.vectors) != len(texts):
+            raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
+        model, usage = found.model or self._settings.model, TokenUsage(found.tokens, 0)
+        price = prices.price(model, self._api.price_provider, usage) if found.tokens else None
+        return found.replace(cost_usd=None if price is None else price.usd)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -36,9 +36,9 @@ class LitellmClient:
         self._model = model
         self._target = target
         self._arguments = build_arguments(settings.kind, settings.api_settings, environment)
-        self._system_role = system_role(settings.kind, settings.model)
-        self._max_output_tokens = settings.max_output_tokens
-        self._masker = Masker([settings.api_key.reveal()] if settings.api_key else [])
+        self._system_role = system_role(settings.kind, settings.api_settings)
+        self._told = settings.api_settings
+        self._masker = Masker(settings.secrets)
         _OPEN.add(self)
 
     def warm_up(self) -> None:
@@ -67,7 +67,7 @@ class LitellmClient:
         known = read_litellm(reply)
         if known is None:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
-        response = build_response(known, self._model, self._max_output_tokens)
+        response = build_response(known, self._model, self._told)
         return response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm")
 
     async def close(self) -> None:

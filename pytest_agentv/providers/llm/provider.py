@@ -3,17 +3,18 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar, runtime_checkable
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.masking.secret_rule import secrets_of
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import ChatMessage, PromptMode
-from pytest_agentv.providers.apis.base import AskedModel
+from pytest_agentv.providers.apis.base import AskedModel, Embeddings
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.llm.request import build_messages
 from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, with_retries
+
+T = TypeVar("T")
 
 
 class ModelClient(Protocol):
@@ -33,6 +34,14 @@ class ModelClient(Protocol):
         """Close the connections."""
 
 
+@runtime_checkable
+class Embedder(Protocol):
+    """A client that gives embeddings as well."""
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        """Make one request for the vectors of some texts. Raises as `ModelClient.ask`."""
+
+
 class LlmProvider:
     """A model. Its requests are repeated as the target's retry policy says."""
 
@@ -47,7 +56,7 @@ class LlmProvider:
     ) -> None:
         self._retry = settings.retry
         self._model = f"model {settings.model!r} ({settings.kind})"
-        self._masker = Masker(secrets_of("api_key", settings.api_key.reveal()) if settings.api_key else ())
+        self._masker = Masker(settings.secrets)
         self._client = _create_client(settings, environment, self._model)
         self.reads_environ = settings.uses_litellm
         self._sleep = sleep
@@ -68,13 +77,24 @@ class LlmProvider:
         `last_error`.
         """
         messages = build_messages(request)
+        response, log = await self._repeat(lambda: self._client.ask(messages), request.timeout_seconds)
+        return response.replace(raw={**response.raw, **log.to_raw()})
+
+    async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
+        """Return the vectors of some texts, with repetitions as `invoke` has them. Raises `ProviderError`."""
+        if not isinstance(self._client, Embedder):
+            raise ProviderError(f"{self._model} gives no embeddings through litellm: leave out `client`", "config")
+        client = self._client
+        return (await self._repeat(lambda: client.embed(texts), timeout_seconds))[0]
+
+    async def _repeat(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
+        """Ask, and again where the policy says so. Raises `ProviderError`."""
         await self._client.ready()
         log = RequestLog()
-        limit = request.timeout_seconds
         try:
             async with asyncio.timeout(limit):
-                response = await with_retries(
-                    lambda: self._ask(messages),
+                found = await with_retries(
+                    lambda: self._ask(ask),
                     self._retry,
                     log,
                     deadline=None if limit is None else time.monotonic() + limit,
@@ -85,14 +105,14 @@ class LlmProvider:
             raise ProviderError(message, error.failure.kind, log.to_raw()) from None
         except TimeoutError:
             raise ProviderError(self._describe_timeout(limit, log), "timeout", log.to_raw()) from None
-        return response.replace(raw={**response.raw, **log.to_raw()})
+        return found, log
 
     async def close(self) -> None:
         await self._client.close()
 
-    async def _ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
+    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await self._client.ask(messages)
+            return await ask()
         except RequestError as error:  # a server may repeat the key in its message
             failure = error.failure
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None

@@ -3,33 +3,35 @@
 import math
 from typing import Any, Final
 
+from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.finish_reasons import incomplete_reason, is_cut
-from pytest_agentv.models.messages import Message
+from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.apis.base import ModelReply
+from pytest_agentv.providers.apis.base import ModelReply, ModelSettings, parsed
 from pytest_agentv.providers.base import ProviderResponse
 
 _SHOWN: Final = 400
 """Characters of a refusal that a message shows."""
 
 
-def build_response(reply: ModelReply, model: str, max_output_tokens: int | None = None) -> ProviderResponse:
+def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> ProviderResponse:
     """Return the response that a reply makes; one whose text is missing or blank has an `error` that says why.
 
     Args:
         reply: What the model replied.
         model: What messages call the model.
-        max_output_tokens: The limit that the target sets, for messages.
+        settings: Its limit is for messages. A model that has tools may answer with calls alone.
     """
     response = ProviderResponse(
-        output_messages=(Message("assistant", reply.text),),
+        output_messages=(Message("assistant", reply.text, reply.tools),),
         token_usage=reply.usage and reply.usage.replace(reasoning=reply.reasoning_tokens),
         finish_reason=reply.finish_reason,
         raw={"model": reply.model},
     )
-    if reply.text.strip():
+    is_call = settings.tools and reply.tools and incomplete_reason(reply.finish_reason) is None
+    if reply.text.strip() or is_call:
         return response
-    return response.replace(error=f"{model}: {_why_blank(reply, max_output_tokens)}", error_kind="no_answer")
+    return response.replace(error=f"{model}: {_why_blank(reply, settings.max_output_tokens)}", error_kind="no_answer")
 
 
 def read_litellm(reply: Any) -> ModelReply | None:
@@ -44,10 +46,15 @@ def read_litellm(reply: Any) -> ModelReply | None:
         reply.model,
         read_finish_reason(choices[0]),
         _refusal(message),
-        tuple(call.function.name or "?" for call in getattr(message, "tool_calls", None) or ()),
+        tuple(map(_call, getattr(message, "tool_calls", None) or ())),
         read_usage(usage),
         reasoning or None,
     )
+
+
+def _call(call: Any) -> ToolCall:
+    given = parsed(getattr(call.function, "arguments", None))
+    return ToolCall(call.function.name or "?", ABSENT if given is None else given, id=getattr(call, "id", None))
 
 
 def read_finish_reason(choice: Any) -> str | None:
@@ -64,7 +71,8 @@ def _why_blank(reply: ModelReply, max_output_tokens: int | None) -> str:
     elif reply.refusal:
         text = f"the model refused: {' '.join(reply.refusal.split())[:_SHOWN]}"
     elif reply.tools:
-        text = f"the model called tools instead of answering: {', '.join(reply.tools)}"
+        names = ", ".join(call.tool for call in reply.tools)
+        text = f"the model called tools instead of answering: {names}"
     elif reason := incomplete_reason(reply.finish_reason):
         text = f"there is no answer: {reason}"
     else:

@@ -42,6 +42,15 @@ def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str
         "api_version": settings.api_version,
         "temperature": settings.temperature,
         "max_tokens": settings.max_output_tokens,
+        "top_p": settings.top_p,
+        "seed": settings.seed,
+        "stop": settings.stop and list(settings.stop),
+        "reasoning_effort": settings.reasoning_effort,
+        "response_format": settings.response_format,
+        "tools": settings.tools and list(settings.tools),
+        "organization": settings.organization,
+        "extra_headers": dict(settings.headers) or None,
+        "extra_body": settings.extra_body or None,
         "drop_params": True,  # a model that takes no temperature is to answer all the same
     }
     adapt = _ADAPTATIONS.get(kind)
@@ -61,15 +70,16 @@ def build_messages(request: ProviderRequest) -> list[ChatMessage]:
     return [ChatMessage("system", system), *prompt.chat_prompt]
 
 
-def system_role(kind: str, model: str) -> str:
+def system_role(kind: str, settings: ModelSettings) -> str:
     """Return the role that instructions have: OpenAI's reasoning models call it `developer`."""
-    is_reasoning = is_reasoning_deployment(model) if kind == "azure" else re.match(r"o\d", model) and kind == "openai"
+    is_developer = re.match(r"o\d", settings.known_as) and kind == "openai"
+    is_reasoning = is_reasoning_deployment(settings) if kind == "azure" else is_developer
     return "developer" if is_reasoning else "system"
 
 
 def _adapt_azure(settings: ModelSettings, base_url: str | None) -> Arguments:
     endpoint = resource_url(base_url or "")
-    if not is_reasoning_deployment(settings.model):
+    if not is_reasoning_deployment(settings):
         return {"api_base": endpoint}
     return {
         "model": f"azure/o_series/{settings.model}",  # litellm's word for it; the name alone would not tell it
@@ -81,7 +91,7 @@ def _adapt_azure(settings: ModelSettings, base_url: str | None) -> Arguments:
 
 
 def _adapt_anthropic(settings: ModelSettings, base_url: str | None) -> Arguments:
-    limit = known_limit(settings.model)
+    limit = known_limit(settings.known_as)
     tokens = settings.max_output_tokens or limit
     endpoint = base_url and re.sub(r"/v1(/messages)?$", "", base_url)  # litellm adds it
     budget = settings.thinking_budget

@@ -14,7 +14,7 @@ from typing import Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.providers.vscode.subagents import Claim
-from pytest_agentv.runtime.launcher import Launched, LaunchError, launch
+from pytest_agentv.runtime.processes.launcher import Launched, LaunchError, launch
 
 _LOGGER: Final = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""Which of the collected cases run: samples, and runs that spend nothing unasked."""
+"""Which of the collected cases run: samples, shards, and runs that spend nothing unasked."""

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.files.suites import SuiteSource, read_suite
+from pytest_agentv.loading.files.suite_source import SuiteSource
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.problems import Hint, Problem, join_problems
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.collecting.marks import case_marks
 from pytest_agentv.session.compat import overridden_fixtures
+from pytest_agentv.session.importing import import_unchanged
 from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
@@ -36,6 +38,7 @@ class EvalFile(pytest.Module):
         return module
 
     def collect(self) -> Iterable[EvalItem]:
+        import_unchanged()  # from here on, this is a run with evals
         suite = self._read_suite()
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)

@@ -6,13 +6,12 @@ from typing import Final
 import pytest
 
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource, names_of
+from pytest_agentv.loading.files.suite_source import SuiteSource, names_of
+from pytest_agentv.loading.keys import MARK_KEYS
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalFailed
-
-_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
 
 
 @record
@@ -34,7 +33,7 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMark
     `told` holds the unknown marks that were warned of, and gets those that are warned of now.
     """
     header, own = suite.header, entry.value if isinstance(entry.value, dict) else {}
-    if _KEYS.isdisjoint(own) and _KEYS.isdisjoint(header):
+    if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
         return NONE
     names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
     marks = [_mark(name, suite, entry, told) for name in dict.fromkeys(names)]

@@ -10,7 +10,8 @@ from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.results import CaseIdentity
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource, read_suite
+from pytest_agentv.loading.files.suite_source import SuiteSource
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.session.running.eval_session import EvalSession

@@ -26,6 +26,8 @@ def note_deselected(config: pytest.Config, items: Iterable[pytest.Item]) -> None
 
 def narrowed_by(config: pytest.Config, options: RunOptions) -> str | None:
     """Return which option leaves cases out; None: no option does, as far as this process knows."""
+    if options.shard is not None and options.shard.count > 1:
+        return f"--agentv-shard={options.shard}"
     if config.stash.get(DESELECTED, 0):
         return "some were deselected"
     return narrowing_option(config, options)
@@ -38,6 +40,7 @@ def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
         "--stepwise": config.getoption("stepwise", False),
         "--agentv-eval-id": options.eval_id,
         "--agentv-retry-errors": options.retry_errors,
+        "--agentv-shard": options.shard is not None and options.shard.count > 1,
         "a single case on the command line": any("::" in str(arg) for arg in config.args),
     }
     return next((name for name, value in given.items() if value), None)

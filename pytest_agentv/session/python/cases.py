@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.source import Source
-from pytest_agentv.loading.files.suites import SuiteSource
+from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
@@ -28,7 +28,7 @@ class CaseWords:
     expected_outcome: str | None = None
     reference_answer: str | None = None
     expected_messages: Sequence[Mapping[str, Any]] | None = None
-    evaluators: Sequence[Mapping[str, Any] | AnyEvaluator] | None = None
+    evaluators: Sequence[str | Mapping[str, Any] | AnyEvaluator] | None = None
     rubrics: Sequence[Any] | None = None
     threshold: float | None = None
     files: Sequence[str | PathLike[str]] = ()

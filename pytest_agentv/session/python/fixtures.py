@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_agentv.session.importing import import_unchanged
+
 if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
     from pytest_agentv.loading.targets.definitions import TargetDefinition
     from pytest_agentv.models.options import RunOptions
@@ -21,6 +23,7 @@ def _values() -> Any:
 
     if reason := obstacle():
         pytest.fail(reason, pytrace=False)
+    import_unchanged()
     from pytest_agentv.session.python import fixture_values  # noqa: PLC0415 - see above
 
     return fixture_values

@@ -50,7 +50,8 @@ class Journal:
         if key is None or result is None or current is None:
             return None
         del self._results[key]
-        current = current.replace(node_id=identity.node_id, line=identity.line, run_id=self._run_id)
+        shard = identity.shard or result.shard
+        current = current.replace(node_id=identity.node_id, line=identity.line, run_id=self._run_id, shard=shard)
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _says(current) != _says(result))
 
@@ -150,7 +151,7 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 
 def _says(result: EvalResult) -> tuple[object, ...]:
-    return result.status, result.node_id, result.run_id
+    return result.status, result.node_id, result.run_id, result.shard
 
 
 def _modified_at(path: Path) -> int | None:

@@ -1,7 +1,8 @@
 """The results of a run, read from its file: the same with workers and without."""
 
+import sys
 from collections.abc import Collection, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import Problem
@@ -13,6 +14,10 @@ from pytest_agentv.session.recording.identity import RunIdentity
 
 _Attempt: TypeAlias = tuple[str | None, str, str, float | None]
 """Item, id, time, duration: a line that only says anew what an earlier one said has the same ones."""
+
+
+_REQUESTS: Final = ("agent_provider_request", "lm_provider_request", "evaluator_provider_request")
+_SHARED: Final = ("dataset", "target", "run_id", "eval_file", "target_hash", "grading_hash")
 
 
 @record
@@ -31,13 +36,15 @@ class RunResults(Record):
         return self.results + self.earlier
 
 
-def read_run(identity: RunIdentity, reported: Collection[str] | None = None) -> RunResults:
+def read_run(identity: RunIdentity, reported: Collection[str] | None = None, *, with_texts: bool = False) -> RunResults:
     """Read the results of a run.
 
     Args:
         identity: Names the run and its file.
         reported: Node ids of the items that ran; of a run that goes on with a file, these and what is new in the file
             are counted. None: everything is.
+        with_texts: Whether to keep prompts, answers, traces and findings. They are the most of a result, and a summary
+            does not show them.
     """
     latest: dict[tuple[str | None, str], EvalResult] = {}
     attempts: dict[_Attempt, EvalResult] = {}
@@ -46,7 +53,7 @@ def read_run(identity: RunIdentity, reported: Collection[str] | None = None) -> 
         if isinstance(entry, Problem):
             problems.append(entry)
         elif reported is None or _is_counted(entry, identity, reported):
-            result = entry.result
+            result = entry.result if with_texts else _without_texts(entry.result)
             latest[result.node_id, result.eval_id] = result
             attempts[result.node_id, result.eval_id, result.timestamp, result.duration_ms] = result
     last = {id(result) for result in latest.values()}
@@ -60,6 +67,21 @@ def read_run(identity: RunIdentity, reported: Collection[str] | None = None) -> 
             if id(result) not in last and (result.node_id, result.eval_id) not in whole
         ),
         tuple(problems),
+    )
+
+
+def _without_texts(result: EvalResult) -> EvalResult:
+    """Return a result without its long parts; what many results have in common is held once."""
+    return result.replace(
+        candidate_answer="",
+        **dict.fromkeys(_REQUESTS),
+        trace=None,
+        evaluator_results=result.evaluator_results
+        and tuple(
+            each.replace(details=None, evaluator_provider_request=None, raw_output=None)
+            for each in result.evaluator_results
+        ),
+        **{name: sys.intern(text) for name in _SHARED if (text := getattr(result, name)) is not None},
     )
 
 

@@ -80,6 +80,9 @@ class SessionHooks:
             config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
             items[:] = [item for item in items if item not in unwanted]
         self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
+        sharding = config.pluginmanager.get_plugin("agentv-shard")
+        if sharding is not None:
+            self._session.preparer.shard = sharding.divide(items, cases)
 
     def _skip_unasked(self, cases: Iterable[EvalItem]) -> None:
         """Skip the cases that nobody asked for, where the project wants to be asked."""
@@ -108,6 +111,8 @@ class SessionHooks:
         try:
             return (yield)
         finally:
+            if isinstance(item, EvalItem):
+                item.result = None  # the file has it; an item is kept to the end
             self._session.failures.end(item)
             self._session.cases.start_waiting()
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agentv.engine.overrides import NO_OVERRIDES, Overrides
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource
+from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.compat import missing_fixture_text
 from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture

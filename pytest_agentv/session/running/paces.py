@@ -1,6 +1,5 @@
 """How many cases of each target may be in flight in this process."""
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +23,7 @@ class Paces:
         self._pool = pool
         self._options = options
         self._share = share
-        self._paces: dict[tuple[str, str], Pace] = {}
+        self._paces: dict[tuple[Path, str], Pace] = {}
 
     def limit(self, prepared: PreparedCase) -> int:
         """Return how many cases of a case's kind may be in flight in this process."""
@@ -39,10 +38,10 @@ class Paces:
         job = prepared.job
         if isinstance(job, EvalResult) or prepared.own.replace_target:
             return _ONE_BY_ONE
-        folder, target = key = os.path.dirname(job.case.path), job.identity.target  # noqa: PTH120 - for each case, twice
+        key = (job.case.folder, job.identity.target)
         if key not in self._paces:
             try:
-                self._paces[key] = self._loop.run(self._pool.pace(Path(folder), target))
+                self._paces[key] = self._loop.run(self._pool.pace(*key))
             except (AgentvError, OSError):
                 self._paces[key] = _ONE_BY_ONE
         return self._paces[key]

@@ -19,7 +19,7 @@ from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource
+from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase
@@ -28,7 +28,7 @@ from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.option_values import MAX_REPEAT
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.results import EvalResult, ShardFigures
 
 
 def _to_plain(value: object) -> Json:
@@ -44,6 +44,9 @@ _RULES: Final = frozenset(
 """What a case says of its verdict, and not of its question."""
 
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
+
+
+_NONE: Final = "[]"
 
 
 @record
@@ -81,6 +84,8 @@ class CasePreparer:
     ) -> None:
         self.ambiguous_ids: set[str] = set()
         """Ids that several of the collected cases have."""
+        self.shard: ShardFigures | None = None
+        """The part of the run that all cases are in, known when they are collected."""
         self._root = config.rootpath
         self._options = options
         self._places = places
@@ -165,6 +170,8 @@ class CasePreparer:
             run_id=self._run_id,
             tags=suite.tags(entry) or None,
             row=None if entry.row is None else entry.row.shown_from(self._root),
+            combination=None if entry.combination is None else entry.combination.name,
+            shard=self.shard,
         )
 
     def _hash_case(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> str:
@@ -174,8 +181,9 @@ class CasePreparer:
             self._headers[suite.path] = _to_json(_without_rules(suite.header))
         parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
         files = [(part.is_guideline, _content(part)) for part in parts]
-        expected = _to_json(written.expected_messages)  # with the texts of its files
-        said = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], _to_json(files), expected]
+        files_said = _to_json(files) if files else _NONE
+        expected = _to_json(written.expected_messages) if written.expected_messages else _NONE  # with texts of files
+        said = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], files_said, expected]
         said += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
         if case is not written and case != written:
             before, after = written.to_plain(), case.to_plain()

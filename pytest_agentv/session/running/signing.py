@@ -1,12 +1,12 @@
 """Gives each case the hashes by which a later run sees whether its result still holds."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.engine.overrides import NO_OVERRIDES
 from pytest_agentv.engine.targets.fingerprints import Fingerprints, asks_a_target
-from pytest_agentv.engine.targets.judging import evaluators_of
+from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
@@ -21,8 +21,9 @@ class CaseSigner:
     def __init__(self, fingerprints: Fingerprints, loop: LoopThread) -> None:
         self._fingerprints = fingerprints
         self._loop = loop
-        self._targets: dict[tuple[str, str], str | None] = {}
-        self._judges: dict[tuple[str, str], str | None] = {}
+        self._targets: dict[tuple[Path, str], str | None] = {}
+        self._embeddings: dict[tuple[Path, str], str | None] = {}
+        self._judges: dict[tuple[Path, str], str | None] = {}
         self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:
@@ -30,14 +31,26 @@ class CaseSigner:
         job = prepared.job
         if isinstance(job, EvalResult):
             return prepared
-        key = (os.path.dirname(job.case.path), job.identity.target)  # noqa: PTH120 - for each case
+        key = (job.case.folder, job.identity.target)
         evaluators = evaluators_of(job.case)
         judge = self._judge_hash(key, prepared) if asks_a_target(evaluators) else ""
+        judge = self._with_embeddings(judge, key[0], evaluators)
         grading = None if judge is None else self._grading_hash(evaluators, judge)
         identity = job.identity.replace(
             target_hash=self._target_hash(key, prepared), grading_hash=grading, judge=self._judge_name(key, judge)
         )
         return prepared.replace(job=job.replace(identity=identity))
+
+    def _with_embeddings(self, judge: str | None, folder: Path, evaluators: Sequence[AnyEvaluator]) -> str | None:
+        """Add the hashes of the targets whose embeddings are compared; None where one cannot be resolved."""
+        for name in embedding_targets(evaluators):
+            key = (folder, name)
+            if key not in self._embeddings:
+                asked = self._fingerprints.target_hash(folder, name, NO_OVERRIDES)
+                self._embeddings[key] = self._loop.run(asked)
+            found = self._embeddings[key]
+            judge = None if judge is None or found is None else f"{judge} {found}"
+        return judge
 
     def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str:
         """Return the hash of evaluators; cases behind one another often have those of their file."""
@@ -48,22 +61,22 @@ class CaseSigner:
         self._last = (evaluators, judge, grading)
         return grading
 
-    def _target_hash(self, key: tuple[str, str], prepared: PreparedCase) -> str | None:
+    def _target_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:
         own = prepared.own
         if own.replace_target:
-            return self._loop.run(self._fingerprints.target_hash(Path(key[0]), key[1], own))
+            return self._loop.run(self._fingerprints.target_hash(*key, own))
         if key not in self._targets:
-            self._targets[key] = self._loop.run(self._fingerprints.target_hash(Path(key[0]), key[1], own))
+            self._targets[key] = self._loop.run(self._fingerprints.target_hash(*key, own))
         return self._targets[key]
 
-    def _judge_name(self, key: tuple[str, str], judge: str | None) -> str | None:
+    def _judge_name(self, key: tuple[Path, str], judge: str | None) -> str | None:
         """Return the judge's name with the start of its hash, as baselines tell judges apart."""
-        return f"{self._fingerprints.judge_name(Path(key[0]), key[1])}@{judge[:_HASH_DIGITS]}" if judge else None
+        return f"{self._fingerprints.judge_name(*key)}@{judge[:_HASH_DIGITS]}" if judge else None
 
-    def _judge_hash(self, key: tuple[str, str], prepared: PreparedCase) -> str | None:
+    def _judge_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:
         own = prepared.own
         if own.judge is not None:
-            return self._loop.run(self._fingerprints.judge_hash(Path(key[0]), key[1], own))
+            return self._loop.run(self._fingerprints.judge_hash(*key, own))
         if key not in self._judges:
-            self._judges[key] = self._loop.run(self._fingerprints.judge_hash(Path(key[0]), key[1], own))
+            self._judges[key] = self._loop.run(self._fingerprints.judge_hash(*key, own))
         return self._judges[key]

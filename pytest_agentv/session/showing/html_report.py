@@ -35,9 +35,9 @@ def write_html(
             red=_red(options, verdict),
         )
         write_report(path, given)
-        return None
     except (AgentvError, OSError) as error:
         return f"the report was not written: {error}"
+    return None
 
 
 def _base(options: RunOptions, verdict: JsonObject | None) -> Run | None:

@@ -16,6 +16,8 @@ def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -
     A case that runs ahead prints into the report of whatever item has its turn, so no report is left out. The escape
     sequences of a test that is not ours are its own affair.
     """
+    if not report.sections:
+        return
     clean = visible if is_ours else harmless_in_ci
     report.sections = [(title, clean(masker.mask(content))) for title, content in report.sections]
 

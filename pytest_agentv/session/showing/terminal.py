@@ -22,12 +22,13 @@ from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
-from pytest_agentv.session.showing.verdict_section import VerdictSection
+from pytest_agentv.session.showing.kept_reports import KeptReports
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
 
 if TYPE_CHECKING:  # what few runs need
     from pytest_agentv.reporting.markdown import Trouble
     from pytest_agentv.reporting.summary import SummaryLine
+    from pytest_agentv.session.showing.verdict_section import VerdictSection
     from pytest_agentv.session.workers.crashes import CrashWatch
 
 STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
@@ -62,7 +63,7 @@ class RunReporter:
         self._run = RunResults()
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self._remarks: list[str] = []
-        self._section = VerdictSection(config, options, lambda: read_run(identity, self._outcomes.reported).results)
+        self._section = self._open_section(config) if options.judges_run else None
         self._report: Path | None = None
         """The HTML report, once it is written."""
         self._unasked = 0
@@ -75,6 +76,8 @@ class RunReporter:
         if not isinstance(reporter, cls):
             reporter = cls(config, identity, options)
             config.pluginmanager.register(reporter, cls.NAME)
+            if reporter._terminal is not None:
+                config.pluginmanager.register(KeptReports(reporter._terminal))
         return reporter
 
     def configure_worker(self, node: Any) -> None:
@@ -84,7 +87,8 @@ class RunReporter:
 
             self._crashes = CrashWatch(node.config, self._identity, self._options)
             node.config.pluginmanager.register(self._crashes)
-            self._section.has_crashes = lambda: self._crashes is not None and self._crashes.has_crashed
+            if self._section is not None:
+                self._section.has_crashes = lambda: self._crashes is not None and self._crashes.has_crashed
         node.workerinput[WORKER_NUMBER] = self._numbers.take(node.gateway.id)
         send_to_worker(self._identity, node)
         send_named(node)
@@ -133,7 +137,8 @@ class RunReporter:
         if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
             raise pytest.UsageError(fault)
         if any(map(may_be_eval, node_ids)):
-            self._section.check(node_ids)
+            if self._section is not None:
+                self._section.check(node_ids)
             try:
                 self._sink.probe()
             except AgentvError as error:
@@ -148,12 +153,16 @@ class RunReporter:
         self._record_crashes()
         self._sink.close()
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
-        self._run = read_run(self._identity, self._outcomes.reported)
+        wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
+        self._run = read_run(self._identity, self._outcomes.reported, with_texts=wants_results)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
         self._find_loss()
-        self._remarks += self._section.finish(self._results, self._identity.results_path)
+        if self._section is None and not self._options.dry_run and any(result.repeat for result in self._results):
+            self._section = self._open_section(session.config)
+        if self._section is not None:
+            self._remarks += self._section.finish(self._results, self._identity.results_path)
         self._drop_answers()
         if self._options.html is not None:
             self._remarks += self._write_html(self._options.html)
@@ -162,10 +171,11 @@ class RunReporter:
         if self._results or self._write_errors:
             if os.environ.get(STEP_SUMMARY):
                 self._remarks += self._append_step_summary(exitstatus)
-            if session.config.hook.pytest_agentv_summary.get_hookimpls():
+            if wants_results:
                 from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
-                self._remarks += tell_summary(session.config, self._results, self._section.contract())
+                verdict = self._section.contract() if self._section is not None else None
+                self._remarks += tell_summary(session.config, self._results, verdict)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._unasked:
@@ -186,7 +196,7 @@ class RunReporter:
                 self._expected_words,
             ),
         )
-        for line in itertools.chain(lines, self._section.lines()):
+        for line in itertools.chain(lines, self._section_lines()):
             _print(terminalreporter, line)
         if self._report is not None:
             terminalreporter.write_line(f"Report written to: {visible(locate(self._report, None))}")
@@ -205,6 +215,14 @@ class RunReporter:
     def _results(self) -> tuple[EvalResult, ...]:
         return self._run.results
 
+    def _open_section(self, config: pytest.Config) -> "VerdictSection":
+        from pytest_agentv.session.showing.verdict_section import VerdictSection  # noqa: PLC0415 - for who has repeats
+
+        return VerdictSection(config, self._options, lambda: read_run(self._identity, self._outcomes.reported).results)
+
+    def _section_lines(self) -> "Iterable[SummaryLine]":
+        return self._section.lines() if self._section is not None else ()
+
     @property
     def _expected_words(self) -> str:
         return "failed as expected" if self._options.gate in ("cases", "off") else "judged with the run"
@@ -213,7 +231,7 @@ class RunReporter:
         """Write the HTML report. Yield why that could not be done, if so."""
         from pytest_agentv.session.showing.html_report import write_html  # noqa: PLC0415 - for who wants it
 
-        contract = self._section.contract()
+        contract = self._section.contract() if self._section is not None else None
         if fault := write_html(path, self._run, self._identity.results_path, self._options, contract):
             yield fault
         else:
@@ -233,7 +251,7 @@ class RunReporter:
             self._identity.results_path,
             self._options.dry_run,
             self._elapsed_ms,
-            tuple(line.text for line in self._section.lines()),
+            tuple(line.text for line in self._section_lines()),
         )
         if fault := append_step_summary(verdict):
             yield fault
@@ -244,7 +262,8 @@ class RunReporter:
 
         if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
             yield Trouble("The run broke off before its end")
-        yield from (Trouble("The gate failed", (text,)) for text in self._section.red_texts())
+        if self._section is not None:
+            yield from (Trouble("The gate failed", (text,)) for text in self._section.red_texts())
         others = self._outcomes.failed_with_good_scores(self._results)
         if self._write_errors:
             yield Trouble("Results were lost", tuple(dict.fromkeys(self._write_errors)))

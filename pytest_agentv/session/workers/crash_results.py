@@ -9,7 +9,8 @@ from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.discovery import is_eval_file
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suites import SuiteSource, read_suite
+from pytest_agentv.loading.files.suite_source import SuiteSource
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
@@ -55,6 +56,7 @@ class CrashResults:
             line=entry.line if entry else 1,
             node_id=node_id,
             run_id=self._run.run_id,
+            combination=entry.combination.name if entry and entry.combination else None,
             row=entry.row.shown_from(self._config.rootpath) if entry and entry.row else None,
         )
         return error_result(identity, "setup", "crash", message, dry_run=self._options.dry_run)

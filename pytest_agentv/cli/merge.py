@@ -1,0 +1,167 @@
+"""`agentv merge`: makes the results files of a run's shards one."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.cli.arguments import ArgumentParser, UsageError
+from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.errors import FileError, locate
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.merging.merged import Merged, Missing, find_missing, foreign_fault, merge_parts
+from pytest_agentv.reporting.merging.parts import Part, read_part
+from pytest_agentv.reporting.readers import Entry, iter_entries
+from pytest_agentv.reporting.serialization import json_safe
+from pytest_agentv.reporting.writers import answers_path
+from pytest_agentv.runtime.files import write_pieces_atomically
+
+_SUFFIXES: Final = (".jsonl", ".yaml", ".yml")
+_SHOWN: Final = 10
+"""How many problems and how many cases with several results are listed."""
+
+_EPILOG: Final = """\
+The last result of a case counts: the one that ended last. All lines get the run_id of the newest run, so that
+`pytest --agentv-resume=FILE` goes on with them: it runs what is missing, and gives the summary, the reports, the
+gates and the exit code of one run.
+
+exit codes:
+  0 all cases have a result, 1 some have none (shards tell), or lines could not be read, 2 nothing was written."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Merge results files and return the exit code: 0 complete, 1 not complete, 2 nothing written."""
+    options = _create_parser().parse_args(arguments)
+    out: Path = options.out
+    sources = list({path.absolute(): path for path in options.files}.values())
+    _check_paths(sources, out, overwrite=options.overwrite)
+    parts = [_read(path) for path in sources]
+    fault = foreign_fault(parts)
+    if fault is not None and not options.force:
+        raise UsageError(f"{fault}; --force merges them all the same")
+    merged = merge_parts(parts)
+    if not merged.chosen and not any(part.has_answers for part in parts):
+        raise UsageError("the files hold no results")
+    missing = find_missing(merged)
+    for text in (*_problem_texts(parts), *_replaced_texts(parts, merged)):
+        note(text)
+    _write_answers(parts, out)
+    write_pieces_atomically(out, _serialized(parts, merged, is_yaml=out.suffix != ".jsonl"))
+    say(_verdict(parts, merged, out))
+    for text in _missing_texts(missing):
+        note(text)
+    is_whole = not missing.cases if missing is not None else not any(part.problems for part in parts)
+    return 0 if is_whole or options.allow_missing else 1
+
+
+def _create_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="agentv merge",
+        description="Make the results files of a run's shards, or of its attempts, one file with one result per case.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("files", type=Path, nargs="+", help="Results files, JSONL or YAML.")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="PATH", help="File to write, JSONL or YAML.")
+    parser.add_argument(
+        "--force", action="store_true", help="Merge files of different evals all the same (default: off)."
+    )
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="Overwrite PATH if it exists; not needed if it is one of the files (default: off).",
+    )
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="Exit with 0 even if cases have no result (default: off)."
+    )
+    return parser
+
+
+def _check_paths(sources: Sequence[Path], out: Path, *, overwrite: bool) -> None:
+    if out.suffix not in _SUFFIXES:
+        raise UsageError(f"{out}: expected a name that ends in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}")
+    for path in sources:
+        if path.exists() and not path.is_file():
+            raise FileError(path, "cannot be merged: expected a regular file, not a folder, a pipe or a device")
+    if out.exists() and not overwrite and not any(path.exists() and out.samefile(path) for path in sources):
+        raise UsageError(f"{out} exists; --overwrite overwrites it, and given as one of the files it is merged as well")
+
+
+def _read(path: Path) -> Part:
+    first = next(iter_entries(path), None)
+    if isinstance(first, Entry) and "agentv_baseline" in first.value:
+        raise FileError(path, "is a baseline, not a results file")
+    part = read_part(path)
+    if not part.words and part.problems:
+        raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
+    return part
+
+
+def _serialized(parts: Sequence[Part], merged: Merged, *, is_yaml: bool) -> Iterator[bytes]:
+    run_id = merged.run_id
+    for part, lines in zip(parts, merged.lines(len(parts)), strict=True):
+        for entry in iter_entries(part.path) if lines else ():
+            if isinstance(entry, Entry) and entry.line in lines:
+                own = {"run_id": run_id} if "run_id" in entry.value else {}
+                try:
+                    yield _text({**entry.value, **own}, is_yaml=is_yaml).encode()
+                except RecursionError:
+                    raise FileError(part.path, "the result is nested too deeply", entry.line) from None
+
+
+def _text(value: JsonObject, *, is_yaml: bool) -> str:
+    if not is_yaml:
+        return f"{compact_json(json_safe(value))}\n"
+    from pytest_agentv.reporting.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
+
+    return yaml_document(json_safe(value))
+
+
+def _write_answers(parts: Sequence[Part], out: Path) -> None:
+    """Put the single answers of cases together that have no verdict yet: a resumed run asks for none of them again."""
+    sources = [answers_path(part.path) for part in parts if part.has_answers]
+    if sources:
+        write_pieces_atomically(answers_path(out), [_whole_lines(path) for path in sources])
+    elif not any(part.path.absolute() == out.absolute() for part in parts):
+        with suppress(OSError):
+            answers_path(out).unlink()  # of the file that is overwritten
+
+
+def _whole_lines(path: Path) -> bytes:
+    """Return a file without the half line of a writer that was killed."""
+    data = path.read_bytes()
+    return data[: data.rfind(b"\n") + 1]
+
+
+def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
+    statuses = Counter(place.word.status for place in merged.chosen.values())
+    words = {"pass": "passed", "fail": "failed", "error": "could not be judged", "judged": "judged"}
+    counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])
+    results = f"{count(len(merged.chosen), 'result')} of {count(len(parts), 'file')}"
+    return f"Merged {results} into {locate(out.absolute(), None)}{f': {counts}' if counts else ''}"
+
+
+def _problem_texts(parts: Sequence[Part]) -> Iterator[str]:
+    for part in parts:
+        yield from map(str, part.problems[:_SHOWN])
+        if len(part.problems) > _SHOWN:
+            yield f"{locate(part.path, None)}: {count(len(part.problems) - _SHOWN, 'more problem')}"
+        if not part.words and not part.problems:
+            yield f"{locate(part.path, None)}: holds no results"
+
+
+def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
+    for name, other in list(merged.replaced.items())[:_SHOWN]:
+        last = merged.chosen[name]
+        there = f"{locate(parts[other.part].path, other.word.line)} ({other.word.status})"
+        here = f"{locate(parts[last.part].path, last.word.line)} ({last.word.status})"
+        yield f"{name.label}: the result in {here} counts, the one in {there} does not"
+    if len(merged.replaced) > _SHOWN:
+        yield f"{count(len(merged.replaced) - _SHOWN, 'more case')} with several results"
+
+
+def _missing_texts(missing: Missing | None) -> Iterator[str]:
+    if missing is not None and missing.cases:
+        verb = "has" if missing.cases == 1 else "have"
+        yield f"{missing.cases:,} of {count(missing.total, 'case')} {verb} no result: {'; '.join(missing.shards)}"

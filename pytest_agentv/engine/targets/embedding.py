@@ -1,0 +1,129 @@
+"""Embeddings of a target: each text is asked for once, together with those of other cases, and kept on disk."""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pytest_agentv.engine.targets.cache import public_settings
+from pytest_agentv.errors import AgentvError, EvaluatorError, ProviderError
+from pytest_agentv.evaluators.context import Embedding
+from pytest_agentv.models.targets import Target
+from pytest_agentv.providers.apis.base import Embeddings, vectors_of
+from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.runtime.outcomes import Outcome, attempt_async
+
+Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
+
+_LOGGER: Final = logging.getLogger(__name__)
+_VERSION: Final = 1
+"""Part of every key. Incremented when the format of the entries changes."""
+MOST: Final = 64
+"""Texts of one request."""
+WAIT_SECONDS: Final = 0.01
+"""How long a text waits for those of other cases."""
+
+
+class TargetEmbedder:
+    """The embeddings of one target. Used on the event loop."""
+
+    def __init__(self, target: Target, ask: Ask, cache: Path | None, timeout_seconds: float | None) -> None:
+        """Take a target.
+
+        Args:
+            target: Its settings are part of the keys of the cache.
+            ask: Returns the vectors of texts.
+            cache: The folder of the cache; None: nothing is kept for later runs.
+            timeout_seconds: The longest that a request may take.
+        """
+        self._name = target.name
+        self._settings = {"kind": target.kind, "settings": public_settings(target.settings.to_plain())}
+        self._ask = ask
+        self._cache = cache
+        self._timeout_seconds = timeout_seconds
+        self._known: dict[str, asyncio.Future[Outcome[Embedding]]] = {}
+        self._waiting: list[str] = []
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
+        """Return the embeddings of texts; what was paid for is told to the first who asks for a text.
+
+        Raises `EvaluatorError` when the target cannot be asked.
+        """
+        new = dict.fromkeys(text for text in texts if text not in self._known)
+        for text in new:
+            self._request(text)
+        asked = [self._known[text] for text in texts]
+        # A cancelled case must not cancel what others wait for.
+        outcomes = [await asyncio.shield(each) for each in asked]
+        try:
+            found = [outcome.get() for outcome in outcomes]
+        except ProviderError as error:
+            raise EvaluatorError(f"the target {self._name!r} gave no embeddings: {error}", error.kind) from None
+        told = zip(texts, found, strict=True)
+        return [each if text in new else Embedding(each.vector) for text, each in told]
+
+    def _request(self, text: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._known[text] = loop.create_future()
+        path = self._path(text)
+        kept = None if path is None else _read(path)
+        if kept is not None:
+            self._known[text].set_result(Outcome(kept))
+            return
+        self._waiting.append(text)
+        if len(self._waiting) == 1:
+            loop.call_later(WAIT_SECONDS, self._send)
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for start in range(0, len(waiting), MOST):
+            task = asyncio.ensure_future(self._send_some(waiting[start : start + MOST]))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _send_some(self, texts: Sequence[str]) -> None:
+        outcome = await attempt_async(lambda: self._ask(texts, self._timeout_seconds))
+        if outcome.error is not None:
+            for text in texts:  # a later case may try again
+                self._known.pop(text).set_result(Outcome(error=outcome.error))
+            return
+        for text, embedding in zip(texts, _shares(outcome.get(), texts), strict=True):
+            self._keep(text, embedding)
+            self._known[text].set_result(Outcome(embedding))
+
+    def _keep(self, text: str, embedding: Embedding) -> None:
+        path = self._path(text)
+        if path is None:
+            return
+        try:
+            write_atomically(path, json.dumps({"vector": embedding.vector}))
+        except AgentvError as error:
+            _LOGGER.warning("the embedding cannot be kept for later runs: %s", error)
+
+    def _path(self, text: str) -> Path | None:
+        if self._cache is None:
+            return None
+        question = {"embedding": _VERSION, "target": self._settings, "text": text}
+        key = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
+        return self._cache / key[:2] / f"{key}.json"
+
+
+def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:
+    """Yield the embedding of each text, with its share of tokens and cost, by its length."""
+    total = sum(map(len, texts)) or 1
+    for text, vector in zip(texts, found.vectors, strict=True):
+        share = len(text) / total
+        cost = None if found.cost_usd is None else found.cost_usd * share
+        yield Embedding(vector, found.tokens * share or None, cost)
+
+
+def _read(path: Path) -> Embedding | None:
+    try:
+        vectors = vectors_of([json.loads(path.read_text("utf-8"))["vector"]])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return None if vectors is None else Embedding(vectors[0])

@@ -1,0 +1,89 @@
+"""The data of an answer: its JSON, and the parts of that."""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from pytest_agentv.models.base import ABSENT, Absent, Json
+
+_FENCE: Final = re.compile(r"```(?:json)?[ \t]*\n?", re.IGNORECASE)
+_PART: Final = re.compile(r"\[(\d{1,9})\]|[^.\[\]]+")
+SHOWN_KEYS: Final = 8
+"""Keys of a mapping that a message lists."""
+
+
+def parse_answer(answer: str) -> Json | Absent:
+    """Return the JSON of an answer, which may have text and fences around an object; `ABSENT` when there is none."""
+    text = _FENCE.sub("", answer)
+    whole = parse_json(text)
+    if isinstance(whole, dict | list):
+        return whole
+    start, end = text.find("{"), text.rfind("}")
+    return parse_json(text[start : end + 1]) if 0 <= start < end else ABSENT
+
+
+@lru_cache(maxsize=4)
+def data_of(answer: str) -> Json | Absent:
+    """Return the JSON of an answer, as `parse_answer`; several checks of one answer parse it once. Do not change it."""
+    return parse_answer(answer)
+
+
+def parse_json(text: str) -> Json | Absent:
+    """Return the JSON value that a text consists of; `ABSENT` when it is anything else."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return ABSENT
+
+
+def read_path(data: Json, path: str) -> Json | Absent:
+    """Return what is at a path such as `items[0].price`; `ABSENT` when nothing is there, null being something."""
+    value = data
+    for part in filter(None, re.split(r"[.\[\]]", path)):
+        value = _step(value, part)
+        if value is ABSENT:
+            return ABSENT
+    return value
+
+
+def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:
+    """Return what is at a path of an answer, or `ABSENT` and a miss that names the nearest place that exists.
+
+    Args:
+        answer: The text of an answer, or data.
+        path: Such as `items[0].price`.
+    """
+    data = data_of(answer) if isinstance(answer, str) else answer
+    if data is ABSENT:
+        return ABSENT, f"{path} is missing: the answer holds no JSON"
+    value, reached = data, ""
+    for found in _PART.finditer(path):
+        inner = _step(value, found[1] or found[0])
+        if inner is ABSENT:
+            return ABSENT, f"{path} is missing: {reached or 'the answer'} {_contents(value)}"
+        value, reached = inner, path[: found.end()]
+    return value, ""
+
+
+def _step(value: Json, part: str) -> Json | Absent:
+    if isinstance(value, Mapping) and part in value:
+        return value[part]
+    if isinstance(value, list | tuple) and re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(value):
+        return value[int(part)]
+    return ABSENT
+
+
+def _contents(value: Json) -> str:
+    if isinstance(value, Mapping):
+        keys = [str(key) for key in value]
+        more = ", …" if len(keys) > SHOWN_KEYS else ""
+        return f"has {', '.join(keys[:SHOWN_KEYS])}{more}" if keys else "has no keys"
+    if isinstance(value, list | tuple):
+        return f"has {len(value)} {'entry' if len(value) == 1 else 'entries'}"
+    return "is no mapping and no list"
+
+
+def _refuse(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")

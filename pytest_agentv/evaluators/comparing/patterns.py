@@ -1,0 +1,90 @@
+"""Searches texts for the patterns of authors, with a time limit: a bad pattern must not stop the run.
+
+A pattern is checked with Python's `re`, whose language it is, and searched with the package `regex`, which can stop.
+"""
+
+import asyncio
+import re
+import warnings
+from functools import lru_cache
+from typing import Any, Final
+
+SECONDS: Final = 2.0
+"""How long a search may take."""
+SECONDS_HELD_UP: Final = 0.25
+"""How long a search may take that holds up the other cases."""
+AT_ONCE: Final = 0.02
+"""Seconds that a search may hold up the other cases; a longer one goes on in a thread."""
+
+_BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
+
+
+def check_pattern(pattern: str, flags: str = "") -> str | None:
+    """Return what is wrong with a pattern, with the place; None when nothing is."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(pattern, _flags(re, flags))
+    except re.error as error:
+        return f"{pattern!r} is no regular expression: {error}"
+    except (Warning, OverflowError, RecursionError) as error:
+        return f"{pattern!r} is no clear regular expression: {error}"
+    try:
+        _compiled(pattern, flags)
+    except Exception as error:  # noqa: BLE001 - the package has an error of its own, and raises others as well
+        return f"{pattern!r} is not supported: {error}"
+    return None
+
+
+async def search(pattern: str, flags: str, text: str, timeout_seconds: float | None) -> str | None:
+    """Return the first match in a text; None: there is none. Raises `TimeoutError` with a message."""
+    compiled = _compiled(pattern, flags)
+    try:
+        return _search(compiled, text, AT_ONCE)
+    except TimeoutError:
+        pass
+    limit = SECONDS if timeout_seconds is None else min(SECONDS, timeout_seconds)
+    try:
+        return await asyncio.to_thread(_search, compiled, text, limit)
+    except TimeoutError:
+        raise TimeoutError(too_slow(pattern, limit)) from None
+
+
+def search_now(pattern: str, text: str) -> bool:
+    """Whether a pattern is found, for checks that search many texts. Raises `TimeoutError` with a message."""
+    try:
+        return _search(_compiled(pattern, ""), text, SECONDS_HELD_UP) is not None
+    except TimeoutError:
+        raise TimeoutError(too_slow(pattern, SECONDS_HELD_UP)) from None
+
+
+def too_slow(pattern: str, seconds: float) -> str:
+    """Say that a search was given up."""
+    return (
+        f"the pattern {pattern!r} was given up after {seconds:g} s: it tries too many ways to match. "
+        "Nested repetitions such as (a+)+ do that"
+    )
+
+
+def _search(compiled: Any, text: str, seconds: float) -> str | None:
+    found = compiled.search(text, timeout=seconds, concurrent=True)
+    return None if found is None else str(found[0])
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str, flags: str) -> Any:
+    import regex  # noqa: PLC0415 - only who has patterns loads it
+
+    return regex.compile(_same_language(pattern), _flags(regex, flags))
+
+
+def _same_language(pattern: str) -> str:
+    """Escape braces that `re` takes for themselves: `regex` would match `{e<=1}` approximately."""
+    return _BRACE.sub(lambda found: found[1] or r"\{", pattern)
+
+
+def _flags(module: Any, letters: str) -> Any:
+    total = module.V0 if hasattr(module, "V0") else module.NOFLAG
+    for letter in letters:
+        total |= getattr(module, letter.upper())
+    return total

@@ -1,0 +1,66 @@
+"""The tool calls that led to an answer, as its target reports them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.comparing.expected_calls import DOCS
+from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.traces import TraceEvent
+
+NO_TRACE: Final = "No trace available for evaluation"
+UNNAMED: Final = "(unnamed tool)"
+
+
+def no_trace(context: Context) -> Score:
+    """Return the score of an answer whose tool calls are not known; the mock of a dry run never tells of any."""
+    error = (
+        f"{NO_TRACE}: target {context.target!r} reported neither messages nor a trace. "
+        f"Let it report its tool calls, as {DOCS} shows"
+    )
+    return Score(0.0, misses=(NO_TRACE,), error=None if context.dry_run else error, error_kind="config")
+
+
+def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
+    """Return the calls in order: those of the output messages, else the trace's; None when there is neither."""
+    told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
+    if told:
+        return told
+    if not context.trace and not context.reports_calls:
+        return None
+    if context.trace is None and context.output_messages is None:
+        return None
+    return tuple(_traced_calls(context.trace or ()))
+
+
+def _traced_calls(events: Sequence[TraceEvent]) -> Iterator[ToolCall]:
+    """Yield the calls of a trace, each with the output and the duration that it or its result reports."""
+    results = {event.id: event for event in reversed(events) if event.type == "tool_result"}
+    for event in events:
+        if event.type == "tool_call":
+            result = results.get(event.id) if event.id else None
+            parts = [event] if result is None else [event, result]
+            output = next((part.output for part in parts if part.output is not ABSENT), ABSENT)
+            duration = next((found for part in parts if (found := _duration(part)) is not None), None)
+            yield ToolCall(event.name or UNNAMED, input=event.input, output=output, duration_ms=duration)
+
+
+def _duration(event: TraceEvent) -> float | None:
+    """Return the milliseconds that the metadata of an event tell."""
+    metadata = event.metadata or {}
+    value = metadata.get("duration_ms", metadata.get("durationMs"))
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def call_counts(context: Context) -> Mapping[str, int] | None:
+    """Return the number of calls by tool; where no call is listed, the trace summary's numbers.
+
+    A summary without events holds metrics only, and says nothing of calls.
+    """
+    calls = reported_calls(context)
+    if not calls and context.trace_summary is not None and context.trace_summary.event_count:
+        return context.trace_summary.tool_calls_by_name
+    return None if calls is None else Counter(call.tool for call in calls)

@@ -1,0 +1,1 @@
+"""Checks of the tool calls that led to the answer."""

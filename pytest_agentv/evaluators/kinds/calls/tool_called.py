@@ -1,0 +1,61 @@
+"""`tool-called`: a tool was called."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.comparing.expected_calls import Arguments, call_fits
+from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls
+from pytest_agentv.evaluators.kinds.text.check import verdict
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.kind import Text, spelled
+from pytest_agentv.models.scores import Score
+
+
+class ToolCalled(Evaluator):
+    """A tool was called, with some arguments, or some number of times."""
+
+    kind = "tool-called"
+    is_graded = False
+    reads_answer = False
+    examples = (
+        {
+            "answer": "The tent costs 120 euros.",
+            "assert": [
+                {"tool-called": "search"},
+                {"tool-called": "search", "args": {"query": {"regex": "^tent"}}, "times": 1},
+                {"not-tool-called": "delete"},
+            ],
+        },
+    )
+
+    value: Text = spelled("value", "tool", description="the name of the tool", examples=["search"])
+    args: Arguments = Field(
+        default=ABSENT,
+        description="arguments of the calls that count: as in `tool_trajectory`, with `{regex: …}` and `{any: true}`",
+        examples=[{"query": "tent"}],
+    )
+    times: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="how often it was called; default: at least once", examples=[1]
+    )
+
+    @classmethod
+    def keys_of(cls, value: Json) -> JsonObject:
+        """In the short form, `name` is the tool's name: `{tool-called: {name: search, args: …}}`."""
+        keys = super().keys_of(value)
+        return {"value" if key == "name" else key: item for key, item in keys.items()}
+
+    async def evaluate(self, context: Context) -> Score:
+        counts, calls = call_counts(context), reported_calls(context)
+        if counts is None or (self.args is not ABSENT and not calls and any(counts.values())):
+            return no_trace(context)
+        if self.args is ABSENT:
+            count = counts.get(self.value, 0)
+        else:
+            fitting = [call for call in calls or () if call.tool == self.value and call_fits(self.args, call)]
+            count = len(fitting)
+        wanted = "at least once" if self.times is None else f"expected: {self.times}"
+        times = "1 time" if count == 1 else f"{count} times"
+        what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
+        return verdict(count > 0 if self.times is None else count == self.times, what, what)

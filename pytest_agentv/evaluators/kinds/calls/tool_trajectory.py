@@ -1,0 +1,201 @@
+"""`tool_trajectory`: which tools were called, how often and in what order.
+
+Scores are those of the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were
+met; `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call. What the target does not
+report cannot be judged: that is an error, and says nothing about the answer.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall, call_fault
+from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls
+from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Text, spelled
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import format_number
+
+_MOST: TypeAlias = Annotated[int, Field(ge=0)]
+_LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
+
+
+class ToolTrajectory(Evaluator):
+    """Which tools were called, how often and in what order (agentv-formats 6.7)."""
+
+    kind = "tool_trajectory"
+    short_key = None
+    reads_answer = False
+
+    mode: Literal["any_order", "in_order", "exact"] | None = Field(
+        default=None,
+        description="what is held against the calls; not needed beside limits",
+        examples=["in_order"],
+    )
+    minimums: dict[str, Amount] | None = Field(
+        default=None, description="with `any_order`: least calls by tool", examples=[{"search": 1}]
+    )
+    expected: Items[ExpectedCall] | None = Field(
+        default=None,
+        description="with `in_order` (others may be between) and `exact` (no others): the calls",
+        examples=[[{"tool": "search"}, {"tool": "read"}]],
+    )
+    maximums: dict[str, Amount] | None = Field(
+        default=None, description="a limit: most calls by tool", examples=[{"search": 3}]
+    )
+    forbidden: Annotated[Items[Text], NOT_EMPTY] | None = Field(
+        default=None, description="a limit: tools that are not called", examples=[["delete"]]
+    )
+    max_calls: _MOST | None = spelled(
+        "max_calls", "maxCalls", default=None, description="a limit: the most calls in all", examples=[10]
+    )
+    no_tools: Literal[True] | None = spelled(
+        "no_tools", "noTools", default=None, description="a limit: `true` where no tool is called", examples=[True]
+    )
+
+    @model_validator(mode="after")
+    def _needs_what_its_mode_reads(self) -> Self:
+        if self.mode is None:
+            if all(getattr(self, key) is None for key in _LIMITS):
+                raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
+            return self
+        needed = "minimums" if self.mode == "any_order" else "expected"
+        has_limit = self.mode == "any_order" and any(getattr(self, key) is not None for key in _LIMITS)
+        if getattr(self, needed) is None and not has_limit:
+            raise ValueError(f"mode {self.mode} needs the key '{needed}'")
+        return self
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        if self.mode is None:
+            for key in ("minimums", "expected"):
+                if getattr(self, key) is not None:
+                    yield key, f"write mode: {'any_order' if key == 'minimums' else 'in_order'} beside it"
+            return
+        needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
+        if getattr(self, other) is not None:
+            yield other, f"mode {self.mode} reads '{needed}' only"
+
+    async def evaluate(self, context: Context) -> Score:
+        return score_trajectory(self, context)
+
+
+def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
+    """Score the tool calls of an answer. A limit that is not kept makes the score 0.
+
+    A target that tells nothing of its calls gives a score of 0 with `error`. Raises `EvaluatorError` when a call does
+    not report what an expected call is to be held against.
+    """
+    counts, calls = call_counts(context), reported_calls(context)
+    by_order = config.mode in ("in_order", "exact")
+    if counts is None or (by_order and calls is None):
+        return no_trace(context)
+    kept, broken = _score_limits(config, counts)
+    if by_order:
+        compare = _compare_exactly if config.mode == "exact" else _find_in_order
+        score = compare(config.expected or (), calls or (), context.target)
+    elif config.minimums is None and (kept or broken):
+        score = Score(1.0)
+    else:
+        score = _score_counts(config.minimums or {}, counts)
+    value = 0.0 if broken else score.value
+    return score.replace(value=value, hits=(*score.hits, *kept), misses=(*score.misses, *broken))
+
+
+def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """Return the limits that are kept, and those that are not."""
+    kept: list[str] = []
+    broken: list[str] = []
+    for tool in config.forbidden or ():
+        (broken if counts.get(tool) else kept).append(f"{tool} called {_times(counts.get(tool, 0))} (forbidden)")
+    for tool, most in (config.maximums or {}).items():
+        count = counts.get(tool, 0)
+        (kept if count <= most else broken).append(f"{tool} called {_times(count)} (maximum: {format_number(most)})")
+    total = sum(counts.values())
+    if config.max_calls is not None:
+        found = kept if total <= config.max_calls else broken
+        found.append(f"{_calls(total)} (maximum: {config.max_calls})")
+    if config.no_tools:
+        names = f": {', '.join(counts)}" if counts else ""
+        (broken if total else kept).append(f"{_calls(total)} (none is allowed){names}")
+    return kept, broken
+
+
+def _times(count: int) -> str:
+    return "1 time" if count == 1 else f"{count} times"
+
+
+def _calls(count: int) -> str:
+    return "1 tool call" if count == 1 else f"{count} tool calls"
+
+
+def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
+    if not minimums:
+        return Score(1.0, hits=("No tool requirements specified",))
+    hits: list[str] = []
+    misses: list[str] = []
+    for tool, minimum in minimums.items():
+        count = counts.get(tool, 0)
+        found = hits if count >= minimum else misses
+        found.append(f"{tool} called {_times(count)} (minimum: {format_number(minimum)})")
+    return Score(len(hits) / len(minimums), hits=tuple(hits), misses=tuple(misses))
+
+
+def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
+    """Walk forward: a call of the right tool with other arguments is used up; a missing tool uses up nothing."""
+    hits: list[str] = []
+    misses: list[str] = []
+    used: set[int] = set()
+    for position, item in enumerate(expected):
+        after = max(used, default=-1) + 1
+        found = next((index for index in range(after, len(calls)) if calls[index].tool == item.tool), None)
+        if found is None:
+            misses.append(f"Expected {item.tool} at position {position}, {_not_found(item.tool, calls, used)}")
+            continue
+        used.add(found)
+        fault = call_fault(item, calls[found], target)
+        if fault is None:
+            hits.append(f"Found {item.tool} at position {found}")
+        else:
+            misses.append(f"Expected {item.tool} at position {position}: tool found at {found} but {fault}")
+    return _all_or_nothing(hits, misses)
+
+
+def _not_found(tool: str, calls: Sequence[ToolCall], used: set[int]) -> str:
+    """Say that a tool is missing, and whether it was called too early."""
+    early = next((index for index, call in enumerate(calls) if call.tool == tool and index not in used), None)
+    hint = "" if early is None else f"; it was called too early, at position {early}"
+    return f"not found in remaining trace{hint}"
+
+
+def _compare_exactly(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
+    hits: list[str] = []
+    misses: list[str] = []
+    if len(expected) != len(calls):
+        misses.append(f"Expected {len(expected)} tool calls, got {len(calls)}")
+    for position, item in enumerate(expected):
+        fault = _fault(item, calls[position] if position < len(calls) else None, target)
+        if fault is None:
+            hits.append(f"Position {position}: {item.tool}")
+        else:
+            misses.append(f"Position {position}: {fault}")
+    extra = enumerate(calls[len(expected) :], start=len(expected))
+    misses.extend(f"Position {position}: unexpected {call.tool}" for position, call in extra)
+    return _all_or_nothing(hits, misses)
+
+
+def _fault(expected: ExpectedCall, call: ToolCall | None, target: str) -> str | None:
+    """Say what is wrong with the call at an expected one's position; None when nothing is."""
+    if call is None:
+        return f"expected {expected.tool}, got nothing"
+    if call.tool != expected.tool:
+        return f"expected {expected.tool}, got {call.tool}"
+    fault = call_fault(expected, call, target)
+    return None if fault is None else f"{expected.tool} {fault}"
+
+
+def _all_or_nothing(hits: Sequence[str], misses: Sequence[str]) -> Score:
+    if not hits and not misses:
+        return Score(1.0, hits=("No tool sequence specified",))
+    return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))

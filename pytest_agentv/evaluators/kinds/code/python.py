@@ -1,0 +1,204 @@
+"""`python`: an expression, or a function of a file, that judges in this process."""
+
+import asyncio
+import builtins
+import inspect
+import math
+import types
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from pytest_agentv.errors import EvaluatorError, ProviderError
+from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
+from pytest_agentv.evaluators.comparing.answer_data import parse_answer
+from pytest_agentv.evaluators.comparing.reported_calls import reported_calls
+from pytest_agentv.evaluators.judging.grading import feedback
+from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.kind import Text
+from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.scores import Score
+from pytest_agentv.providers.python.importing import import_callable
+from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.user_errors import user_traceback
+
+NAMES: Final = ("answer", "data", "case", "vars", "tool_calls", "metrics")
+"""What an expression, or a function by its parameters, may use."""
+_RESULTS: Final = "True or False, a number from 0 to 1, a mapping with `score`, or a Score"
+_SHOWN: Final = 200
+
+
+class PythonCheck(Evaluator):
+    """A Python expression is true of the answer, or a function of a file judges it. Both run in this process."""
+
+    kind = "python"
+    examples = (
+        {
+            "answer": "The tent costs 120 euros.",
+            "assert": [{"python": 'len(answer) < 500 and "tent" in answer'}, {"python": "checks.py:is_polite"}],
+        },
+    )
+
+    value: Text = Field(
+        description="an expression, or `file.py:function`; both may use `answer`, `data` (its JSON, or None), `case`, "
+        "`vars`, `tool_calls` and `metrics`, a function by the names of its parameters",
+        examples=["len(answer) < 500"],
+    )
+
+    @field_validator("value")
+    @classmethod
+    def _check(cls, value: str, info: ValidationInfo) -> str:
+        """Return an expression as it is, and a function with the absolute path of its file."""
+        scope = scope_of(info)
+        if FUNCTION.fullmatch(value.strip()):
+            if scope is None:
+                return value.strip()
+            path, _, name = value.strip().rpartition(":")
+            reference = scope.references.find(path)
+            if reference.path is None or not reference.path.is_file():
+                raise ValueError(f"file {reference.describe_missing()}")
+            fault = function_fault(reference.path, name, NAMES)
+            if fault:
+                raise ValueError(fault)
+            return f"{reference.path}:{name}"
+        try:
+            code = _compiled(value)
+        except (SyntaxError, ValueError) as error:
+            message = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise ValueError(f"{value!r} is no Python expression: {message}") from None
+        _require_known(code)
+        return value
+
+    def summary(self) -> str:
+        path, _, name = self.value.rpartition(":")
+        return f"{Path(path).name}:{name}" if self._is_function else self.value
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        path = self.value.rpartition(":")[0]
+        return ((str(Path(path).parent), ("python", path)),) if self._is_function else ()
+
+    @property
+    def _is_function(self) -> bool:
+        return FUNCTION.fullmatch(self.value) is not None
+
+    async def evaluate(self, context: Context) -> Score:
+        """Call the code in a thread of its own. Raises `EvaluatorError` when it fails or takes too long."""
+        limit = context.timeout_seconds
+        try:
+            async with asyncio.timeout(limit):
+                return await run_in_thread(lambda: self._judge(context), "agentv-python")
+        except TimeoutError:
+            raise EvaluatorError(f"no result within {limit or 0:g} s", "timeout") from None
+
+    def _judge(self, context: Context) -> Score:
+        try:
+            if self._is_function:
+                value = _call(self.value, context)
+            else:
+                code = _compiled(self.value)
+                value = eval(code, _values(context, code.co_names))  # noqa: S307 - the author's own code
+        except EvaluatorError:
+            raise
+        except BaseException as error:
+            raise EvaluatorError(f"{self.summary()} raised {user_traceback(error)}") from error
+        return read_result(value, self.summary())
+
+
+@lru_cache(maxsize=512)
+def _compiled(expression: str) -> types.CodeType:
+    return compile(expression.strip(), "<python>", "eval")
+
+
+def _require_known(code: types.CodeType) -> None:
+    """Raise `ValueError` for a name that is neither given nor built in: it could only fail when it is paid for."""
+    import dis  # noqa: PLC0415 - only who has expressions loads it
+
+    for instruction in dis.get_instructions(code):
+        name = instruction.argval
+        is_name = instruction.opname in ("LOAD_NAME", "LOAD_GLOBAL")
+        if is_name and name not in NAMES and not hasattr(builtins, name):
+            hint = did_you_mean(name, NAMES) or f"names: {', '.join(NAMES)}"
+            raise ValueError(f"the name {name!r} is not known ({hint})")
+
+
+def _values(context: Context, wanted: Sequence[str] = NAMES) -> dict[str, Any]:
+    """Return what code may use; the JSON of the answer is read where it is wanted only."""
+    values: dict[str, Any] = {
+        "answer": context.candidate_answer,
+        "case": context.case,
+        "vars": getattr(context.case, "vars", None) or {},
+        "tool_calls": reported_calls(context) or (),
+        "metrics": context.metrics,
+    }
+    if "data" in wanted:
+        data = parse_answer(context.candidate_answer) if context.part is ABSENT else context.part
+        values["data"] = None if data is ABSENT else data
+    return values
+
+
+def _call(name: str, context: Context) -> Any:
+    function, parameters = _function(name)
+    values = _values(context, parameters)
+    value = function(**{each: values[each] for each in parameters if each in values})
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+@lru_cache(maxsize=512)
+def _function(name: str) -> tuple[Callable[..., Any], Sequence[str]]:
+    """Import a function, once in this process; return it and the names that it takes."""
+    path = Path(name.rpartition(":")[0])
+    try:
+        function = import_callable(name, path.parent, f"python: {path.name}").function
+    except ProviderError as error:
+        raise EvaluatorError(str(error), "config") from None
+    parameters = inspect.signature(function).parameters.values()
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    return function, NAMES if takes_all else [each.name for each in parameters]
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+def read_result(value: Any, what: str) -> Score:
+    """Turn what code returned into a score. Raises `EvaluatorError` for what says nothing about the answer."""
+    if isinstance(value, Score):
+        return value
+    if isinstance(value, bool):
+        text = what if len(what) <= _SHOWN else f"{masked(what)[:_SHOWN]}…"
+        return Score(1.0, hits=(f"{text} is true",)) if value else Score(0.0, misses=(f"{text} is false",))
+    if isinstance(value, Mapping):
+        return _read_mapping(value, what)
+    return Score(_number(value, f"{what} returned"))
+
+
+def _read_mapping(value: Mapping[str, Json], what: str) -> Score:
+    known = ("score", "hits", "misses", "reasoning", "details")
+    unknown = [str(key) for key in value if key not in known]
+    if unknown or "score" not in value:
+        fault = f"the key {unknown[0]!r}" if unknown else "no key `score`"
+        raise EvaluatorError(f"{what} returned a mapping with {fault}: its keys are {', '.join(known)}", "config")
+    score = value["score"]
+    reasoning = value.get("reasoning")
+    return Score(
+        float(score) if isinstance(score, bool) else _number(score, f"{what} returned the score"),
+        hits=feedback(list(value.get("hits") or ())),
+        misses=feedback(list(value.get("misses") or ())),
+        reasoning=None if reasoning is None else str(reasoning),
+        details=value.get("details"),
+    )
+
+
+def _number(value: Any, what: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not 0 <= value <= 1:
+        shown = masked(repr(value))
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        raise EvaluatorError(f"{what} {shown}, expected {_RESULTS}", "config")
+    return float(value)

@@ -1,0 +1,126 @@
+"""The `composite` evaluator: several evaluators side by side, whose results an aggregator combines."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Final, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
+from pytest_agentv.evaluators.judging.grading import require_judge
+from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, Results, WeightedAverage
+from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.loading.cases.evaluators import adopt, load_evaluators
+from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
+from pytest_agentv.loading.kind_reader import find_kind, read_part
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.kind import NOT_EMPTY, Items, definition, expected, spelled
+from pytest_agentv.models.scores import Score, unmet_required
+
+MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
+
+
+def _read_members(value: Json, info: ValidationInfo) -> Json:
+    if not isinstance(value, list | tuple):
+        raise expected("a list")
+    scope = scope_of(info)
+    return value if scope is None else load_evaluators(scope.at(list(value), "evaluators"))
+
+
+def _read_aggregator(value: Json, info: ValidationInfo) -> Json:
+    """Read an aggregator; where that fails, which is noted, a mean stands in for it."""
+    scope = scope_of(info)
+    if scope is None:
+        return value
+    inner = scope.at(value, "aggregator")
+    if isinstance(value, Aggregator):
+        return adopt(inner) or WeightedAverage()
+    if not isinstance(value, dict):
+        raise expected("a mapping")
+    kind = find_kind(AGGREGATORS, value, "type", inner.place)
+    return (kind and read_part(kind, value, inner.place, context=inner, elsewhere=("type",))) or WeightedAverage()
+
+
+Members: TypeAlias = Annotated[
+    Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
+]
+
+
+class Composite(Evaluator):
+    """Several evaluators with one score. They run side by side, and an aggregator combines their results.
+
+    A member that could not judge makes the composite one that could not judge: a score from the rest would lie.
+    """
+
+    kind = "composite"
+    short_key = None
+
+    evaluators: Annotated[
+        Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
+    ] = spelled(*EVALUATOR_LIST_KEYS, description="the members")
+    aggregator: Annotated[Aggregator, BeforeValidator(_read_aggregator), WithJsonSchema(definition("aggregator"))] = (
+        Field(description="what makes one score of theirs")
+    )
+
+    @model_validator(mode="after")
+    def _note_unknown_members(self, info: ValidationInfo) -> Self:
+        scope = scope_of(info)
+        if scope is None or not isinstance(self.aggregator, WeightedAverage):
+            return self
+        names = [member.label for member in self.evaluators]
+        for name in self.aggregator.weights:
+            if name not in names:
+                hint = did_you_mean(name, names) or f"members: {', '.join(names)}"
+                place = scope.place.at("aggregator", "weights", name)
+                place.unread("a weight for a member that there is none of", hint)
+        return self
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return self.aggregator.scripts
+
+    def walk(self) -> Iterator[Evaluator]:
+        yield self
+        for member in self.evaluators:
+            yield from member.walk()
+
+    @property
+    def asks_judge(self) -> bool:
+        return self.aggregator.asks_judge or any(member.asks_judge for member in self.evaluators)
+
+    @property
+    def calls_targets(self) -> bool:
+        return any(member.calls_targets for member in self.evaluators)
+
+    def prepare(self, services: Services) -> Evaluator:
+        if not isinstance(self.aggregator, WeightedAverage):
+            _require_unique_names(member.label for member in self.evaluators)
+        if self.aggregator.asks_judge:
+            require_judge(services, "a composite's `llm_judge` aggregator")
+        return self.model_copy(update={"evaluators": tuple(member.prepare(services) for member in self.evaluators)})
+
+    async def evaluate(self, context: Context) -> Score:
+        """Raises `EvaluatorError` when a member or the aggregator could not judge."""
+        results = await asyncio.gather(*(run_evaluator(member, context) for member in self.evaluators))
+        _require_judgements(results)
+        score = await self.aggregator.combine(results, context)
+        missed = unmet_required([result for result in results if result.required])
+        unmet = tuple(dict.fromkeys((*(score.unmet_required or ()), *missed)))
+        return score.replace(unmet_required=unmet, verdict="fail") if unmet else score
+
+
+def _require_unique_names(names: Iterable[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        message = f"the aggregator is given the members' results by name, but {repeated[0]!r} names more than one"
+        raise EvaluatorError(f"{message}: give each member of the composite a name of its own", kind="config")
+
+
+def _require_judgements(results: Results) -> None:
+    broken = [result for result in results if result.error is not None]
+    if broken:
+        message = "; ".join(f"member {result.name!r} could not judge: {result.error}" for result in broken)
+        raise EvaluatorError(message, kind=broken[0].error_kind or "crash", output=broken[0].raw_output)

@@ -1,0 +1,1 @@
+"""Checks of answers that are data: JSON, XML, YAML."""

@@ -1,0 +1,47 @@
+"""`contains-json`: there is JSON in the answer."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.comparing.answer_data import parse_json
+from pytest_agentv.evaluators.judging.json_text import json_objects
+from pytest_agentv.evaluators.kinds.data.json_check import JsonCheck
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.scores import Score
+
+_FENCED: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
+
+
+class ContainsJson(JsonCheck):
+    """There is an object or a list of JSON in the answer, as a JSON Schema describes it, whatever stands around it."""
+
+    kind = "contains-json"
+    examples = (
+        {"answer": 'Here it is: {"price": 120}', "assert": [{"contains-json": {"required": ["price"]}}]},
+        {"answer": "The list: [1, 2]", "assert": [{"contains-json": True}]},
+    )
+
+    def check(self, context: Context) -> Score:
+        first: list[str] | None = None
+        for data in _json_within(context.candidate_answer):
+            faults = self.faults(data)
+            if not faults:
+                return Score(1.0, hits=("contains JSON" if self.value is None else "contains JSON as wanted",))
+            first = first or faults
+        return Score(0.0, misses=("contains no JSON",) if first is None else tuple(first))
+
+
+def _json_within(answer: str) -> Iterator[Json]:
+    """Yield the lists and objects of an answer: all of it, those in fences, those amid prose."""
+    texts = [answer, *_FENCED.findall(answer)]
+    start, end = answer.find("["), answer.rfind("]")
+    if 0 <= start < end:
+        texts.append(answer[start : end + 1])
+    for text in texts:
+        value = parse_json(text)
+        if value is not ABSENT and isinstance(value, dict | list):
+            yield value
+    for found in json_objects(answer):
+        yield found.value

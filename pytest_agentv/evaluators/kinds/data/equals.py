@@ -1,0 +1,56 @@
+"""`equals`: the answer is a text, or data."""
+
+from typing import Any
+
+from pydantic import Field
+
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.comparing.answer_data import parse_answer, parse_json
+from pytest_agentv.evaluators.comparing.equality import json_equal
+from pytest_agentv.evaluators.kinds.text.check import shown, verdict
+from pytest_agentv.models.base import ABSENT, Absent, Json
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import compact_json, trim
+
+
+class Equals(Evaluator):
+    """The answer is a text, or, as JSON, some data."""
+
+    kind = "equals"
+    takes_data = True
+    is_graded = False
+    examples = (
+        {"answer": "  yes\n", "assert": [{"equals": "yes"}]},
+        {"answer": '{"sent": true, "items": 2}', "assert": [{"equals": {"items": 2, "sent": True}}]},
+    )
+
+    value: Any = Field(
+        description="a text, around which blanks do not count; or data, which the JSON of the answer must be",
+        examples=["yes"],
+    )
+
+    def summary(self) -> str:
+        return self.value if isinstance(self.value, str) else compact_json(self.value)
+
+    @classmethod
+    def keys_of(cls, value: Json) -> dict[str, Json]:
+        return {"value": value}
+
+    async def evaluate(self, context: Context) -> Score:
+        if isinstance(self.value, str) and (context.part is ABSENT or isinstance(context.part, str)):
+            answer, wanted = trim(context.candidate_answer), trim(self.value)
+            return verdict(answer == wanted, f"is {shown(wanted)}", f"is {shown(answer)}, not {shown(wanted)}")
+        data = _data(context.candidate_answer) if context.part is ABSENT else context.part
+        wanted = shown(self.summary()) if isinstance(self.value, str) else _brief(self.value)
+        if data is ABSENT:
+            return verdict(False, "", f"holds no JSON, and so is not {wanted}")
+        return verdict(json_equal(data, self.value), f"is {wanted}", f"is {_brief(data)}, not {wanted}")
+
+
+def _data(answer: str) -> Json | Absent:
+    whole = parse_json(answer)
+    return parse_answer(answer) if whole is ABSENT else whole
+
+
+def _brief(value: Json) -> str:
+    return shown(compact_json(value))[1:-1]

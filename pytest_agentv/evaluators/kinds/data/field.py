@@ -1,0 +1,93 @@
+"""`field`: a part of a JSON answer, checked by itself."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
+
+from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator, Services, scope_of
+from pytest_agentv.evaluators.comparing.answer_data import locate_part
+from pytest_agentv.evaluators.run import judge
+from pytest_agentv.evaluators.shared import text_of_part
+from pytest_agentv.loading.cases.evaluators import load_evaluator
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.kind import definition
+from pytest_agentv.models.scores import Score
+
+
+def _read_check(value: Json, info: ValidationInfo) -> Json:
+    scope = scope_of(info)
+    return value if scope is None or value is None else load_evaluator(scope.at(value, "check"))
+
+
+class AnswerField(Evaluator):
+    """A part of a JSON answer passes a check, or, without a check, is there."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind = "field"
+    short_key = "path"
+    examples = (
+        {
+            "answer": '{"items": [{"price": 120}]}',
+            "assert": [{"field": {"path": "items[0].price", "equals": 120}}, {"not-field": "error"}],
+        },
+    )
+
+    path: AnswerPath = Field(description="where the part is", examples=["items[0].price"])
+    check: Annotated[Evaluator | None, BeforeValidator(_read_check), WithJsonSchema(definition("evaluator"))] = Field(
+        default=None,
+        description="what it has to pass; its keys may also stand beside `path`: `{path: price, equals: 120}`",
+        examples=[{"equals": 120}],
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_check(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read the keys beside `path` that are not those of every kind as the check."""
+        scope = scope_of(info)
+        if scope is None or not isinstance(value, dict):
+            return value
+        own = {key: item for key, item in value.items() if key in cls.model_fields}
+        rest = {key: item for key, item in value.items() if key not in own}
+        if not rest:
+            return own
+        if own.get("check") is not None:
+            scope.place.at("check").error("is written twice: its keys stand beside `path` too")
+            return own
+        return {**own, "check": load_evaluator(scope.at(rest))}
+
+    def summary(self) -> str:
+        return self.check.name or self.check.describe() if self.check is not None else ""
+
+    @property
+    def asks_judge(self) -> bool:
+        return self.check is not None and self.check.asks_judge
+
+    @property
+    def calls_targets(self) -> bool:
+        return self.check is not None and self.check.calls_targets
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        return ()
+
+    def walk(self) -> Iterator[Evaluator]:
+        yield self
+        if self.check is not None:
+            yield from self.check.walk()
+
+    def prepare(self, services: Services) -> Evaluator:
+        return self.model_copy(update={"check": self.check and self.check.prepare(services)})
+
+    def required_score(self, threshold: float) -> float:
+        return 1.0 if self.check is None else self.check.required_score(threshold)
+
+    async def evaluate(self, context: Context) -> Score:
+        """Raises `EvaluatorError` when the check cannot judge."""
+        part, miss = locate_part(context.candidate_answer if context.part is ABSENT else context.part, self.path)
+        if self.check is None:
+            return Score(0.0, misses=(miss,)) if part is ABSENT else Score(1.0, hits=(f"{self.path} is there",))
+        if part is ABSENT:  # a check of nothing has failed, negated or not: the verdict is not to be turned round
+            return Score(1.0, hits=(miss,)) if self.negate else Score(0.0, misses=(miss,))
+        return await judge(self.check, context.replace(candidate_answer=text_of_part(part), part=part))

@@ -1,0 +1,53 @@
+"""`is-yaml`: the answer is YAML."""
+
+from typing import Any, Final
+
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.judging.reply import off_loop
+from pytest_agentv.models.scores import Score
+
+DEEPEST: Final = 100
+"""Levels of nesting that are read."""
+
+
+class IsYaml(Evaluator):
+    """The whole answer is YAML with a mapping or a list. A sentence alone would be YAML too, and is refused."""
+
+    kind = "is-yaml"
+    short_key = None
+    is_graded = False
+    examples = ({"answer": "order: 1001\nitems: [tent]", "assert": [{"is-yaml": True}]},)
+
+    async def evaluate(self, context: Context) -> Score:
+        return await off_loop(10 * len(context.candidate_answer), _score, context.candidate_answer)
+
+
+def _score(text: str) -> Score:
+    import yaml  # noqa: PLC0415 - who checks no YAML does not load it here
+
+    try:
+        fault = _fault(yaml, text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark is not None else ""
+        fault = f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
+    return Score(1.0, hits=("is YAML",)) if fault is None else Score(0.0, misses=(f"is no YAML: {fault}",))
+
+
+def _fault(yaml: Any, text: str) -> str | None:
+    """Return why a text is no YAML. Only its syntax is read: no object is made, and no alias is followed."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth, anchors, has_data = 0, set(), False
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth, has_data = depth + 1, True
+            if depth > DEEPEST:
+                return f"it is nested more than {DEEPEST} levels deep"
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in anchors:
+                return f"the alias *{event.anchor} has no anchor"
+        elif getattr(event, "anchor", None):
+            anchors.add(event.anchor)
+    return None if has_data else "it is a text, and no mapping or list"

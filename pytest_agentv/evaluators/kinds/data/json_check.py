@@ -1,0 +1,179 @@
+"""What `is-json` and `contains-json` share: the schema, and what the package `jsonschema` finds."""
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
+from pytest_agentv.evaluators.comparing.patterns import search_now
+from pytest_agentv.evaluators.judging.reply import off_loop
+from pytest_agentv.loading.cases.references import Scope
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.kind import expected
+from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.scores import Score
+
+SHOWN_FAULTS: Final = 3
+_SHOWN: Final = 200
+"""Characters of a fault that a miss shows."""
+
+
+def _schema(value: Json, info: ValidationInfo) -> Json:
+    """Return a schema, read from its file where a text names one. Raises `ValueError` for what is none."""
+    scope = scope_of(info)
+    if isinstance(value, str):
+        value = value if scope is None else _read_schema(value, scope)
+    if value is None or (isinstance(value, str) and scope is None):
+        return value
+    if not isinstance(value, Mapping | bool):
+        raise expected("a JSON Schema (a mapping) or the path of its file")
+    fault = schema_fault(value)
+    if fault:
+        raise ValueError(fault)
+    return value
+
+
+def _read_schema(path: str, scope: Scope) -> Json:
+    file = scope.references.read(path, scope.place.at("value"), is_text=True)
+    if file is None:
+        return None
+    try:
+        return json.loads(file.text)
+    except ValueError as error:
+        raise ValueError(f"{file.display_path} is no JSON: {error}") from None
+
+
+class JsonCheck(Evaluator):
+    """A check of JSON, which a JSON Schema may describe."""
+
+    takes_data = True
+    is_graded = False
+
+    value: Annotated[
+        Any,
+        AfterValidator(_schema),
+        WithJsonSchema({"anyOf": [{"type": ["object", "boolean"]}, {"type": "string"}]}),
+    ] = Field(
+        default=None,
+        description="a JSON Schema, or the path of its file; default: any JSON will do",
+        examples=[{"type": "object", "required": ["price"]}],
+    )
+
+    def summary(self) -> str:
+        title = self.value.get("title") if isinstance(self.value, Mapping) else None
+        return title if isinstance(title, str) else ""
+
+    @classmethod
+    def keys_of(cls, value: Json) -> dict[str, Json]:
+        return {} if value is None or value is True else {"value": value}
+
+    async def evaluate(self, context: Context) -> Score:
+        """Raises `EvaluatorError` for a schema that cannot be used."""
+        if isinstance(self.value, str):
+            raise EvaluatorError(f"the schema {self.value!r} was not read: an eval file or `agentv` reads it", "config")
+        return await off_loop(len(context.candidate_answer), self.check, context)
+
+    def check(self, context: Context) -> Score:
+        """Judge an answer; blocks."""
+        raise NotImplementedError
+
+    def faults(self, data: Json) -> list[str]:
+        """Return what is wrong with data by the schema, at most `SHOWN_FAULTS`. Raises `EvaluatorError`."""
+        if self.value is None:
+            return []
+        try:
+            validator = _validator(json.dumps(self.value, sort_keys=True))
+            found = sorted(validator.iter_errors(data), key=lambda each: list(map(str, each.absolute_path)))
+        except TimeoutError as error:
+            raise EvaluatorError(str(error), "timeout") from None
+        except RecursionError:
+            raise EvaluatorError("the schema or the answer is nested too deeply", "config") from None
+        except Exception as error:  # noqa: BLE001 - the package `referencing` raises errors of its own
+            raise EvaluatorError(f"the schema cannot be used: {error}", "config") from None
+        return [_fault(each) for each in found[:SHOWN_FAULTS]]
+
+
+def _fault(error: Any) -> str:
+    where = error.json_path.removeprefix("$").removeprefix(".")
+    text = masked(error.message)
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return f"{where}: {text}" if where else text
+
+
+def schema_fault(schema: Json) -> str | None:
+    """Return why a value is no JSON Schema that can be used; None when it is one."""
+    import jsonschema  # noqa: PLC0415 - 60 ms that only who names a schema pays
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        kind.check_schema(schema)
+        _validator(json.dumps(schema, sort_keys=True))
+    except jsonschema.SchemaError as error:
+        where = error.json_path.removeprefix("$").removeprefix(".")
+        return f"is no JSON Schema: {where + ': ' if where else ''}{masked(error.message)[:_SHOWN]}"
+    except (TypeError, ValueError) as error:  # YAML has dates and keys that JSON does not have
+        return f"is no JSON Schema: {error}"
+    except RecursionError:
+        return "is no JSON Schema: it is nested too deeply"
+    return next((f"its $ref {ref!r} is not within the schema, and is not fetched" for ref in _dangling(schema)), None)
+
+
+@lru_cache(maxsize=64)
+def _validator(schema: str) -> Any:
+    """Return the validator of a schema, which is given as JSON. It fetches nothing, and its patterns have a limit."""
+    import jsonschema  # noqa: PLC0415 - as above
+    from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - as above
+
+    value = json.loads(schema)
+    kind = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
+    limited = jsonschema.validators.extend(kind, {"pattern": _match_pattern})  # type: ignore[no-untyped-call]
+    return limited(value, registry=REGISTRY)
+
+
+def _match_pattern(_validator: Any, pattern: str, instance: Json, _schema: Json) -> Iterator[Any]:
+    import jsonschema  # noqa: PLC0415 - as above
+
+    if isinstance(instance, str) and not search_now(pattern, instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _dangling(schema: Json) -> Iterator[str]:
+    """Yield references to other documents, and those within a schema without ids of its own that lead nowhere."""
+    from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - as above
+    from referencing import Resource  # noqa: PLC0415 - as above
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - as above
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415 - as above
+
+    references = list(_references(schema))
+    if not references or any(True for _ in _values_of(schema, "$id")):
+        return
+    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
+    resolver = REGISTRY.with_resource("", resource).resolver()
+    for reference in references:
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            yield reference
+
+
+def _references(schema: Json) -> Iterator[str]:
+    return (value for value in _values_of(schema, "$ref") if isinstance(value, str))
+
+
+def _values_of(schema: Json, key: str) -> Iterator[Json]:
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            if key in value:
+                yield value[key]
+            waiting += [item for name, item in value.items() if name not in ("const", "enum", "default", "examples")]
+        elif isinstance(value, list | tuple):
+            waiting += value

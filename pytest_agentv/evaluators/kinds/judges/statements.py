@@ -1,0 +1,45 @@
+"""`statements`: sentences that a model checks one by one, in one call. The bare texts of a list are these."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.evaluators.judging.grading import require_judge
+from pytest_agentv.evaluators.judging.rubrics import Rubric, judge_statements
+from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
+from pytest_agentv.models.scores import Score
+
+
+class Statements(Evaluator):
+    """Sentences about the answer that a model finds true or not, all in one call; the score is the share that is true.
+
+    A text in a list of evaluators is such a sentence. It does not fail the case by itself, as `rubrics` do.
+    """
+
+    kind = "statements"
+    examples = ({"answer": "The tent costs 120 euros.", "assert": ["Names the price", "Is polite"]},)
+
+    value: Annotated[Items[Text], NOT_EMPTY] = Field(
+        description="what the answer does if it is good, one sentence each", examples=[["Names the price"]]
+    )
+
+    def summary(self) -> str:
+        return self.value[0] if len(self.value) == 1 else f"{len(self.value)} sentences"
+
+    @property
+    def asks_judge(self) -> bool:
+        return True
+
+    def prepare(self, services: Services) -> Evaluator:
+        require_judge(services, f"evaluator {self.label!r}")
+        return self
+
+    async def evaluate(self, context: Context) -> Score:
+        """Raises `EvaluatorError` when the judge cannot be reached."""
+        judge = require_judge(context.services, f"evaluator {self.label!r}")
+        rubrics = [
+            Rubric(id=f"statement-{number}", description=text, required=False)
+            for number, text in enumerate(self.value, start=1)
+        ]
+        return await judge_statements(judge, rubrics, context)

@@ -1,0 +1,1 @@
+"""How alike the answer and a text are."""

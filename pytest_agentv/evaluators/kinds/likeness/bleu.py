@@ -1,0 +1,34 @@
+"""`bleu`: how alike the answer and a text are, as translations are measured."""
+
+from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness, require_package
+from pytest_agentv.models.scores import Score
+from pytest_agentv.runtime.threads import run_in_thread
+
+
+class Bleu(Likeness):
+    """The answer shares sequences of words with a text, as translations are measured: BLEU by the package sacrebleu."""
+
+    kind = "bleu"
+    examples = (
+        {
+            "answer": "The tent costs 120 euros today.",
+            "assert": [{"bleu": "The tent costs 120 euros.", "threshold": 0.5}],
+        },
+    )
+
+    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it asks nobody
+        require_package(self.kind, "sacrebleu", "sacrebleu")
+        return self
+
+    async def evaluate(self, context: Context) -> Score:
+        """Raises `EvaluatorError` where sacrebleu is not installed."""
+        require_package(self.kind, "sacrebleu", "sacrebleu")
+        answer = context.candidate_answer
+        return self.score(await run_in_thread(lambda: _bleu(self.value, answer), "agentv-bleu"))
+
+
+def _bleu(reference: str, answer: str) -> float:
+    from sacrebleu import sentence_bleu  # noqa: PLC0415 - an extra that takes long to import
+
+    return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)

@@ -1,0 +1,47 @@
+"""What the kinds that measure likeness share."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Annotated
+
+from pydantic import Field
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.kind import Text
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import format_fixed, format_number
+
+
+class Likeness(Evaluator):
+    """A measure of how alike the answer and a text are: 1 for equal texts."""
+
+    value: Text = Field(
+        description="the text that the answer is held against; blanks around both do not count",
+        examples=["The tent costs 120 euros."],
+    )
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="the similarity from which the score is 1, below it 0; default: it is the score",
+        examples=[0.8],
+    )
+
+    def required_score(self, threshold: float) -> float:
+        return threshold if self.threshold is None else 1.0
+
+    def score(self, similarity: float, more: Mapping[str, Json] | None = None) -> Score:
+        """Return the score of a similarity; `more` goes into the details."""
+        details, shown = {"similarity": similarity, **(more or {})}, f"similarity {format_fixed(similarity, 3)}"
+        if self.threshold is None:
+            return Score(similarity, reasoning=shown, details=details)
+        if similarity >= self.threshold:
+            return Score(1.0, hits=(f"{shown} >= {format_number(self.threshold)}",), details=details)
+        return Score(0.0, misses=(f"{shown} < {format_number(self.threshold)}",), details=details)
+
+
+def require_package(kind: str, module: str, package: str) -> None:
+    """Raise `EvaluatorError` that says what to install where a package of the extra `text` is missing."""
+    if find_spec(module) is None:
+        message = f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+        raise EvaluatorError(message, kind="config")

@@ -1,0 +1,44 @@
+"""`rouge`: how many words, pairs or sequences of words the answer shares with a text."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness, require_package
+from pytest_agentv.models.scores import Score
+from pytest_agentv.runtime.threads import run_in_thread
+
+
+class Rouge(Likeness):
+    """The answer shares words with a text, as summaries are measured: the F1 of ROUGE, by the package rouge-score."""
+
+    kind = "rouge"
+    examples = (
+        {
+            "answer": "The tent is sold for 120 euros.",
+            "assert": [{"rouge": "The tent costs 120 euros.", "threshold": 0.5}],
+        },
+    )
+
+    variant: Literal["rouge1", "rouge2", "rougeL"] = Field(
+        default="rougeL",
+        description="what is counted: words, pairs of words, or the longest sequence of words",
+        examples=["rouge1"],
+    )
+
+    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it asks nobody
+        require_package(self.kind, "rouge_score", "rouge-score")
+        return self
+
+    async def evaluate(self, context: Context) -> Score:
+        """Raises `EvaluatorError` where rouge-score is not installed."""
+        require_package(self.kind, "rouge_score", "rouge-score")
+        answer = context.candidate_answer
+        return self.score(await run_in_thread(lambda: _f1(self.variant, self.value, answer), "agentv-rouge"))
+
+
+def _f1(variant: str, reference: str, answer: str) -> float:
+    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an extra that takes long to import
+
+    return float(RougeScorer([variant]).score(reference, answer)[variant].fmeasure)

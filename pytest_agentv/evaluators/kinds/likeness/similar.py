@@ -1,0 +1,70 @@
+"""`similar`: how near the meaning of the answer is to that of a text."""
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import Field
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
+from pytest_agentv.models.base import Json
+from pytest_agentv.models.kind import Text
+from pytest_agentv.models.scores import Score, clamp_score
+from pytest_agentv.models.text import trim
+
+DEFAULT_TARGET: Final = "embeddings"
+
+
+class Similar(Likeness):
+    """The answer means nearly what a text means: the cosine of their embeddings, which a model gives.
+
+    The target is one of kind `openai`, `azure` or `gemini` with a model for embeddings. The texts of cases in flight
+    are asked for together, each text once. With `--agentv-cache` they are kept for later runs.
+    """
+
+    kind = "similar"
+    examples = (
+        {
+            "answer": "The tent is sold for 120 euros.",
+            "assert": [{"similar": "The tent costs 120 euros.", "threshold": 0.8, "target": "embeddings"}],
+        },
+    )
+
+    target: Text = Field(
+        default=DEFAULT_TARGET, description="the target that gives embeddings", examples=["embeddings"]
+    )
+
+    @property
+    def embeds_with(self) -> str | None:
+        return self.target
+
+    async def evaluate(self, context: Context) -> Score:
+        """Raises `EvaluatorError` when the target cannot be asked."""
+        if context.dry_run:  # nobody is asked
+            return self.score(0.0)
+        embedder = context.services.embedders.get(self.target)
+        if embedder is None:
+            raise EvaluatorError(f"there is no target {self.target!r} that could give embeddings", "config")
+        answer = trim(context.candidate_answer)
+        if not answer:  # APIs refuse an empty text
+            return Score(0.0, misses=("the answer is empty",), details={"similarity": 0.0})
+        found = await embedder.embed([answer, trim(self.value)])
+        costs = [each.cost_usd for each in found if each.cost_usd is not None]
+        tokens = sum(each.tokens or 0 for each in found)
+        more: dict[str, Json] = {"tokens": round(tokens)} if tokens else {}
+        more |= {"cost_usd": math.fsum(costs)} if costs else {}
+        return self.score(clamp_score(cosine(found[0].vector, found[1].vector)), more)
+
+
+def cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    """Return the cosine of two vectors, -1 to 1; 0 for one without a direction.
+
+    Raises `EvaluatorError` for vectors of different models.
+    """
+    if len(left) != len(right):
+        raise EvaluatorError(f"the embeddings have {len(left)} and {len(right)} dimensions", "crash")
+    lengths = math.hypot(*left) * math.hypot(*right)
+    return math.fsum(map(operator.mul, left, right)) / lengths if lengths else 0.0

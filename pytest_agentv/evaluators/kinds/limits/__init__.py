@@ -1,0 +1,1 @@
+"""Limits of what the answer may cost: money, time, tokens."""

@@ -1,0 +1,1 @@
+"""Checks of the answer's text that need no model."""

@@ -1,0 +1,26 @@
+"""`contains-any`: one of several texts is in the answer."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, any_of
+from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
+from pytest_agentv.models.scores import Score
+
+
+class ContainsAny(TextCheck):
+    """One of several texts is in the answer."""
+
+    kind = "contains-any"
+    examples = ({"answer": "We send it by post.", "assert": [{"contains-any": ["post", "courier"]}]},)
+
+    value: Annotated[Items[Text], NOT_EMPTY] = Field(
+        description="the texts; one of them must be there", examples=[["post", "courier"]]
+    )
+
+    def summary(self) -> str:
+        return ", ".join(self.value)
+
+    def check(self, answer: str) -> Score:
+        return any_of(self.value, [each for each in self.value if each in answer])

@@ -1,0 +1,20 @@
+"""`icontains`: a text is in the answer, in upper or lower case."""
+
+from pydantic import Field
+
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, finding, verdict
+from pytest_agentv.models.kind import Text
+from pytest_agentv.models.scores import Score
+
+
+class IContains(TextCheck):
+    """A text is in the answer; upper and lower case are the same."""
+
+    kind = "icontains"
+    examples = ({"answer": "Free Shipping on all orders.", "assert": [{"icontains": "free shipping"}]},)
+
+    value: Text = Field(description="what must be there, in upper or lower case", examples=["free shipping"])
+
+    def check(self, answer: str) -> Score:
+        hit, miss = finding(self.value, is_there=True), finding(self.value, is_there=False)
+        return verdict(self.value.casefold() in answer.casefold(), hit, miss)

@@ -1,0 +1,28 @@
+"""`icontains-all`: several texts are in the answer; upper and lower case are the same."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, share_of
+from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
+from pytest_agentv.models.scores import Score
+
+
+class IContainsAll(TextCheck):
+    """Several texts are in the answer; upper and lower case are the same."""
+
+    kind = "icontains-all"
+    examples = ({"answer": "The Tent costs 120 Euros.", "assert": [{"icontains-all": ["tent", "euros"]}]},)
+
+    value: Annotated[Items[Text], NOT_EMPTY] = Field(
+        description="the texts; the score is the share that is there; upper and lower case are the same",
+        examples=[["tent", "euros"]],
+    )
+
+    def summary(self) -> str:
+        return ", ".join(self.value)
+
+    def check(self, answer: str) -> Score:
+        folded = answer.casefold()
+        return share_of(self.value, [each for each in self.value if each.casefold() in folded])

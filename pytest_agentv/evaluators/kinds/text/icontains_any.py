@@ -1,0 +1,28 @@
+"""`icontains-any`: one of several texts is in the answer; upper and lower case are the same."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, any_of
+from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
+from pytest_agentv.models.scores import Score
+
+
+class IContainsAny(TextCheck):
+    """One of several texts is in the answer; upper and lower case are the same."""
+
+    kind = "icontains-any"
+    examples = ({"answer": "We send it by Post.", "assert": [{"icontains-any": ["post", "courier"]}]},)
+
+    value: Annotated[Items[Text], NOT_EMPTY] = Field(
+        description="the texts; one of them must be there; upper and lower case are the same",
+        examples=[["post", "courier"]],
+    )
+
+    def summary(self) -> str:
+        return ", ".join(self.value)
+
+    def check(self, answer: str) -> Score:
+        folded = answer.casefold()
+        return any_of(self.value, [each for each in self.value if each.casefold() in folded])

@@ -1,0 +1,60 @@
+"""`regex`: the answer matches a pattern."""
+
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.comparing.patterns import check_pattern, search
+from pytest_agentv.evaluators.kinds.text.check import shown, verdict
+from pytest_agentv.models.kind import Text, expected
+from pytest_agentv.models.scores import Score
+
+LETTERS: Final = "aimsx"
+
+
+def _letters(value: str) -> str:
+    if not value or not set(value) <= set(LETTERS):
+        raise expected("letters of i (ignore case), m (multiline), s (dot matches all), a (ASCII), x (verbose)")
+    return value
+
+
+def _pattern(value: str) -> str:
+    fault = check_pattern(value)
+    if fault:
+        raise ValueError(fault)
+    return value
+
+
+class Regex(Evaluator):
+    """The answer matches a pattern of Python's `re`, anywhere."""
+
+    kind = "regex"
+    is_graded = False
+    examples = ({"answer": "Order no. 1001 was sent.", "assert": [{"regex": "order no\\. \\d{4}", "flags": "i"}]},)
+
+    value: Annotated[Text, AfterValidator(_pattern)] = Field(
+        description="the pattern, as for Python's `re.search`", examples=["\\d+ days"]
+    )
+    flags: Annotated[str, AfterValidator(_letters)] | None = Field(
+        default=None, description="letters: `i` ignores case, and `m`, `s`, `a`, `x` as in `re`", examples=["i"]
+    )
+
+    @model_validator(mode="after")
+    def _compiles_with_its_flags(self) -> Self:
+        fault = check_pattern(self.value, self.flags) if self.flags else None
+        if fault:
+            raise ValueError(fault)
+        return self
+
+    async def evaluate(self, context: Context) -> Score:
+        """Search without holding up other cases. Raises `EvaluatorError` when the pattern takes too long."""
+        try:
+            found = await search(self.value, self.flags or "", context.candidate_answer, context.timeout_seconds)
+        except TimeoutError as error:
+            raise EvaluatorError(str(error), kind="timeout") from None
+        pattern = f"/{self.value}/{self.flags or ''}"
+        if found is None:
+            return verdict(False, "", f"does not match {pattern}")
+        return verdict(True, f"matches {pattern}: {shown(found)}", "")

@@ -1,0 +1,24 @@
+"""`starts-with`: the answer begins with a text."""
+
+from pydantic import Field
+
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, shown, verdict
+from pytest_agentv.models.kind import Text
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import trim
+
+
+class StartsWith(TextCheck):
+    """The answer begins with a text."""
+
+    kind = "starts-with"
+    examples = ({"answer": "Yes, within 30 days.", "assert": [{"starts-with": "Yes"}]},)
+
+    value: Text = Field(
+        description="how the answer begins; blanks around both do not count", examples=["Dear customer"]
+    )
+
+    def check(self, answer: str) -> Score:
+        text, wanted = trim(answer), trim(self.value)
+        hit = f"starts with {shown(wanted)}"
+        return verdict(text.startswith(wanted), hit, f"starts with {shown(text[: len(wanted)])}, not {shown(wanted)}")

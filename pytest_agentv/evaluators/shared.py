@@ -1,0 +1,75 @@
+"""What every kind of evaluator does alike: it judges a part of the answer, turns its verdict round, or is required."""
+
+import inspect
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Final
+
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.cases import AnyEvaluator
+from pytest_agentv.models.scores import Score, clamp_score
+from pytest_agentv.models.text import compact_json
+
+KEYS: Final = ("required", "negate", "path")
+SLACK: Final = 1e-9
+"""How far a float may be below a score that it has to reach."""
+
+_NEGATED: Final = "negated: what speaks for the answer and against it changes places"
+
+
+def shared_key(evaluator: AnyEvaluator, key: str) -> Any:
+    """Return the value of a key that all kinds share; None where the kind has a key of that name for itself."""
+    return None if key in _own_keys(type(evaluator)) else getattr(evaluator, key, None)
+
+
+@cache
+def _own_keys(kind: type[object]) -> frozenset[str]:
+    """Return the shared keys that a class redefines. The last class that annotates a key is the base of all kinds."""
+    return frozenset(key for key in KEYS if len(list(_definitions(kind, key))) > 1)
+
+
+def _definitions(kind: type[object], key: str) -> Iterable[type[object]]:
+    return (each for each in kind.__mro__ if key in inspect.get_annotations(each))
+
+
+def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
+    """Return the context with the part of the answer that is judged, or the score of an answer that lacks it."""
+    path = shared_key(evaluator, "path")
+    if path is None:
+        return context
+    from pytest_agentv.evaluators.comparing.answer_data import locate_part  # noqa: PLC0415 - for those with a path
+
+    part, miss = locate_part(context.candidate_answer if context.part is ABSENT else context.part, path)
+    if part is ABSENT:
+        return Score(0.0, misses=(miss,))
+    return context.replace(candidate_answer=text_of_part(part), part=part)
+
+
+def text_of_part(part: Json) -> str:
+    """Return a text as it is, and other data as JSON."""
+    return part if isinstance(part, str) else compact_json(part)
+
+
+def negated(score: Score) -> Score:
+    """Turn a judgement round. A judgement that failed stays as it is: it says nothing about the answer."""
+    if score.error is not None:
+        return score
+    return score.replace(
+        value=1.0 - clamp_score(score.value),
+        hits=tuple(score.misses),
+        misses=tuple(score.hits),
+        verdict=None,
+        reasoning=f"{_NEGATED}; {score.reasoning}" if score.reasoning else _NEGATED,
+        unmet_required=None,
+    )
+
+
+def with_requirement(evaluator: AnyEvaluator, score: Score, threshold: float) -> Score:
+    """Return the score with `unmet_required` where a required evaluator is not satisfied."""
+    needed = evaluator.required_score(threshold)
+    if score.error is not None or clamp_score(score.value) + SLACK >= needed:
+        return score
+    why = f": {score.misses[0]}" if score.misses else ""
+    unmet = (f"{evaluator.label}{why}", *(score.unmet_required or ()))
+    return score.replace(unmet_required=unmet, verdict="fail")

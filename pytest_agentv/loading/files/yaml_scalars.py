@@ -1,0 +1,63 @@
+"""The values of single words in YAML, by its core schema 1.2 as AgentV reads it: `yes` is a text, `0o10` is 8."""
+
+import re
+from typing import Final
+
+from pytest_agentv.models.base import Json
+
+_CONSTANTS: Final[dict[str, Json]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_NUMBER: Final = re.compile(
+    r"(?P<int>[-+]?[0-9]+)|0o(?P<oct>[0-7]+)|0x(?P<hex>[0-9a-fA-F]+)"
+    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
+    re.ASCII,
+)
+_FLOAT_BITS: Final = 1024
+_FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
+_TAG_PREFIX: Final = "tag:yaml.org,2002:"
+_TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "null": (type(None),),
+}
+
+
+def plain_value(text: str) -> Json:
+    """Return the value of an unquoted scalar."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] in _FIRST_OF_NUMBER and (match := _NUMBER.fullmatch(text)):
+        if match["int"]:
+            return _whole_number(text, 10)
+        if match["oct"]:
+            return _whole_number(match["oct"], 8)
+        return _whole_number(match["hex"], 16) if match["hex"] else float(text)
+    return text
+
+
+def _whole_number(digits: str, base: int) -> int | float:
+    """Return a whole number. A number too large for a float becomes infinite, as in AgentV."""
+    try:
+        number = int(digits, base)
+    except ValueError:  # more digits than Python converts
+        return float(digits)
+    return number if number.bit_length() < _FLOAT_BITS else float("-inf" if number < 0 else "inf")
+
+
+def tagged_value(text: str, tag: str) -> Json:
+    """Return the value of a scalar with a tag. Raises `ValueError` if it is not of the tag's type."""
+    kind = tag.removeprefix(_TAG_PREFIX)
+    expected = _TAGGED_TYPES.get(kind)
+    if expected is None:
+        return text
+    value = plain_value(text)
+    if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
+        raise ValueError(f"{text!r} is no !!{kind}")
+    return value

@@ -1,0 +1,1 @@
+"""Puts the results files of one run together that several machines, or several attempts, have written."""

@@ -1,0 +1,128 @@
+"""Reads what a results file knows of each case, without keeping the results themselves: they may be large."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
+from pytest_agentv.models.results import ShardFigures
+from pytest_agentv.reporting.answers import iter_answers
+from pytest_agentv.reporting.readers import iter_entries
+from pytest_agentv.reporting.verdicts.cases import is_number, result_fault
+
+
+class CaseName(NamedTuple):
+    """What tells cases apart, and the results of one case for several targets."""
+
+    node_id: str | None
+    eval_file: str | None
+    eval_id: str
+    target: str | None
+
+    @property
+    def label(self) -> str:
+        """The name to show."""
+        return self.node_id or (f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id)
+
+
+class Word(NamedTuple):
+    """What one line of a file says of a case."""
+
+    line: int
+    status: str
+    ended: datetime | None
+    """When the case ended; None: not known."""
+    took: float | None
+    run_id: str | None
+    shard: ShardFigures | None
+
+    def is_of(self, other: "Word") -> bool:
+        """Whether two lines are of one attempt: a resumed run writes some anew, and a merged file holds copies."""
+        return self.ended is not None and (self.ended, self.took) == (other.ended, other.took)
+
+
+@record
+class Part(Record):
+    """A results file: the last word on each case, and those before."""
+
+    path: Path
+    words: Mapping[CaseName, Word]
+    replaced: Mapping[CaseName, Word]
+    """Of cases with several results: the last one before the last word."""
+    problems: tuple[Problem, ...] = ()
+    has_answers: bool = False
+    """Whether single answers of repeated cases lie beside the file."""
+
+    @property
+    def suite(self) -> str | None:
+        """The hash of the evals that its last run with shards collected; None: there was none."""
+        return next((word.shard.suite for word in reversed(self.words.values()) if word.shard is not None), None)
+
+    @property
+    def eval_files(self) -> set[str]:
+        return {name.eval_file for name in self.words if name.eval_file is not None}
+
+
+def read_part(path: Path) -> Part:
+    """Read a results file. Raises `FileError` if it cannot be opened."""
+    words: dict[CaseName, Word] = {}
+    replaced: dict[CaseName, Word] = {}
+    problems: list[Problem] = []
+    shards: dict[object, ShardFigures] = {}
+    for entry in iter_entries(path):
+        fault = None if isinstance(entry, Problem) else result_fault(entry.value)
+        if isinstance(entry, Problem):
+            problems.append(entry)
+        elif fault is not None:
+            problems.append(Problem(path, entry.line, "", f"{fault}; it was left out", level="warning"))
+        else:
+            name, word = _name(entry.value), _word(entry.line, entry.value, shards)
+            before = words.pop(name, None)  # keeps cases in the order of their last words
+            if before is not None and not word.is_of(before):
+                replaced[name] = before
+            words[name] = word
+    return Part(path, words, replaced, tuple(problems), has_answers=next(iter_answers(path), None) is not None)
+
+
+def _name(value: JsonObject) -> CaseName:
+    node_id, eval_file, target = (_text(value.get(key)) for key in ("node_id", "eval_file", "target"))
+    return CaseName(node_id, eval_file, value["eval_id"], target)
+
+
+def _word(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> Word:
+    is_error = value.get("error") is not None or value.get("status") == "error"
+    status = "error" if is_error else _text(value.get("status")) or "judged"
+    took = value.get("duration_ms")
+    return Word(
+        line,
+        status,
+        _time(value.get("timestamp")),
+        float(took) if isinstance(took, int | float) and is_number(took) else None,
+        _text(value.get("run_id")),
+        _figures(value.get("shard"), shards),
+    )
+
+
+def _figures(value: Any, known: dict[object, ShardFigures]) -> ShardFigures | None:
+    """Return a shard's figures, one record for all lines that say the same; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    key = tuple(value.get(name) for name in ("index", "count", "cases", "total", "suite"))
+    if not all(type(number) is int for number in key[:4]) or not isinstance(key[4], str):
+        return None
+    return known.setdefault(key, ShardFigures(*key))
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

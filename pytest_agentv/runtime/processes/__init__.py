@@ -1,0 +1,1 @@
+"""Processes that we start: their output, their time limits, their ends."""

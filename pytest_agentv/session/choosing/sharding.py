@@ -1,0 +1,124 @@
+"""`--agentv-shard`: each of several machines runs a part of the evaluations, chosen by the hashes of their names."""
+
+import hashlib
+import unicodedata
+from collections.abc import Generator, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.loading.targets.environment import find_repo_root
+from pytest_agentv.models.option_values import Shard
+from pytest_agentv.models.results import ShardFigures
+from pytest_agentv.session.compat import TerminalReporter
+
+SHARDING: Final = "agentv-shard"
+"""The name of the plugin."""
+
+_OUTPUT: Final = "agentv_shard_left"
+"""Key of a worker's output."""
+
+
+class Sharding:
+    """Leaves out the evaluations of other shards; registered in each process of such a run.
+
+    Evaluations are the cases of eval files and the tests that evaluate. A shard to which none falls is a good run.
+    """
+
+    def __init__(self, config: pytest.Config, shard: Shard) -> None:
+        self._config = config
+        self._shard = shard
+        self._left = 0
+        """How many evaluations other shards run."""
+        self._is_divided = False
+        self._folders: dict[Path, Path] = {}
+
+    @classmethod
+    def register(cls, config: pytest.Config, shard: Shard) -> None:
+        config.pluginmanager.register(cls(config, shard), SHARDING)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
+        done = yield
+        if not self._config.pluginmanager.has_plugin("agentv-session"):  # which does it after its own choices
+            self.divide(items, ())
+        return done
+
+    def divide(self, items: list[pytest.Item], collected: Sequence[pytest.Item]) -> ShardFigures:
+        """Take the evaluations of other shards out of `items`, and return what each result is to say of its shard.
+
+        Args:
+            items: What is left after all other choices.
+            collected: All cases, before any choice.
+        """
+        own, cases, total = [], 0, 0
+        for item in items:
+            is_own = not _is_evaluation(item) or shard_of(self._name(item), self._shard.count) == self._shard.index
+            if _is_case(item) and item.get_closest_marker("skip") is None:
+                total += 1
+                cases += is_own
+            if is_own:
+                own.append(item)
+        kept = set(own)
+        others = [item for item in items if item not in kept]
+        self._left += len(others)
+        if others:
+            self._config.hook.pytest_deselected(items=others)
+        items[:] = own
+        return ShardFigures(self._shard.index, self._shard.count, cases, total, self._hash_suite(collected))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Learn what a worker left out; all workers collect the same."""
+        self._left = max(self._left, getattr(node, "workeroutput", {}).get(_OUTPUT, 0))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[_OUTPUT] = self._left
+        elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._left:
+            session.exitstatus = pytest.ExitCode.OK
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self._left:
+            evaluations = "1 evaluation is" if self._left == 1 else f"{self._left:,} evaluations are"
+            terminalreporter.write_line(f"Shard {self._shard}: {evaluations} left to other shards")
+
+    def _name(self, item: pytest.Item) -> str:
+        """Return a name that is the same on each machine: a node id depends on where pytest was started."""
+        chain = item.listchain()
+        depth = max((place for place, node in enumerate(chain) if isinstance(node, pytest.File)), default=-1)
+        within = "::".join(node.name for node in chain[depth + 1 :])
+        return unicodedata.normalize("NFC", f"{self._file_name(item.path)}::{within}")
+
+    def _file_name(self, path: Path) -> str:
+        """Return a path relative to its repository; relative to pytest's root directory where it is in none."""
+        folder = path.parent
+        if folder not in self._folders:
+            root = find_repo_root(folder)
+            self._folders[folder] = root if (root / ".git").exists() else self._config.rootpath
+        root = self._folders[folder]
+        return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
+
+    def _hash_suite(self, cases: Iterable[pytest.Item]) -> str:
+        names = sorted(map(self._name, cases))
+        files = {self._file_name(item.path): item.path for item in cases}
+        digest = hashlib.sha256("\n".join(names).encode("utf-8", "surrogatepass"))
+        for name in sorted(files):
+            digest.update(files[name].read_bytes())
+        return digest.hexdigest()[:16]
+
+
+def shard_of(name: str, count: int) -> int:
+    """Return the shard, from 1 to `count`, of an evaluation: by its name alone, whatever else there is."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8]) % count + 1
+
+
+def _is_case(item: pytest.Item) -> bool:
+    return hasattr(item, "entry")
+
+
+def _is_evaluation(item: pytest.Item) -> bool:
+    return _is_case(item) or "agentv" in getattr(item, "fixturenames", ())

@@ -1,0 +1,89 @@
+"""`similar`: embeddings of OpenAI, Azure and Gemini, asked for together, kept in the cache, and paid for once."""
+
+import json
+
+import pytest
+from fake_llm import FakeLlm, Reply
+
+
+@pytest.fixture
+def llm():
+    with FakeLlm() as server:
+        yield server
+
+
+KINDS = {
+    "openai": "provider: openai, model: text-embedding-3-small, api_key: sk-abcdefgh12345678, base_url: {url}",
+    "azure": "provider: azure, deployment: text-embedding-3-small, api_key: sk-abcdefgh12345678, endpoint: {url}",
+    "gemini": "provider: gemini, model: gemini-embedding-001, api_key: sk-abcdefgh12345678, base_url: {url}/v1beta",
+}
+CASE = """
+  - id: {id}
+    expected_outcome: o
+    input: q
+    assert: [{{similar: the tent, threshold: 0.9}}]
+"""
+
+
+def write(project, target, ids=("a",), answer="The tent!"):
+    project.write("a.eval.yaml", "evalcases:" + "".join(CASE.format(id=each) for each in ids))
+    answering = f"{{name: default, provider: mock, response: {json.dumps(answer)}}}"
+    project.write("targets.yaml", f"targets:\n  - {answering}\n  - {{name: embeddings, {target}}}\n")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_api_gives_embeddings(project, llm, kind):
+    url = llm.script("e")
+    write(project, KINDS[kind].format(url=url), ids=("a", "b", "c"))
+    run = project.run()
+    found = [run.by_id[each]["evaluator_results"][0] for each in "abc"]
+    assert [(each["score"], each["hits"]) for each in found] == [(1, ["similarity 1.000 >= 0.9"])] * 3
+    assert len(llm.asked("e")) == 1, "cases in flight ask together, and each text once"
+    (request,) = llm.asked("e")
+    assert "sk-abcdefgh12345678" in (request.api_key or "")
+    assert json.dumps(request.body).count("the tent") == 1
+    if kind != "gemini":  # it does not report tokens
+        costs = [each["details"].get("cost_usd", 0) for each in found]
+        assert sum(cost > 0 for cost in costs) == 1, "paid for once"
+
+
+def test_the_cache_keeps_embeddings(project, llm):
+    url = llm.script("e")
+    write(project, KINDS["openai"].format(url=url))
+    for answer in ("The tent!", "The tent!", "A car"):
+        write(project, KINDS["openai"].format(url=url), answer=answer)
+        project.run("--agentv-cache")
+    asked = [request.body["input"] for request in llm.asked("e")]
+    assert asked == [["The tent!", "the tent"], ["A car"]]
+
+
+@pytest.mark.parametrize(
+    ("target", "reply", "error"),
+    [
+        (KINDS["openai"], Reply(status=400), "the target 'embeddings' gave no embeddings: "),
+        (KINDS["openai"], Reply(content={"data": []}), "replied without a vector for each text"),
+        ("provider: mock, response: x", Reply(), "target 'embeddings' (mock) gives no embeddings: openai, azure and"),
+        (
+            "provider: anthropic, model: m, api_key: sk-abcdefgh12345678, base_url: {url}",
+            Reply(),
+            "gives no embeddings",
+        ),
+    ],
+)
+def test_a_target_that_gives_none_is_an_error(project, llm, target, reply, error):
+    url = llm.script("e", reply)
+    write(project, target.format(url=url))
+    run = project.run()
+    assert run.by_id["a"]["status"] == "error"
+    assert error in run.by_id["a"]["error"]
+    assert "sk-abcdefgh12345678" not in json.dumps(run.by_id["a"])
+
+
+def test_a_missing_target_and_a_dry_run(project):
+    write(project, "provider: mock, response: x")
+    project.write("targets.yaml", "targets:\n  - {name: default, provider: mock, response: x}\n")
+    run = project.run()
+    assert "embeddings" in run.by_id["a"]["error"]
+    dry = project.run("--agentv-dry-run")
+    assert dry.by_id["a"]["status"] == "pass"
+    assert dry.by_id["a"]["evaluator_results"][0]["score"] == 0

@@ -1,0 +1,295 @@
+"""Checks by Python code, of tool calls, and what all kinds share."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from pydantic import Field
+
+from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.evaluators.kinds.code.python import PythonCheck
+from pytest_agentv.evaluators.kinds.text.contains import Contains
+from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.prompts.prompt import Prompt
+
+from .conftest import CASE
+
+FUNCTIONS = """
+import asyncio
+from pytest_agentv import Score
+def number(answer): return 0.5
+def mapping(data): return {"score": data["x"], "hits": ["h"], "misses": ["m"], "reasoning": "r", "details": {"k": 1}}
+def score(answer, case): return Score(0.25, hits=(case.eval_id,))
+async def later(answer, *, metrics): await asyncio.sleep(0); return metrics.cost_usd == 0.5
+def everything(**given): return sorted(given) == ["answer", "case", "data", "metrics", "tool_calls", "vars"]
+def nothing(answer): return None
+def large(answer): return 42
+def odd(answer): return {"score": 1, "hit": []}
+def broken(answer): return {}["x"]
+def wants(answer, context): return True
+"""
+
+
+@pytest.fixture(autouse=True)
+def functions(bench):
+    (bench.folder / "checks.py").write_text(FUNCTIONS)
+
+
+@pytest.mark.parametrize(
+    ("code", "score"),
+    [
+        ("True", 1.0),
+        ("len(answer) / 10", 0.7),
+        ("data['x'] == 1", 1.0),
+        ("data is None or True", 1.0),
+        ("tool_calls[0].tool == 'search' and vars == {} and case.eval_id == 'c'", 1.0),
+        ("metrics.cost_usd < 1", 1.0),
+        ("any(word in answer for word in ['x', 'y'])", 1.0),
+        ("checks.py:number", 0.5),
+        ("checks.py:mapping", 1.0),
+        ("checks.py:score", 0.25),
+        ("checks.py:later", 1.0),
+        ("checks.py:everything", 1.0),
+    ],
+)
+def test_code_judges(bench, called, code, score):
+    result = bench.judged({"python": code}, '{"x":1}', metrics=ExecutionMetrics(cost_usd=0.5), **called("search"))
+    assert (result.score, result.error) == (score, None)
+
+
+def test_a_mapping_of_code_has_all_that_a_score_has(bench):
+    result = bench.judged({"python": "checks.py:mapping"}, '{"x": 0.5}')
+    assert (result.score, result.hits, result.misses) == (0.5, ("h",), ("m",))
+    assert (result.reasoning, result.details) == ("r", {"k": 1})
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("checks.py:nothing", "checks.py:nothing returned None, expected True or False, a number from 0 to 1"),
+        ("checks.py:large", "checks.py:large returned 42, expected True or False"),
+        ("len(answer)", "len(answer) returned 7, expected True or False"),
+        ("checks.py:odd", "checks.py:odd returned a mapping with the key 'hit': its keys are score, hits, misses"),
+        ("checks.py:broken", "checks.py:broken raised KeyError: 'x'"),
+        ("data['y']", "data['y'] raised KeyError: 'y'"),
+        ("{}", "{} returned a mapping with no key `score`"),
+    ],
+)
+def test_code_that_does_not_judge_is_an_error_negated_or_not(bench, code, error):
+    for kind in ("python", "not-python"):
+        result = bench.judged({kind: code}, '{"x":1}')
+        assert result.error is not None
+        assert result.error.startswith(error)
+        assert result.score == 0.0
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("checks.py:numbr", "checks.py has no function 'numbr' (did you mean 'number'?)"),
+        ("check.py:number", "file 'check.py' was not found"),
+        ("checks.py:wants", "the function 'wants' wants 'context', which it is not given (parameters: answer, data"),
+        ("anwser", "the name 'anwser' is not known (did you mean 'answer'?)"),
+        ("x = 1", "'x = 1' is no Python expression: invalid syntax"),
+        ("[unknown for _ in answer]", None),
+    ],
+)
+def test_code_is_checked_when_the_file_is_loaded(bench, code, fault):
+    _, faults = bench.load({"python": code})
+    assert len(faults) == (fault is not None)
+    assert fault is None or fault in faults[0]
+
+
+def test_the_file_of_a_function_is_not_run_by_loading(bench):
+    (bench.folder / "checks.py").write_text("raise SystemExit\ndef number(answer): return 1\n")
+    assert bench.one({"python": "checks.py:number"}).scripts == (
+        (str(bench.folder), ("python", str(bench.folder / "checks.py"))),
+    )
+
+
+def test_code_that_hangs_is_given_up(bench):
+    result = bench.judged({"python": "[0 for _ in iter(int, 1)]"}, "x", timeout_seconds=0.05)
+    assert (result.error, result.error_kind) == ("no result within 0.05 s", "timeout")
+
+
+def test_an_expression_cannot_change_what_others_judge(bench):
+    bench.judged({"python": "data.clear() is None"}, '{"x": 1}')
+    assert bench.judged({"contains": "1", "path": "x"}, '{"x": 1}').score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("check", "calls", "score"),
+    [
+        ({"tool-called": "search"}, ["search"], 1),
+        ({"tool-called": {"name": "search", "times": 2}}, ["search", "read", "search"], 1),
+        ({"tool-called": "search", "times": 0}, ["read"], 1),
+        ({"tool-called": "search", "args": {"q": {"regex": "^te"}}}, [ToolCall("search", input={"q": "tent"})], 1),
+        ({"tool-called": "search", "args": {"q": {"any": True}}}, [ToolCall("search", input={"q": 1})], 1),
+        ({"tool-called": "search", "args": {"q": {"any": True}}}, [ToolCall("search", input={})], 0),
+        ({"tool-called": "search", "args": {"q": "x"}}, [ToolCall("search", input={"q": "y"})], 0),
+        ({"not-tool-called": "delete"}, ["search"], 1),
+        ({"tool_trajectory": {"forbidden": ["delete"]}}, ["search"], 1),
+        ({"tool_trajectory": {"forbidden": ["delete"]}}, ["search", "delete"], 0),
+        ({"tool_trajectory": {"maximums": {"search": 1}}}, ["search", "search"], 0),
+        ({"tool_trajectory": {"no_tools": True}}, [], 1),
+        ({"tool_trajectory": {"no_tools": True}}, ["a"], 0),
+        ({"tool_trajectory": {"max_calls": 1}}, ["a", "b"], 0),
+        ({"tool_trajectory": {"mode": "any_order", "minimums": {"a": 1, "b": 1}, "max_calls": 5}}, ["a"], 0.5),
+        ({"tool_trajectory": {"mode": "any_order", "minimums": {"a": 1}, "max_calls": 1}}, ["a", "b"], 0),
+        ({"tool_trajectory": {"mode": "in_order", "expected": [{"tool": "a"}], "forbidden": ["b"]}}, ["a", "b"], 0),
+        (
+            {"tool_trajectory": {"mode": "exact", "expected": [{"tool": "a", "args": {"q": {"regex": "^x"}}}]}},
+            [ToolCall("a", input={"q": "xy"})],
+            1,
+        ),
+    ],
+)
+def test_tool_calls(bench, called, check, calls, score):
+    result = bench.judged(check, "x", **called(*calls))
+    assert (result.score, result.error) == (score, None)
+
+
+def test_a_limit_says_what_was_called(bench, called):
+    check = {"tool_trajectory": {"forbidden": ["rm"], "maximums": {"a": 1}, "max_calls": 9, "no_tools": True}}
+    result = bench.judged(check, "x", **called("a", "rm"))
+    assert result.hits == ("a called 1 time (maximum: 1)", "2 tool calls (maximum: 9)")
+    assert result.misses == ("rm called 1 time (forbidden)", "2 tool calls (none is allowed): a, rm")
+
+
+@pytest.mark.parametrize("check", ["tool-called", "not-tool-called"])
+def test_a_target_that_reports_no_calls_cannot_be_judged(bench, check):
+    result = bench.judged({check: "search"}, "x", reports_calls=False)
+    assert (result.score, result.error_kind) == (0.0, "config")
+
+
+@pytest.mark.parametrize("check", [{"latency": 5}, {"cost": 1}, {"token_usage": 5}])
+def test_an_unknown_amount_is_no_pass_when_it_is_negated(bench, check):
+    ((kind, value),) = check.items()
+    assert bench.judged(check, "x").error is None
+    result = bench.judged({f"not-{kind}": value}, "x")
+    assert result.error is not None
+    assert result.error.endswith("there is nothing to negate")
+
+
+def test_a_bad_pattern_of_an_argument_is_told(bench):
+    _, faults = bench.load({"tool-called": "a", "args": {"q": {"regex": "("}}})
+    assert len(faults) == 1
+    assert "q: '(' is no regular expression" in faults[0]
+
+
+def test_heuristic_tells_what_is_missing(bench):
+    result = bench.judged({"heuristic": {"hits": ["tent", "30"], "misses": ["sorry"]}}, "Sorry, a tent")
+    assert (result.hits, result.misses) == (("tent",), ("sorry", "missing: 30"))
+
+
+def test_bare_texts_are_one_question_that_weighs_as_much_as_they(bench):
+    found, faults = bench.load({"contains": "a"}, "tent", {"contains": "b"}, "car", "days")
+    assert faults == []
+    assert [(each.label, each.weight) for each in found] == [
+        ("contains: a", 1.0),
+        ("statements: 3 sentences", 3.0),
+        ("contains: b", 1.0),
+    ]
+    context = Context(CASE, Prompt("q"), "a tent for days", services=Services(judge=bench.judge))
+    result = asyncio.run(run_evaluator(found[1], context))
+    assert len(bench.judge.asked) == 1
+    assert (result.score, result.hits, result.misses) == (pytest.approx(2 / 3), ("tent", "days"), ("car",))
+    members = result.evaluator_results or ()
+    assert [(each.name, each.score, each.verdict) for each in members] == [
+        ("tent", 1.0, "pass"),
+        ("car", 0.0, "fail"),
+        ("days", 1.0, "pass"),
+    ]
+    assert result.unmet_required is None
+
+
+def test_a_text_that_the_judge_leaves_out_is_an_error(bench):
+    result = bench.judged("left out", "x")
+    assert len(bench.judge.asked) == 3
+    assert result.error is not None
+    assert "has no check for statement-1" in result.error
+
+
+def test_a_composite_keeps_what_its_members_require(bench):
+    composite = {
+        "composite": {
+            "assert": [{"contains": "a"}, {"contains": "b", "required": True}],
+            "aggregator": {"type": "weighted_average", "weights": {"contains: b": 0}},
+        }
+    }
+    result = bench.judged(composite, "a")
+    assert (result.score, result.verdict) == (1.0, "fail")
+    assert result.unmet_required == ('contains: b: lacks "b"',)
+
+
+@pytest.mark.parametrize(
+    ("item", "fault"),
+    [
+        ({"contains": "a", "icontains": "b"}, ".icontains: unknown key (each check is an entry of the list: put `- ` "),
+        ({"contians": "a"}, ".contians: is no kind of evaluator (did you mean 'contains'?)"),
+        ({"not-contains": "a", "negate": True}, ".negate: says the same as `not-` before the kind"),
+        ({"contains": {"value": "a"}, "value": "b"}, ".value: is written twice: it stands in 'contains' too"),
+        ({"field": {"path": "a", "contains": 5}}, ".field.contains: expected a non-empty text, got the number 5"),
+        ({"field": {"path": "a", "contians": "x"}}, ".field.contians: is no kind of evaluator"),
+        ({"length": {"min_wrods": 3, "max_words": 5}}, ".length.min_wrods: unknown key (did you mean 'min_words'?)"),
+        ({"length": {"min_words": 5, "max_words": 3}}, "no answer can have min_words: 5 and max_words: 3"),
+        ({"contains": "a", "path": "a..b"}, ".path: expected a path such as items[0].price"),
+        ({"tool_trajectory": {"mode": "exact"}}, "mode exact needs the key 'expected'"),
+        ({"tool_trajectory": {"minimums": {"a": 1}, "max_calls": 1}}, "write mode: any_order beside it"),
+    ],
+)
+def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
+    _, faults = bench.load(item)
+    assert len(faults) == 1
+    assert fault in faults[0]
+
+
+def test_a_weight_before_the_kind_is_fine(bench):
+    assert bench.one({"weight": 2, "contains": "a"}).weight == 2
+
+
+def test_own_kinds_keep_their_own_path_and_have_short_forms(bench):
+    class Own(Evaluator):
+        """One of a user."""
+
+        kind = "own_kind"
+        path: str = Field(description="mine")
+
+        async def evaluate(self, context: Context) -> Score:
+            return Score(1.0, hits=(f"{self.path} {context.candidate_answer}",))
+
+    result = asyncio.run(run_evaluator(Own(path="a b"), Context(CASE, Prompt("q"), "text")))
+    assert result.hits == ("a b text",)
+
+
+def test_required_asks_a_graded_kind_for_the_threshold_of_the_case(bench):
+    check = {"levenshtein": "abcd", "required": True}
+    assert bench.judged(check, "abcx", threshold=0.7).unmet_required is None
+    assert bench.judged(check, "abcx", threshold=0.8).unmet_required == ("levenshtein: abcd",)
+    assert bench.judged({"words": ["a", "b"], "required": True}, "a", threshold=0.5).unmet_required is not None
+
+
+def test_kinds_work_without_a_file():
+    result = asyncio.run(run_evaluator(Contains(value="a", negate=True), Context(CASE, Prompt("q"), "b")))
+    assert (result.score, result.name) == (1.0, "contains")
+    score = asyncio.run(run_evaluator(PythonCheck(value="answer == 'b'"), Context(CASE, Prompt("q"), "b")))
+    assert score.score == 1.0
+
+
+def test_a_check_loads_no_library_that_it_does_not_need():
+    script = (
+        "import sys; from pytest_agentv import Contains, IsJson, Regex, Rouge; Contains(value='x');"
+        "print({'regex', 'jsonschema', 'rouge_score', 'rapidfuzz', 'sacrebleu', 'aiohttp'} & set(sys.modules))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", script], text=True) == "set()\n"
+
+
+@pytest.mark.parametrize(("kind", "package"), [("rouge", "rouge-score"), ("bleu", "sacrebleu")])
+def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
+    monkeypatch.setattr("pytest_agentv.evaluators.kinds.likeness.likeness.find_spec", lambda _: None)
+    result = bench.judged({kind: "x"}, "x")
+    assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"

@@ -1,0 +1,93 @@
+"""Checks of data: JSON, XML, YAML, and parts of them."""
+
+import pytest
+
+DEEP = "[" * 50_000
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "misses"),
+    [
+        ({"is-json": True}, "```json\n{}\n```", ("is no JSON: Expecting value: line 1 column 1 (char 0)",)),
+        ({"is-json": True}, "NaN", ("is no JSON: NaN is no JSON",)),
+        ({"is-json": True}, DEEP, ("is no JSON: it is nested too deeply",)),
+        ({"is-json": True}, "5", ()),
+        (
+            {"is-json": {"properties": {k: {"type": "number"} for k in "abcd"}}},
+            '{"a": "x", "b": "x", "c": "x", "d": "x"}',
+            ("a: 'x' is not of type 'number'", "b: 'x' is not of type 'number'", "c: 'x' is not of type 'number'"),
+        ),
+        ({"is-json": {"items": {"required": ["p"]}}}, "[{}]", ("[0]: 'p' is a required property",)),
+        ({"is-json": False}, "{}", ("False schema does not allow {}",)),
+        ({"contains-json": True}, "no { json", ("contains no JSON",)),
+        ({"contains-json": True}, 'a {"b": 1} c', ()),
+        ({"contains-json": {"type": "array"}}, "the list [1, 2] is it", ()),
+        ({"contains-json": {"required": ["b"]}}, '{"a": 1} and {"b": 1}', ()),
+        ({"contains-json": {"required": ["b"]}}, '{"a": 1} and {"c": 1}', ("'b' is a required property",)),
+        ({"is-xml": True}, "<a><b></a>", ("is no XML: mismatched tag: line 1, column 8",)),
+        (
+            {"is-xml": True},
+            '<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>',
+            ("is no XML: it has a DOCTYPE, which is not read",),
+        ),
+        ({"is-xml": True}, "<a>" * 2000, ("is no XML: it is nested more than 1000 levels deep",)),
+        ({"is-xml": True}, "", ("is no XML: no element found: line 1, column 0",)),
+        ({"is-yaml": True}, "Sorry, I cannot.", ("is no YAML: it is a text, and no mapping or list",)),
+        ({"is-yaml": True}, "a: *b", ("is no YAML: the alias *b has no anchor",)),
+        ({"is-yaml": True}, "a: &b [1]\nc: *b", ()),
+        ({"is-yaml": True}, "[" * 200, ("is no YAML: it is nested more than 100 levels deep",)),
+        ({"is-yaml": True}, "a: !!python/object:os.system {}", ()),
+        ({"contains": "x", "path": "a.b"}, "text", ("a.b is missing: the answer holds no JSON",)),
+        ({"contains": "x", "path": "a.b"}, '{"a": "text"}', ("a.b is missing: a is no mapping and no list",)),
+        ({"contains": "x", "path": "a[3]"}, '{"a": [1]}', ("a[3] is missing: a has 1 entry",)),
+        ({"contains": '"y":1', "path": "a"}, '{"a": {"y": 1}}', ()),
+        ({"field": {"path": "a", "check": {"equals": 1}}}, '{"a": 1}', ()),
+        ({"not-field": "a"}, '{"a": null}', ("a is there",)),
+        ({"not-field": {"path": "a", "equals": 1}}, "{}", ("a is missing: the answer has no keys",)),
+        ({"field": {"path": "a", "field": {"path": "b", "equals": 1}}}, '{"a": {"b": 1}}', ()),
+    ],
+)
+def test_what_a_check_finds(bench, check, answer, misses):
+    result = bench.judged(check, answer)
+    assert (result.misses, result.error) == (misses, None)
+    assert result.score == (0.0 if misses else 1.0)
+
+
+def test_a_schema_may_stand_in_a_file(bench):
+    (bench.folder / "order.json").write_text('{"required": ["price"]}')
+    evaluator = bench.one({"is-json": "order.json"})
+    assert evaluator.value == {"required": ["price"]}
+    (bench.folder / "order.json").write_text("{")
+    _, faults = bench.load({"is-json": "order.json"}, {"is-json": "oder.json"})
+    assert faults[0].startswith("/qa.yaml:2: evaluators[0].is-json: order.json is no JSON: Expecting property name")
+    assert faults[1].startswith("/qa.yaml:3: evaluators[1].is-json: file 'oder.json' was not found; searched: ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "fault"),
+    [
+        ({"$ref": "http://127.0.0.1:9/x.json"}, "'http://127.0.0.1:9/x.json' is not within the schema, and is not"),
+        ({"$ref": "#/definitions/x"}, "its $ref '#/definitions/x' is not within the schema, and is not fetched"),
+        ({"type": "strin"}, "type: 'strin' is not valid under any of the given schemas"),
+        ({"pattern": "("}, "is no JSON Schema: pattern: '(' is not a 'regex'"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_an_error_of_the_case(bench, schema, fault):
+    _, faults = bench.load({"is-json": schema})
+    assert len(faults) == 1
+    assert fault in faults[0]
+
+
+def test_references_are_never_fetched_nor_followed_out(bench):
+    schema = {"$id": "http://127.0.0.1:9/a", "properties": {"x": {"$ref": "http://127.0.0.1:9/b"}}}
+    result = bench.judged({"is-json": schema}, '{"x": 1}')
+    assert result.error is not None
+    assert result.error.startswith("the schema cannot be used: ")
+    within = {"definitions": {"p": {"type": "number"}}, "properties": {"x": {"$ref": "#/definitions/p"}}}
+    assert bench.judged({"is-json": within}, '{"x": "y"}').misses == ("x: 'y' is not of type 'number'",)
+
+
+def test_a_pattern_of_a_schema_has_a_time_limit(bench, monkeypatch):
+    monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS_HELD_UP", 0.02)
+    result = bench.judged({"is-json": {"pattern": "(a|a)+$"}}, f'"{"a" * 40}b"')
+    assert (result.error_kind, result.score) == ("timeout", 0.0)

@@ -1,0 +1,153 @@
+"""Checks of texts, at their edges."""
+
+import asyncio
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.evaluators.comparing.patterns import check_pattern, search, search_now
+from pytest_agentv.evaluators.kinds.text.word import has_word
+from pytest_agentv.models.masking.secrets import Masker, masking
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "score", "hits", "misses"),
+    [
+        ({"contains": "30"}, "130 euros", 1, ('contains "30"',), ()),
+        ({"word": "30"}, "130 euros", 0, (), ('lacks "30"',)),
+        ({"word": "30 days"}, "within 30\n Days.", 1, ('contains "30 days"',), ()),
+        ({"word": "naïve"}, "a NAÏVE plan", 1, ('contains "naïve"',), ()),
+        (
+            {"words": ["a", "b", "c", "d"]},
+            "a, ab, d!",
+            0.5,
+            ('contains "a"', 'contains "d"'),
+            ('lacks "b"', 'lacks "c"'),
+        ),
+        ({"contains-all": ["a", "b"]}, "a", 0.5, ('contains "a"',), ('lacks "b"',)),
+        ({"contains-any": ["a", "b"]}, "c", 0, (), ('lacks "a"', 'lacks "b"')),
+        ({"icontains": "STRASSE"}, "straße", 1, ('contains "STRASSE"',), ()),
+        ({"starts-with": "Yes"}, "No, never", 0, (), ('starts with "No,", not "Yes"',)),
+        ({"ends-with": "bye"}, "so long", 0, (), ('ends with "ong", not "bye"',)),
+        ({"equals": "yes"}, "no", 0, (), ('is "no", not "yes"',)),
+        ({"equals": 30}, " 30.0 ", 1, ("is 30",), ()),
+        ({"equals": True}, "1", 0, (), ("is 1, not true",)),
+        ({"equals": {"a": [1]}}, 'It is ```json\n{"a": [1.0]}\n```', 1, ('is {"a":[1]}',), ()),
+        ({"equals": {"a": 1}}, "nothing", 0, (), ('holds no JSON, and so is not {"a":1}',)),
+        ({"equals": "30", "path": "n"}, '{"n": 30}', 0, (), ('is 30, not "30"',)),
+        ({"equals": 30, "path": "n"}, '{"n": "30"}', 0, (), ('is "30", not 30',)),
+        ({"length": {"max_lines": 1}}, "a\n\nb", 0, (), ("has 3 lines (at most 1)",)),
+        ({"length": {"min_chars": 3, "max_chars": 4}}, " abc ", 1, ("has 3 characters (at least 3)",), ()),
+        ({"regex": "^b", "flags": "im"}, "a\nB", 1, ('matches /^b/im: "B"',), ()),
+        ({"regex": "x{e<=1}"}, "y", 0, (), ("does not match /x{e<=1}/",)),
+    ],
+)
+def test_what_a_check_finds(bench, check, answer, score, hits, misses):
+    result = bench.judged(check, answer)
+    assert (result.score, result.error) == (score, None)
+    assert result.hits[: len(hits)] == hits
+    assert result.misses == misses
+
+
+def test_a_long_text_is_cut_in_findings(bench):
+    result = bench.judged({"equals": "x"}, "y" * 500)
+    assert result.misses == (f'is "{"y" * 80}…", not "x"',)
+
+
+def test_a_bad_pattern_is_given_up_and_does_not_hold_up_the_loop(bench, monkeypatch):
+    monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS", 0.3)
+    pattern, answer = "(a|a)+$", "a" * 40 + "b"
+    result = bench.judged({"regex": pattern}, answer)
+    assert (result.error_kind, result.score) == ("timeout", 0.0)
+    assert result.error is not None
+    assert "was given up after 0.3 s: it tries too many ways to match" in result.error
+
+    async def ticks() -> int:
+        count = 0
+        task = asyncio.create_task(search(pattern, "", answer, None))
+        while not task.done():
+            await asyncio.sleep(0.005)
+            count += 1
+        assert isinstance(task.exception(), TimeoutError)
+        return count
+
+    assert asyncio.run(ticks()) > 5
+
+
+def test_an_error_is_no_pass_when_it_is_negated(bench, monkeypatch):
+    monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS", 0.05)
+    result = bench.judged({"not-regex": "(a|a)+$"}, "a" * 40 + "b")
+    assert (result.score, result.error_kind) == (0.0, "timeout")
+
+
+def test_a_search_on_the_loop_is_short(monkeypatch):
+    monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS_HELD_UP", 0.01)
+    started = time.process_time()
+    with pytest.raises(TimeoutError, match="given up after"):
+        search_now("(a|a)+$", "a" * 40 + "b")
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        ("a+", None),
+        ("[[a]", "is no clear regular expression: Possible nested set at position 1"),
+        ("*", "is no regular expression: nothing to repeat at position 0"),
+        ("\\p{L}", "is no regular expression: bad escape \\p at position 0"),
+        ("\\N{LATIN SMALL LETTER A}{2}", None),
+    ],
+)
+def test_patterns_are_those_of_re(pattern, fault):
+    found = check_pattern(pattern)
+    assert found is None if fault is None else found is not None and fault in found
+
+
+@given(st.text(alphabet="ab {}1,[]()|\\.", max_size=12), st.text(alphabet="ab {}1,", max_size=12))
+def test_a_pattern_that_re_takes_finds_what_re_finds(pattern, text):
+    if check_pattern(pattern) is None:
+        assert search_now(pattern, text) is (re.search(pattern, text) is not None)
+
+
+@given(st.text(alphabet="ab ß", min_size=1).filter(str.strip))
+def test_a_word_is_found_in_itself(text):
+    assert has_word(f"({text})".casefold(), text)
+
+
+def test_names_are_derived_and_unique_and_cut(bench):
+    found, _ = bench.load(
+        {"contains": "30 days"},
+        {"contains": "30 days"},
+        {"contains": "x", "name": "contains: 30 days (3)"},
+        {"contains": "30   days"},
+        {"contains": "y" * 100},
+        {"contains-all": ["a", "b"], "path": "x.y"},
+        {"is-xml": True},
+        {"field": {"path": "a", "not-contains": "b"}},
+        {"type": "latency", "threshold": 5},
+    )
+    assert [each.label for each in found] == [
+        "contains: 30 days",
+        "contains: 30 days (2)",
+        "contains: 30 days (3)",
+        "contains: 30 days (4)",
+        f"contains: {'y' * 60}…",
+        "contains-all: a, b (x.y)",
+        "is-xml",
+        "field: not-contains: b (a)",
+        "latency",
+    ]
+    assert [each.name for each in found if each.name] == ["contains: 30 days (3)"]
+
+
+def test_a_derived_name_shows_no_secret(bench):
+    evaluator = bench.one({"contains": "sk-1234567890abcdef"})
+    with masking(Masker(["sk-1234567890abcdef"])):
+        assert evaluator.label == "contains: ***"
+
+
+def test_a_derived_name_is_no_part_of_the_hash(bench):
+    assert bench.one({"contains": "a"}).to_plain() == {"kind": "contains", "value": "a"}

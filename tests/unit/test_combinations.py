@@ -1,0 +1,58 @@
+"""The table of combinations: figures, what is best, and the cases on which they disagree."""
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
+from pytest_agentv.reporting.combinations import combination_lines
+
+
+def result(combination, number, status="pass", ms=100.0, cost=None):
+    metrics = ExecutionMetrics(token_usage=TokenUsage(10, 5), cost_usd=cost, duration_ms=ms)
+    return EvalResult(
+        timestamp="",
+        eval_id=f"c{number}",
+        dataset="d",
+        score=float(status == "pass"),
+        hits=(),
+        misses=(),
+        candidate_answer="",
+        target=combination or "t",
+        status=status,
+        execution_metrics=metrics,
+        node_id=f"a.yaml::c{number}@{combination}",
+        combination=combination,
+    )
+
+
+def test_each_combination_has_a_row_and_the_best_of_each_column_is_marked():
+    slow = [
+        result("gpt", number, "fail" if number < 2 else "pass", ms=1000 + number, cost=0.02) for number in range(20)
+    ]
+    quick = [
+        result("claude", number, "error" if number == 5 else "pass", ms=number + 1, cost=0.01) for number in range(20)
+    ]
+    assert list(combination_lines([*slow, *quick])) == [
+        "        cases  passed    mean      cost  tokens  median    95 %",
+        "claude     20     19*  1.000*  $0.2000*    300   11 ms*  20 ms*",
+        "gpt        20     18   0.900   $0.4000     300   1.0 s   1.0 s",
+        "They disagree on 3 of 20 cases:",
+        "  a.yaml::c0: claude pass, gpt fail",
+        "  a.yaml::c1: claude pass, gpt fail",
+        "  a.yaml::c5: claude error, gpt pass",
+    ]
+
+
+def test_nothing_is_shown_of_one_combination_or_none():
+    assert list(combination_lines([result("gpt", 1), result("gpt", 2)])) == []
+    assert list(combination_lines([result(None, 1), result(None, 2)])) == []
+
+
+def test_long_lists_of_disagreements_are_cut_and_unknown_figures_are_dashes():
+    results = [
+        result(name, number, "pass" if name == "a" else "error", ms=None) for name in "ab" for number in range(12)
+    ]
+    lines = list(combination_lines(results))
+    assert lines[-1] == "  … and 2 more"
+    assert [line.split() for line in lines[1:3]] == [
+        ["a", "12", "12*", "1.000", "-", "180", "-", "-"],
+        ["b", "12", "0", "-", "-", "180", "-", "-"],
+    ]

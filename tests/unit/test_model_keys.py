@@ -1,0 +1,205 @@
+"""The keys of models on the wire, and the calls of their replies."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from fake_llm import FakeLlm, Reply, Request, ToolCall
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.targets import Target
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.apis.azure import Azure
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
+
+PRICE = {
+    "name": "price_of",
+    "description": "Look up a price",
+    "parameters": {"type": "object", "properties": {"product": {"type": "string"}}},
+}
+SHAPE = {"type": "object", "properties": {"city": {"type": "string"}}}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "place", "schema": SHAPE}}
+MODELS = {
+    "openai": "gpt-4o",
+    "azure": "gpt-4o",
+    "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-2.5-flash",
+}
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def llm() -> Iterator[FakeLlm]:
+    with FakeLlm() as server:
+        yield server
+
+
+def ask(
+    llm: FakeLlm, kind: str, keys: dict[str, Any], replies: Sequence[Reply] = ()
+) -> tuple[Request, ProviderResponse]:
+    """Ask a model once; return what arrived and the response."""
+    name = f"keys-{next(NUMBERS)}"
+    base_url = llm.script(name, *replies) + ("/v1" if kind == "openai" else "")
+    values = {"model": MODELS[kind], "api_key": Secret("sk-0123456789"), "base_url": base_url, "max_retries": 0, **keys}
+    target = Target("t", kind, KINDS.table[kind](**values))
+
+    async def run() -> ProviderResponse:
+        provider = create_provider(target, {})
+        try:
+            response: ProviderResponse = await provider.invoke(ProviderRequest(Prompt("Where?"), "c1"))
+            return response
+        finally:
+            await provider.close()
+
+    response = asyncio.run(run())
+    (request,) = llm.asked(name)
+    return request, response
+
+
+def body(llm: FakeLlm, kind: str, **keys: Any) -> Any:
+    return ask(llm, kind, keys)[0].body
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_headers_are_sent_and_replace_those_of_the_api(llm: FakeLlm, kind: str) -> None:
+    request, _ = ask(llm, kind, {"headers": {"X-Team": "shop", "Authorization": Secret("Bearer other-0123456789")}})
+
+    assert request.headers["x-team"] == "shop"
+    assert request.headers["authorization"] == "Bearer other-0123456789"
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_extra_body_is_merged_at_every_depth(llm: FakeLlm, kind: str) -> None:
+    extra = {"generationConfig": {"topK": 5}, "metadata": {"user": "u1"}, "model": "another"}
+
+    found = body(llm, kind, extra_body=extra, temperature=0.5)
+
+    assert found["metadata"] == {"user": "u1"}
+    assert found["generationConfig"] == ({"topK": 5, "temperature": 0.5} if kind == "gemini" else {"topK": 5})
+    assert found["model"] == "another"
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_model_without_these_keys_is_asked_as_before(llm: FakeLlm, kind: str) -> None:
+    names = {"anthropic": {"model", "max_tokens", "messages", "system"}, "gemini": {"contents", "system_instruction"}}
+
+    assert set(body(llm, kind)) == names.get(kind, {"model", "messages"})
+
+
+class TestAnthropic:
+    def test_effort_is_a_budget_for_models_that_know_no_effort(self, llm: FakeLlm) -> None:
+        found = body(llm, "anthropic", model="claude-sonnet-4-5", reasoning_effort="low", max_output_tokens=100)
+
+        assert found["thinking"] == {"type": "enabled", "budget_tokens": 1024}
+        assert found["max_tokens"] == 1124
+        assert "output_config" not in found
+
+    def test_effort_is_effort_for_newer_models(self, llm: FakeLlm) -> None:
+        found = body(llm, "anthropic", model="claude-opus-4-6", reasoning_effort="high")
+
+        assert found["output_config"] == {"effort": "high"}
+        assert found["thinking"] == {"type": "adaptive"}
+
+    def test_a_schema_is_the_format_of_the_output(self, llm: FakeLlm) -> None:
+        found = body(llm, "anthropic", response_format=FORMAT)
+
+        assert found["output_config"] == {"format": {"type": "json_schema", "schema": SHAPE}}
+
+    def test_functions_and_own_tools_stand_side_by_side(self, llm: FakeLlm) -> None:
+        search = {"type": "web_search_20250305", "name": "web_search"}
+
+        assert body(llm, "anthropic", tools=[PRICE, search])["tools"] == [
+            {"name": "price_of", "description": "Look up a price", "input_schema": PRICE["parameters"]},
+            search,
+        ]
+
+
+class TestGemini:
+    @pytest.mark.parametrize(
+        ("model", "thinking"),
+        [("gemini-2.5-pro", {"thinkingBudget": 2048}), ("gemini-3-pro-preview", {"thinkingLevel": "medium"})],
+    )
+    def test_effort_is_a_budget_or_a_level(self, llm: FakeLlm, model: str, thinking: dict[str, Any]) -> None:
+        found = body(llm, "gemini", model=model, reasoning_effort="medium")
+
+        assert found["generationConfig"] == {"thinkingConfig": thinking}
+
+    def test_a_format_is_a_type_and_a_schema(self, llm: FakeLlm) -> None:
+        assert body(llm, "gemini", response_format=FORMAT)["generationConfig"] == {
+            "response_mime_type": "application/json",
+            "response_json_schema": SHAPE,
+        }
+
+    def test_functions_are_declared_together(self, llm: FakeLlm) -> None:
+        found = body(llm, "gemini", tools=[PRICE, {"google_search": {}}, {"name": "now"}])
+
+        declared = {"name": "price_of", "description": "Look up a price", "parametersJsonSchema": PRICE["parameters"]}
+        assert found["tools"] == [{"function_declarations": [declared, {"name": "now"}]}, {"google_search": {}}]
+
+
+@pytest.mark.parametrize("kind", ["openai", "azure"])
+def test_functions_have_the_shape_of_openai(llm: FakeLlm, kind: str) -> None:
+    assert body(llm, kind, tools=[PRICE])["tools"] == [{"type": "function", "function": PRICE}]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_calls_of_a_model_with_tools_are_its_answer(llm: FakeLlm, kind: str) -> None:
+    reply = Reply(calls=(ToolCall("price_of", {"product": "tent"}),))
+
+    _, response = ask(llm, kind, {"tools": [PRICE]}, [reply])
+
+    assert response.error is None
+    (message,) = response.output_messages or ()
+    assert [(call.tool, call.input) for call in message.tool_calls] == [("price_of", {"product": "tent"})]
+
+
+def test_calls_of_a_model_without_tools_are_no_answer(llm: FakeLlm) -> None:
+    _, response = ask(llm, "openai", {}, [Reply(calls=(ToolCall("price_of", {}),))])
+
+    assert response.error_kind == "no_answer"
+    assert "called tools instead of answering: price_of" in (response.error or "")
+
+
+@pytest.mark.parametrize("kind", ["openai", "azure"])
+def test_a_name_that_misleads_is_put_right(llm: FakeLlm, kind: str) -> None:
+    limits = {"temperature": 0.5, "max_output_tokens": 9}
+    plain = {**limits, "model": "my-deployment", "reasoning": False}
+    thinker = {**limits, "model": "gpt-4o", "base_model": "o3"}
+
+    assert {"temperature", "max_tokens"} <= set(body(llm, kind, **plain))
+    assert body(llm, kind, **thinker)["max_completion_tokens"] == 9
+    assert "temperature" not in body(llm, kind, **thinker)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/openai", "/openai/v1", "/openai/deployments/gpt-4o/chat/completions", "/openai/responses"],
+)
+def test_a_url_of_the_portal_keeps_its_version(path: str) -> None:
+    url = f"https://r.openai.azure.com{path}?api-version=2025-01-01-preview"
+    settings = Azure(base_url=url, model="gpt-4o", api_key=Secret("k-0123456789"))
+
+    asked = settings.api({}).request(())
+    assert asked.url == (
+        "https://r.openai.azure.com/openai/deployments/gpt-4o/chat/completions?api-version=2025-01-01-preview"
+    )
+    assert "2024-06-01" in settings.replace(api_version="2024-06-01").api({}).request(()).url
+
+
+def test_an_error_does_not_show_the_secrets_of_headers_and_body(llm: FakeLlm) -> None:
+    secrets = {"headers": {"X-Pass": Secret("hunter2-0123456789")}, "extra_body": {"k": [Secret("body-0123456789")]}}
+    refusal = Reply(status=400, message="you sent hunter2-0123456789 and body-0123456789")
+
+    with pytest.raises(ProviderError, match=r"you sent \*\*\* and \*\*\*"):
+        ask(llm, "openai", secrets, [refusal])
+
+
+def test_settings_do_not_show_their_secrets() -> None:
+    settings = Azure(model="m", headers={"X-Pass": Secret("hunter2-0123456789")})
+
+    assert "hunter2" not in repr(settings) + repr(settings.api_settings)
