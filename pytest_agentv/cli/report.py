@@ -28,6 +28,8 @@ def run(arguments: Sequence[str]) -> int:
     result, *others = [read_run(path) for path in (options.run, *options.others)]
     if result.baseline is not None:
         raise UsageError(f"{options.run} is a baseline: give the results file of a run first, the baseline second")
+    if options.out.resolve() in {path.resolve() for path in (options.run, *options.others)}:
+        raise UsageError(f"--out={options.out} would overwrite the results that the report is made of")
     for problem in [problem for each in (result, *others) for problem in each.problems][:_SHOWN]:
         note(visible(problem))
     base, earlier = (others[0], tuple(others[1:])) if others else (None, ())

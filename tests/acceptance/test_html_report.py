@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from pytest_agentv.cli.arguments import UsageError
 from pytest_agentv.cli.report import run as report
 
 from .conftest import IN_ONE_PROCESS, Project
@@ -99,3 +100,13 @@ def test_the_baseline_of_the_run_is_compared(shop: Project) -> None:
     page = (shop.path / "report.html").read_text("utf-8")
     assert "compared with agentv.baseline.jsonl" in page
     assert data_of(page)[1][0]["baseline"]["title"] == "As before"
+
+
+@IN_ONE_PROCESS
+def test_a_report_never_overwrites_results(shop: Project) -> None:
+    run = shop.run("--agentv-out=run.jsonl", "--agentv-html=run.jsonl")
+    assert len((shop.path / "run.jsonl").read_text("utf-8").splitlines()) == 2
+    assert any("no report was written" in line for line in run.lines)
+    path = str(shop.path / "run.jsonl")
+    with pytest.raises(UsageError, match="would overwrite the results"):
+        report([path, "-o", path])

@@ -266,6 +266,19 @@ def test_scripts_off(browser: Any, report_of_500: Path) -> None:
     own.context.close()
 
 
+def test_where_the_server_forbids_scripts_and_styles(browser: Any, report_of_500: Path) -> None:
+    own = Opened(browser, report_of_500)
+    headers = {"Content-Security-Policy": "sandbox; default-src 'none'; img-src 'self'; style-src 'self'"}
+    body = report_of_500.read_text("utf-8")
+    own.page.route("**/*", lambda route: route.fulfill(body=body, headers=headers, content_type="text/html"))
+    own.page.goto("http://jenkins.example/report.html")
+    said = own.page.inner_text("main")
+    assert "Failed: 5 cases broke against the baseline" in said
+    assert "Pass rate by tag" in said
+    assert "✕ Failed hooded-shell-001 evals/returns.eval.yaml" in said
+    own.context.close()
+
+
 def test_10_000_cases_open(browser: Any, tmp_path: Path) -> None:
     records = report_runs.results(10_000, targets=("small-model",), repeat=1)
     opened = Opened(browser, report_from(tmp_path, records))

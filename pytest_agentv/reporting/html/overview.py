@@ -230,7 +230,8 @@ def _cost(cases: Sequence[Case], compared: Compared) -> Figure:
     ]
     if before and sum(before) > 0:
         change = round(100 * (sum(costs) / sum(before) - 1))
-        parts.append(f"{change:+d} % against the baseline".replace("-", "\N{MINUS SIGN}"))
+        text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
+        parts.append(text.replace("-", "\N{MINUS SIGN}"))
     return Figure("Cost", dollars(sum(costs)), "; ".join(parts))
 
 

@@ -22,6 +22,8 @@ def write_html(
         options: Those of the run.
         verdict: The JSON of the verdict on the run; None: there is none.
     """
+    if path.resolve() in {each.resolve() for each in (results_path, options.baseline) if each is not None}:
+        return f"{locate(path, None)}: no report was written: this is the file of results that it would be made of"
     if not run.results:
         return f"{locate(path, None)}: no report was written: there are no results"
     try:
