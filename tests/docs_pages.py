@@ -63,7 +63,9 @@ class Block:
             return within[1]
         above = [line for line in self.above if not line.startswith("<!--")]
         named = (
-            _NAME_ABOVE.search(above[-1]) if above and self.language in ("csv", "json", "jsonl", "markdown") else None
+            _NAME_ABOVE.search(above[-1])
+            if above and self.language in ("bash", "csv", "json", "jsonl", "markdown")
+            else None
         )
         return named[1] if named else None
 

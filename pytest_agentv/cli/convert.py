@@ -1,5 +1,6 @@
-"""`agentv convert`: converts results files from JSONL to YAML documents, or back."""
+"""`agentv convert`: converts results files from JSONL to YAML documents, or back; and to CSV and JUnit XML."""
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.readers import iter_results
@@ -17,6 +19,8 @@ from pytest_agentv.reporting.yaml_documents import yaml_document
 from pytest_agentv.runtime.files import write_atomically
 
 _OTHER_SUFFIX: Final = {".jsonl": ".yaml", ".yaml": ".jsonl", ".yml": ".jsonl"}
+_FORMATS: Final = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".xml": "junit"}
+_ONE_WAY: Final = {"csv": ".csv", "junit": ".xml"}
 _EPILOG: Final = """\
 exit codes:
   0 everything was converted, 1 some records could not be read and were left out, 2 nothing was written."""
@@ -26,15 +30,18 @@ def run(arguments: Sequence[str]) -> int:
     """Convert a file. Records that cannot be read are reported and left out."""
     options = _create_parser().parse_args(arguments)
     source: Path = options.source
-    target = options.out or _default_target(source)
-    if target.suffix not in _OTHER_SUFFIX:
-        raise UsageError(f"{target}: expected a name that ends in .jsonl, .yaml or .yml")
+    target = options.out or _default_target(source, options.format)
+    kind = options.format or _FORMATS.get(target.suffix)
+    if kind is None:
+        raise UsageError(f"{target}: expected a name that ends in {', '.join(_FORMATS)}; or --format")
     if target.exists() and not options.force:
         raise UsageError(f"{target} exists; --force overwrites it, --out names another file")
     if source.exists() and not source.is_file():
         raise FileError(source, "cannot be converted: expected a regular file, not a folder, a pipe or a device")
+    if kind in _ONE_WAY:
+        return _export(source, target, kind)
     problems: list[Problem] = []
-    texts = list(_converted(source, target.suffix == ".jsonl", problems))
+    texts = list(_converted(source, kind == "jsonl", problems))
     for problem in problems:
         note(visible(str(problem)))
     if not texts:
@@ -48,7 +55,7 @@ def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv convert",
         description="Convert a results file from JSONL to YAML (a document per result, texts of several lines as\n"
-        "blocks), or back. Keys and values stay as they are.",
+        "blocks), or back: keys and values stay as they are. CSV and JUnit XML hold the last result of each case.",
         epilog=_EPILOG,
     )
     parser.add_argument("source", type=Path, help="A .jsonl, .yaml or .yml file.")
@@ -59,12 +66,34 @@ def _create_parser() -> ArgumentParser:
         metavar="PATH",
         help="File to write (default: the source's path with the other suffix).",
     )
+    parser.add_argument(
+        "--format",
+        choices=tuple(dict.fromkeys(_FORMATS.values())),
+        help="Format to write: jsonl, yaml, csv or junit (default: that of the suffix of the file to write).",
+    )
     parser.add_argument("--force", action="store_true", help="Overwrite an existing file (default: off).")
     return parser
 
 
-def _default_target(source: Path) -> Path:
-    suffix = _OTHER_SUFFIX.get(source.suffix)
+def _export(source: Path, target: Path, kind: str) -> int:
+    """Write the last result of each case in a format that cannot be converted back."""
+    from pytest_agentv.reporting.ci.stored import read_stored  # noqa: PLC0415 - for these formats
+
+    stored, masker = read_stored(source), Masker()
+    masker.add_environment(os.environ)
+    if kind == "csv":
+        from pytest_agentv.reporting.ci.spreadsheet import results_csv as write  # noqa: PLC0415 - as above
+    else:
+        from pytest_agentv.reporting.ci.junit import junit_xml as write  # noqa: PLC0415 - as above
+    write_atomically(target, write(stored.results, masker))
+    for remark in stored.remarks:
+        note(visible(remark))
+    say(f"Converted {count(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
+    return 0
+
+
+def _default_target(source: Path, kind: str | None) -> Path:
+    suffix = _ONE_WAY.get(kind or "") or (f".{kind}" if kind else _OTHER_SUFFIX.get(source.suffix))
     if suffix is None:
         raise UsageError(f"{source}: expected a file that ends in .jsonl, .yaml or .yml")
     return source.with_suffix(suffix)

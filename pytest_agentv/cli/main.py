@@ -18,14 +18,20 @@ COMMANDS: Final[Mapping[str, str]] = {
     "compare": "Compare the scores of two results files.",
     "plan": "Tell how many cases and repeats it takes to see a drop.",
     "agree": "Tell how far a judge agrees with people's labels.",
-    "report": "Make an HTML report of results files: one file that opens offline.",
+    "report": "Write a report of a run: an HTML page, a comment for a pull request, what a CI service shows.",
     "merge": "Make the results files of a run's shards one.",
-    "convert": "Convert a results file from JSONL to YAML, or back.",
+    "convert": "Convert a results file: JSONL, YAML, CSV, JUnit.",
     "generate": "Let a model write the rubrics of an eval file.",
     "init": "Start a project: an example that runs at once, settings, a CI workflow.",
     "schema": "Print the JSON Schema of eval, targets or config files.",
 }
 """Commands and their summaries. The module of that name has `run(arguments)`, which returns the exit code."""
+
+_ROOMS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("agree", "compare", "plan"), "comparing."),
+    "init": "starting.",
+}
+"""The rooms of the modules that are in one."""
 
 _INTERRUPTED: Final = 130
 _READER_GONE: Final = 1
@@ -66,7 +72,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _run_command(command: str, arguments: Sequence[str]) -> int:
-    module = importlib.import_module(f"pytest_agentv.cli.{command}")
+    module = importlib.import_module(f"pytest_agentv.cli.{_ROOMS.get(command, '')}{command}")
     try:
         exit_code: int = module.run(arguments)
     except UsageError as error:

@@ -36,10 +36,10 @@ class CaseIdentity(Record):
     group: str | None = None
     row: str | None = None
     """The row of a table that the case was made from."""
-    expected_outcome: str | None = None
-    reference_answer: str | None = None
     combination: str | None = None
     """The values of its matrix."""
+    expected_outcome: str | None = None
+    reference_answer: str | None = None
     shard: ShardFigures | None = None
     """The part of the run that it is in."""
 

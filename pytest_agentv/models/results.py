@@ -82,9 +82,9 @@ class ShardFigures(Record):
     count: int
     """The number of shards."""
     cases: int
-    """The cases of this shard that were to run: without those that are skipped."""
+    """The cases of eval files in this shard that were to run: without those that are skipped."""
     total: int
-    """The cases of all shards that were to run."""
+    """The same of all shards."""
     suite: str
     """Hash of the names of all collected cases and of their eval files."""
 

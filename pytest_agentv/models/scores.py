@@ -67,12 +67,12 @@ class EvaluatorResult(Record):
     """Required checks and rubrics that the answer does not satisfy or that were not judged. They fail the case."""
     warnings: tuple[str, ...] | None = None
     """Warnings about the judgement."""
+    required: bool | None = None
+    """True: the case fails without it, whatever the mean and the weight."""
     judge_model: str | None = None
     """The model that judged; of a judge that names none, its target. None: no model took part."""
     duration_ms: float | None = None
     """Milliseconds that the judgement took."""
-    required: bool | None = None
-    """True: the case fails without it, whatever the mean and the weight."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:

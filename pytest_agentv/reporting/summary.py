@@ -4,7 +4,7 @@ Source: eval-cli-2026-01, "Summary Reporting".
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -16,6 +16,7 @@ from pytest_agentv.reporting.escaping import visible, wrap
 from pytest_agentv.reporting.figures import case_name, format_score, place_of
 from pytest_agentv.reporting.statistics import (
     BIN_LABELS,
+    EXTREMES,
     ScoreStatistics,
     judged_results,
     lowest_results,
@@ -68,41 +69,64 @@ def summary_lines(
     elapsed_ms: float | None = None,
     earlier: Sequence[EvalResult] = (),
     outcomes: Outcomes = _AS_SCORED,
+    told: Collection[str] = (),
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
-    `earlier` are results that reruns replaced. Only their cost and tokens count.
+    `earlier` are results that reruns replaced. Only their cost and tokens count. `told` are the node ids of cases whose
+    errors pytest has shown in full. A run without failures gets at most eight lines.
     """
     if not results:
         yield SummaryLine("No results to summarize")
         return
-    yield from _error_lines([result for result in results if result.status == "error"])
+    yield from _error_lines([result for result in results if result.status == "error"], told)
     yield SummaryLine("EVALUATION SUMMARY", "title")
     if dry_run:
         yield SummaryLine("Dry run: answers and judgements were mocked, so the scores mean nothing.", "warning")
     yield _count_line(results, outcomes)
     statistics = score_statistics([result.score for result in judged_results(results)])
-    if statistics:
-        yield from _figure_lines(score_figures(statistics))
-    yield from _figure_lines(total_figures(results, elapsed_ms, earlier))
-    if statistics:
-        yield from _distribution_lines(statistics)
-        yield from _extreme_lines("Top performing eval cases:", top_results(results))
-        yield from _extreme_lines("Lowest performing eval cases:", lowest_results(results))
-    yield from _combination_lines(results)
+    scores = list(score_figures(statistics)) if statistics else []
+    totals = list(total_figures(results, elapsed_ms, earlier))
+    if all(outcomes.of(result) == "pass" for result in results):
+        yield from _figure_lines([*_joined(scores), *(figure for figure in totals if figure.name != "Time")])
+    else:
+        yield from _figure_lines([*scores, *totals])
+        if statistics and len(judged_results(results)) > 1:
+            yield from _distribution_lines(statistics)
+            yield from _both_ends(results)
     if results_path:
         yield SummaryLine(f"Results written to: {locate(results_path, None)}")
 
 
 def _combination_lines(results: Sequence[EvalResult]) -> Iterator[SummaryLine]:
     if any(result.combination is not None for result in results):
-        from pytest_agentv.reporting.combinations import combination_lines  # noqa: PLC0415 - for runs with a matrix
+        from pytest_agentv.reporting.comparing.combinations import combination_lines  # noqa: PLC0415 - for runs with a matrix
 
         for index, text in enumerate(combination_lines(results)):
             yield SummaryLine(text, "plain" if index else "heading")
 
 
-def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
+def _joined(scores: Sequence[Figure]) -> Iterator[Figure]:
+    """Yield the figures of scores as one; the mean alone if all scores are the same."""
+    if scores:
+        first, *others = scores
+        is_one = all(each.value == first.value for each in others if each.name in ("Min", "Max"))
+        rest = [] if is_one else [f"{_lower(each.name)} {each.value}" for each in others]
+        yield Figure(first.name, ", ".join([first.value, *rest]))
+
+
+def _lower(name: str) -> str:
+    return f"{name[0].lower()}{name[1:]}"
+
+
+def _both_ends(results: Sequence[EvalResult]) -> Iterator[SummaryLine]:
+    """Yield the best and the worst cases, where these are not the same ones."""
+    if len(judged_results(results)) > EXTREMES:
+        yield from _extreme_lines("Top performing eval cases:", top_results(results))
+    yield from _extreme_lines("Lowest performing eval cases:", lowest_results(results))
+
+
+def _error_lines(errors: Sequence[EvalResult], told: Collection[str]) -> Iterator[SummaryLine]:
     if errors:
         yield SummaryLine("ERRORS", "title")
     previous = None
@@ -111,10 +135,13 @@ def _error_lines(errors: Sequence[EvalResult]) -> Iterator[SummaryLine]:
         # A missing API key breaks every case in the same way, so the same error is shown once.
         text = "the same error as above" if result.error == previous else _error_text(result)
         lines = wrap(text, _WIDTH - 2)
-        if len(lines) > _ERROR_LINES:
+        is_told = result.node_id in told
+        if is_told:
+            lines = lines[:1] if len(lines) == 1 else [f"{wrap(lines[0], _WIDTH - 6)[0]} ..."]
+        elif len(lines) > _ERROR_LINES:
             lines[_ERROR_LINES - 1 :] = ["... (the full text is in the results file)"]
         yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
-        if result.eval_file:
+        if result.eval_file and not is_told:
             yield SummaryLine(f"  {visible(place_of(result))}")
         previous = result.error
 

@@ -1,6 +1,8 @@
 """The figures of a whole run, formatted for people. Each report chooses which ones to show."""
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
@@ -15,6 +17,12 @@ from pytest_agentv.reporting.figures import (
     tokens_of,
 )
 from pytest_agentv.reporting.statistics import ScoreStatistics
+
+_LEAST_CASES: Final = 5
+_LEAST_MS: Final = 5_000
+"""A shorter run gains little."""
+_LEAST_SHARE: Final = 0.8
+_MOST_WORKERS: Final = 20
 
 
 @record
@@ -61,6 +69,24 @@ def total_figures(
         yield Figure("From the cache", str(cached))
     if elapsed_ms is not None:
         yield Figure("Time", format_duration(elapsed_ms))
+
+
+def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float) -> str | None:
+    """Return `48 cases one after another, 98 % waiting: try --agentv-workers=20`; None: the run did not wait so.
+
+    `cpu_ms` is the time in which this process computed, which more workers do not shorten.
+    """
+    asked = [result for result in results if result.duration_ms is not None and not result.cached]
+    busy_ms = math.fsum(result.duration_ms or 0 for result in asked)
+    if len(asked) < _LEAST_CASES or elapsed_ms < _LEAST_MS or busy_ms > elapsed_ms:
+        return None  # few cases, a short run, or some of them ran at the same time
+    share = min(busy_ms, elapsed_ms - cpu_ms) / elapsed_ms
+    if share < _LEAST_SHARE:
+        return None
+    workers = min(_MOST_WORKERS, len(asked))
+    return f"{len(asked)} cases one after another, {share:.0%} waiting: try --agentv-workers={workers}".replace(
+        "%", " %"
+    )
 
 
 def _known_for(count: int, total: int, noun: str) -> str:

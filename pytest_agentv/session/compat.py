@@ -115,6 +115,16 @@ def logging_outputs(config: pytest.Config) -> list[logging.Handler]:
     return [handler for handler in handlers if isinstance(handler, logging.Handler)]
 
 
+def junit_case(config: pytest.Config, report: Any) -> Any:
+    """Return what collects the JUnit test case of a report; None: no file is written."""
+    with suppress(ImportError, AttributeError):
+        from _pytest.junitxml import xml_key  # noqa: PLC0415 - for who writes such a file
+
+        xml = config.stash.get(xml_key, None)
+        return xml.node_reporter(report) if xml is not None else None
+    return None
+
+
 def terminal_file(writer: Any) -> TextIO | None:
     """Return the file that a terminal writer writes to."""
     file = getattr(writer, "_file", None)

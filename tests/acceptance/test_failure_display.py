@@ -48,7 +48,9 @@ def test_a_failure_answers_what_is_asked_next(project):
     assert f"Answer ({len(ANSWER):,} characters):\n  Grüße, 世界" in text
     assert "Reference answer (20 characters):\n  Grüße vom Referenten\n" in text
     assert "Target: default, 1 attempt, " in text
-    assert ", $0.2500\nTools:  search (2 times), read\nLog:    logs/agent.log\nCase:   qa.eval.yaml:2\n" in text
+    assert "Tool calls:\n  search()\n  search()\n  read()\n" in text
+    assert "Question:\n  Hi\n\nExpected outcome:\n  greets\n" in text
+    assert ", $0.2500\nLog:    logs/agent.log\nCase:   qa.eval.yaml:2\n" in text
     assert "Rerun:  pytest qa.eval.yaml::greets" in text
     assert ANSWER.strip() not in text
     assert run.results[0]["log_file"] == "logs/agent.log"

@@ -223,6 +223,76 @@ def test_failing_cases_that_no_verdict_judges_are_not_green(small, monkeypatch):
     assert f"GATE run: FAILED, 1 case failed, and {reason}" in " ".join(section(run).split())
 
 
+def test_a_case_that_its_mark_expects_to_fail_needs_no_verdict(small, monkeypatch):
+    """It is XFAIL by the user's own mark, which the run has not to judge."""
+    small.write("evals/b.eval.yaml", suite(2, first=10, c10="xfail: known"))
+    small.run("--agentv-update-baseline")
+    monkeypatch.setenv("BROKEN", "c10")
+    for mode in ((), ("-n", "2")):
+        run = small.run("--agentv-baseline", "--agentv-gate=run", "evals/b.eval.yaml", mode=mode, subprocess=bool(mode))
+        assert (run.exit_code, run.outcomes) == (0, {"passed": 1, "xfailed": 1})
+        assert section(run).endswith("No verdict     2 of 5 cases (no case of evals/a.eval.yaml was run)")
+
+
+def test_a_skipped_case_is_not_gone(small):
+    small.write("evals/a.eval.yaml", suite(3, c1="skip: flaky tool"))
+    for mode in ((), ("-n", "2")):
+        run = small.run("--agentv-baseline", "--agentv-gate=run", mode=mode, subprocess=bool(mode))
+        assert (run.exit_code, run.outcomes) == (0, {"passed": 3, "skipped": 1})
+        assert "Skipped 1" in section(run)
+        assert "2 compared" in section(run)
+    told = verdict(small, 3)
+    assert (told["gone"], told["skipped"]) == ([], ["evals/a.eval.yaml::c1"])
+    assert {"case": "evals/a.eval.yaml::c1", "state": "skipped"}.items() <= told["cases"][-1].items()
+
+
+def test_a_file_whose_cases_are_all_skipped_is_no_missing_file(small):
+    small.write("evals/b.eval.yaml", suite(2, first=10))
+    small.run("--agentv-update-baseline")
+    small.write("evals/b.eval.yaml", suite(2, "skip: later", first=10))
+    run = small.run("--agentv-baseline")
+    assert (run.exit_code, verdict(small, 3)["skipped"]) == (0, ["evals/b.eval.yaml::c10", "evals/b.eval.yaml::c11"])
+
+
+def test_a_case_that_is_gone_stays_gone_beside_a_skipped_one(small):
+    small.write("evals/a.eval.yaml", suite(2, c1="skip: flaky tool"))
+    run = small.run("--agentv-baseline")
+    assert run.exit_code == 1
+    assert section(run).endswith("GATE: FAILED, stale baseline: 1 case is gone")
+
+
+def test_a_combination_that_is_skipped_is_not_gone(small, monkeypatch):
+    small.write(
+        "evals/targets.yaml", TARGETS.replace("]", ", {name: other, provider: python, callable: 'agent.py:answer'}]")
+    )
+    small.write("evals/conftest.py", """
+        import os, pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                if os.environ.get("SKIPPED") == item.name:
+                    item.add_marker(pytest.mark.skip("later"))
+        """)  # fmt: skip
+    small.run("--agentv-update-baseline", "--agentv-target=default,other")
+    monkeypatch.setenv("SKIPPED", "c1@other")
+    run = small.run("--agentv-baseline", "--agentv-target=default,other")
+    told = verdict(small, 3)
+    assert run.exit_code == 0
+    assert [(case["case"], case["target"]) for case in told["cases"] if case["state"] == "skipped"] == [
+        ("evals/a.eval.yaml::c1", "other")
+    ]
+
+
+def test_cases_that_nobody_asked_for_leave_no_verdict(small):
+    small.write("evals/b.eval.yaml", suite(2, first=10))
+    small.run("--agentv-update-baseline")
+    small.write("evals/b.eval.yaml", suite(2, "target: paid", first=10))
+    small.write("evals/targets.yaml", TARGETS.replace("]", ", {name: paid, provider: openai, model: m, api_key: k}]"))
+    run = small.run("--agentv-baseline", "-o", "agentv_run=asked-if-paid")
+    assert section(run).endswith("No verdict     3 of 5 cases (2 not asked for)")
+    assert (run.exit_code, run.outcomes) == (0, {"passed": 3, "skipped": 2})
+
+
 def test_a_run_that_stops_at_its_first_failure_gets_no_verdict(small, monkeypatch):
     monkeypatch.setenv("BROKEN", "c0")
     run = small.run("--agentv-baseline", "-x")

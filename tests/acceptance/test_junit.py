@@ -117,7 +117,7 @@ def test_failures_errors_and_skips_are_told_apart_with_their_texts(suites, mode)
         "skipped": ["properties", "skipped"],
         "expected": ["properties", "skipped"],
     }
-    assert cases["bad"][1].get("message") == "Score 0.500 is below the threshold 0.750 (written in the case)"
+    assert cases["bad"][1].get("message") == 'words: missing "nothing" (0.50 < 0.75)'
     assert cases["broken"][1].get("message") == 'failed on setup with "out of order (exit code 3)"'
     assert "Rerun:  pytest evals/qa.eval.yaml::bad" in cases["bad"][1].text
     assert {case.get("classname") for case in cases.values()} == {"evals.qa.eval.yaml"}
@@ -171,11 +171,19 @@ def test_a_skipped_case_says_where_it_is_written(cases):
     assert properties(cases["skipped"]) == {"agentv_file": "evals/qa.eval.yaml", "agentv_line": "20"}
 
 
-def test_the_old_family_has_file_and_line_as_attributes_too(junit):
+@MODES
+def test_the_usual_family_has_file_and_line_as_attributes(cases):
+    assert {case.get("file") for case in cases.values()} == {"evals/qa.eval.yaml"}
+    assert {name: case.get("line") for name, case in cases.items()} == {
+        name: properties(case)["agentv_line"] for name, case in cases.items()
+    }
+
+
+def test_the_old_family_has_them_too(junit):
     cases = junit("-o", "junit_family=xunit1")
     for case in cases.values():
         assert case.get("file") == properties(case)["agentv_file"] == "evals/qa.eval.yaml"
-        assert int(case.get("line")) + 1 == int(properties(case)["agentv_line"])  # pytest counts from 0
+        assert case.get("line") == properties(case)["agentv_line"]
 
 
 def test_a_rerun_counts_once_with_the_figures_of_its_last_run(project_in_all_modes, junit):

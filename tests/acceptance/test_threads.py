@@ -15,7 +15,7 @@ from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.running.begun import Ending
 from pytest_agentv.session.running.case_runs import CaseRuns
 from pytest_agentv.session.running.cases import Cases
-from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.showing.live.progress import Progress
 
 def note(name):
     with open("threads.txt", "a") as file:

@@ -94,7 +94,10 @@ def test_what_cannot_be_read_is_told_and_left_out(agentv):
     ("arguments", "message"),
     [
         (("r.txt",), "r.txt: expected a file that ends in .jsonl, .yaml or .yml\n" + TRY),
-        (("r.jsonl", "-o", "x.csv"), "x.csv: expected a name that ends in .jsonl, .yaml or .yml\n" + TRY),
+        (
+            ("r.jsonl", "-o", "x.txt"),
+            "x.txt: expected a name that ends in .jsonl, .yaml, .yml, .csv, .xml; or --format\n" + TRY,
+        ),
         (("gone.jsonl",), "gone.jsonl: cannot be read: No such file or directory"),
         (
             ("r.jsonl",),

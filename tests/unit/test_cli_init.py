@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cli.project import PROJECT_FILES, PYTEST_INI
+from pytest_agentv.cli.starting.project import PROJECT_FILES, PYTEST_INI
 
-FILES = (*PROJECT_FILES, *(f".agentv/schemas/{kind}.schema.json" for kind in ("eval", "targets", "config")))
+FILES = (
+    *PROJECT_FILES,
+    ".github/workflows/evals.yml",
+    *(f".agentv/schemas/{kind}.schema.json" for kind in ("eval", "targets", "config")),
+)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.cli.project import EVAL_FILE, TARGETS_FILE
 from pytest_agentv.cli.schema import KINDS, schema_of
+from pytest_agentv.cli.starting.project import EVAL_FILE, TARGETS_FILE
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import LoadContext, load_case

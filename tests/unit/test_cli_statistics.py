@@ -92,12 +92,6 @@ def test_scores_without_a_threshold_are_compared_as_scores(agentv):
     assert done.exit_code == 1
 
 
-def test_parts_of_a_run_need_statistics(agentv):
-    done = agentv("compare", run("a.jsonl", [5]), run("b.jsonl", [5]), run("c.jsonl", [5]))
-    assert done.exit_code == 2
-    assert "several candidates are the parts of one run: they need --statistics" in done.err
-
-
 def test_what_cannot_be_read_is_noted(agentv):
     Path("b.jsonl").write_text('{"eval_id": "a"}\n{"eval_id": "c0", "score": 1}\n')
     done = agentv("compare", run("a.jsonl", [5]), "b.jsonl", "--statistics")

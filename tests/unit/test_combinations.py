@@ -2,7 +2,7 @@
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
-from pytest_agentv.reporting.combinations import combination_lines
+from pytest_agentv.reporting.comparing.combinations import combination_lines
 
 
 def result(combination, number, status="pass", ms=100.0, cost=None):
@@ -28,16 +28,26 @@ def test_each_combination_has_a_row_and_the_best_of_each_column_is_marked():
         result("gpt", number, "fail" if number < 2 else "pass", ms=1000 + number, cost=0.02) for number in range(20)
     ]
     quick = [
-        result("claude", number, "error" if number == 5 else "pass", ms=number + 1, cost=0.01) for number in range(20)
+        result("claude", number, "fail" if number == 5 else "pass", ms=number + 1, cost=0.01) for number in range(20)
     ]
     assert list(combination_lines([*slow, *quick])) == [
         "        cases  passed    mean      cost  tokens  median    95 %",
-        "claude     20     19*  1.000*  $0.2000*    300   11 ms*  20 ms*",
+        "claude     20     19*  0.950*  $0.2000*    300   10 ms*  19 ms*",
         "gpt        20     18   0.900   $0.4000     300   1.0 s   1.0 s",
         "They disagree on 3 of 20 cases:",
         "  a.yaml::c0: claude pass, gpt fail",
         "  a.yaml::c1: claude pass, gpt fail",
-        "  a.yaml::c5: claude error, gpt pass",
+        "  a.yaml::c5: claude fail, gpt pass",
+    ]
+
+
+def test_a_run_with_errors_is_the_best_in_no_column_but_those_of_counts():
+    broken = [result("a", number, "error" if number else "pass", ms=10, cost=0.01) for number in range(4)]
+    whole = [result("b", number, "fail", ms=20, cost=0.02) for number in range(4)]
+    assert list(combination_lines([*broken, *whole]))[:3] == [
+        "   cases  errors  passed    mean      cost  tokens  median    95 %",
+        "a      4      3       1*  1.000   $0.0400      60   10 ms   10 ms",
+        "b      4      0*      0   0.000   $0.0800      60   20 ms   20 ms",
     ]
 
 
@@ -53,6 +63,6 @@ def test_long_lists_of_disagreements_are_cut_and_unknown_figures_are_dashes():
     lines = list(combination_lines(results))
     assert lines[-1] == "  … and 2 more"
     assert [line.split() for line in lines[1:3]] == [
-        ["a", "12", "12*", "1.000", "-", "180", "-", "-"],
-        ["b", "12", "0", "-", "-", "180", "-", "-"],
+        ["a", "12", "0*", "12*", "1.000", "-", "180", "-", "-"],
+        ["b", "12", "12", "0", "-", "-", "180", "-", "-"],
     ]

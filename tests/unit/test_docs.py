@@ -8,8 +8,10 @@ import configparser
 import importlib
 import json
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
@@ -41,6 +43,8 @@ INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.i
 }
 
 BLOCKS: Final = [block for page in PAGES for block in read_page(page).blocks]
+KUBERNETES: Final = "1.30"
+"""The version of Kubernetes that manifests are checked for."""
 PAGE_IDS: Final = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
@@ -195,6 +199,10 @@ def check_yaml(block: Block, folder: Path) -> None:
     name = block.name or ""
     if name.startswith(".github/") or name == ".gitlab-ci.yml":
         check_workflow(data)
+        check_schema(path, "gitlab-ci" if name.endswith("-ci.yml") else "github-workflows")
+    elif name.startswith("kubernetes/"):
+        kubernetes = pytest.importorskip("kubernetes_validate")
+        kubernetes.validate(data, KUBERNETES, strict=True)
     elif "targets" in data:
         check_targets(block, folder)
     elif "guideline_patterns" in data:
@@ -203,6 +211,24 @@ def check_yaml(block: Block, folder: Path) -> None:
         check_cases(block, data, folder)
     else:
         assert re.search(r"\.eval\.ya?ml$|^evals/.*\.ya?ml$", name), f"{name} is no eval file, targets or config file"
+
+
+def check_schema(path: Path, schema: str) -> None:
+    """Check a file against a JSON Schema that check-jsonschema brings along."""
+    pytest.importorskip("check_jsonschema")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
+    finished = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    assert finished.returncode == 0, finished.stdout
+
+
+def check_bash(block: Block, folder: Path) -> None:
+    path = folder / "block.sh"
+    path.write_text(block.text, "utf-8")
+    subprocess.run(["bash", "-n", path], check=True)
+    shellcheck = shutil.which("shellcheck", path=sysconfig.get_path("scripts"))
+    if shellcheck is not None:
+        finished = subprocess.run([shellcheck, path], capture_output=True, encoding="utf-8", check=False)
+        assert finished.returncode == 0, finished.stdout
 
 
 def check_workflow(data: Mapping[Any, Any]) -> None:
@@ -257,6 +283,7 @@ def check_csv(block: Block, folder: Path) -> None:
 
 
 CHECKS: Final[Mapping[str, Callable[[Block, Path], None]]] = {
+    "bash": check_bash,
     "csv": check_csv,
     "groovy": check_brackets,
     "ini": check_ini,

@@ -14,9 +14,9 @@ from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.reporting.escaping import cut, escaped_size, visible
+from pytest_agentv.reporting.failing.render import error_text, failure_text, one_line
+from pytest_agentv.reporting.failing.sections import TEXT_LIMIT
 from pytest_agentv.reporting.figures import format_cost, format_duration, format_tokens
-from pytest_agentv.reporting.render import error_text, failure_text, one_line
-from pytest_agentv.reporting.sections import TEXT_LIMIT
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
 RERUN = "pytest 'evals/qa.eval.yaml::refund-policy'"

@@ -12,7 +12,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
-from pytest_agentv.reporting.markdown import MARKDOWN_LIMIT, RunVerdict, Trouble, markdown_lines
+from pytest_agentv.reporting.ci.markdown import MARKDOWN_LIMIT, RunVerdict, Trouble, markdown_lines
 
 FILE = "evals/qa.eval.yaml"
 HOSTILE = (

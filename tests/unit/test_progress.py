@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics
-from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.showing.live.progress import Progress
 
 PASSED = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
 PAID = PASSED.replace(execution_metrics=ExecutionMetrics(cost_usd=0.25))

@@ -8,6 +8,7 @@ import pytest
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.reporting.summary import summary_lines
+from pytest_agentv.reporting.totals import waiting_hint
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
 
@@ -105,14 +106,15 @@ def test_an_error_of_a_file_without_a_line_is_shown_with_the_file() -> None:
 
 
 def test_long_names_keep_their_end_within_80_columns() -> None:
-    name = summary(result("a", node_id="evals/" + "deep/" * 30 + "qa.eval.yaml::a"))[-1]
+    failed = result("a", 0.5, status="fail", node_id="evals/" + "deep/" * 30 + "qa.eval.yaml::a")
+    name = summary(failed, result("b"))[-2]
     assert len(name) == 80
-    assert name.startswith("  1. 1.000  ...")
+    assert name.startswith("  1. 0.500  ...")
     assert name.endswith("/deep/qa.eval.yaml::a")
 
 
 def test_bars_of_large_runs_stay_within_40_signs() -> None:
-    results = [result(f"c{number}", 1.0 if number else 0.5) for number in range(1_000)]
+    results = [result("bad", 0.5, status="fail"), *(result(f"c{number}") for number in range(999))]
     distribution = [line for line in summary(*results) if line.startswith(("  0.4", "  0.8"))]
     assert distribution == ["  0.4-0.6:   1  #", "  0.8-1.0: 999  " + "#" * 40]
 
@@ -135,17 +137,61 @@ def test_styles_say_how_the_run_went() -> None:
 
 
 def test_titles_headings_and_cases_have_styles_of_their_own() -> None:
-    lines = list(summary_lines([result("a"), broken("b", "boom")], dry_run=True))
+    lines = list(summary_lines([result("a"), result("c"), broken("b", "boom")], dry_run=True))
     styled = [(line.style, line.text) for line in lines if line.style != "plain"]
     assert styled == [
         ("title", "ERRORS"),
         ("error", "evals/qa.eval.yaml::b"),
         ("title", "EVALUATION SUMMARY"),
         ("warning", "Dry run: answers and judgements were mocked, so the scores mean nothing."),
-        ("error", "Total eval cases: 2 (1 passed, 0 failed, 1 error)"),
+        ("error", "Total eval cases: 3 (2 passed, 0 failed, 1 error)"),
         ("heading", "Score distribution:"),
-        ("heading", "Top performing eval cases:"),
-        ("pass", "  1. 1.000  evals/qa.eval.yaml::a"),
         ("heading", "Lowest performing eval cases:"),
         ("pass", "  1. 1.000  evals/qa.eval.yaml::a"),
+        ("pass", "  2. 1.000  evals/qa.eval.yaml::c"),
     ]
+
+
+def test_a_run_without_failures_takes_at_most_eight_lines() -> None:
+    metrics = ExecutionMetrics(TokenUsage(1, 2), 0.5)
+    results = [result("a", 0.9, execution_metrics=metrics), result("b", cached=True), result("c", 0.85)]
+    lines = summary(*results, earlier=results[:1], elapsed_ms=1.0, results_path=Path("/r/out.jsonl"))
+    assert lines == [
+        "EVALUATION SUMMARY",
+        "Total eval cases: 3 (3 passed, 0 failed, 0 errors)",
+        "Mean score:       0.917, median 0.900, min 0.850, max 1.000, std deviation 0.076",
+        "Cost:             $1.0000, known for 2 of 3 results",
+        "Tokens:           6 (2 in, 4 out), known for 2 of 3 results",
+        "Reruns:           1",
+        "From the cache:   1",
+        "Results written to: /r/out.jsonl",
+    ]
+
+
+def test_an_error_that_pytest_has_told_takes_one_line() -> None:
+    lines = summary(broken("a", "many words " * 50), told={"evals/qa.eval.yaml::a"})
+    assert lines[:4] == [
+        "ERRORS",
+        "evals/qa.eval.yaml::a",
+        "  [provider, timeout] many words many words many words many words many words ...",
+        "EVALUATION SUMMARY",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cases", "case_ms", "cpu_ms", "options", "hint"),
+    [
+        (48, 1_000, 900, {}, "48 cases one after another, 98 % waiting: try --agentv-workers=20"),
+        (6, 8_000, 900, {}, "6 cases one after another, 98 % waiting: try --agentv-workers=6"),
+        (4, 12_000, 900, {}, None),  # few cases
+        (48, 100, 90, {"elapsed_ms": 4_900}, None),  # a short run
+        (48, 1_500, 900, {}, None),  # more time in cases than on the clock: they ran at the same time
+        (48, 1_000, 20_000, {}, None),  # it computed
+        (48, 1_000, 900, {"cached": True}, None),
+    ],
+)
+def test_a_run_that_waited_for_one_case_after_another_says_what_to_do(
+    cases: int, case_ms: float, cpu_ms: float, options: dict[str, Any], hint: str | None
+) -> None:
+    results = [result(f"c{n}", duration_ms=case_ms, cached=options.get("cached")) for n in range(cases)]
+    assert waiting_hint(results, options.get("elapsed_ms", 49_000), cpu_ms) == hint

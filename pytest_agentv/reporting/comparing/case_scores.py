@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_agentv.loading.problems import Problem, describe_value
@@ -26,6 +26,10 @@ class CaseKey(Record):
         name = self.node_id or (f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id)
         return f"{name} (target {self.target})" if self.target else name
 
+    def only(self, names: Iterable[str]) -> "CaseKey":
+        """Return the key with only some of its names."""
+        return CaseKey(**{name: getattr(self, name) for name in names})
+
 
 @record
 class Scores:
@@ -44,16 +48,25 @@ def read_scores(path: Path) -> Scores:
     scores: dict[CaseKey, float | None] = {}
     counts: Counter[CaseKey] = Counter()
     problems: list[Problem] = []
+    for entry in iter_scored(path):
+        if isinstance(entry, Problem):
+            problems.append(entry)
+            continue
+        key = key_of(entry)
+        scores.pop(key, None)  # keeps cases in the order of their last results
+        scores[key] = None if is_error(entry) else float(entry["score"])
+        counts[key] += 1
+    return Scores(scores, counts, tuple(problems))
+
+
+def iter_scored(path: Path) -> Iterator[JsonObject | Problem]:
+    """Yield the results of a file that have an id and a score, and a problem for each other one."""
     for entry in iter_entries(path):
         fault = entry if isinstance(entry, Problem) else _fault(path, entry)
         if fault is not None:
-            problems.append(fault)
+            yield fault
         elif isinstance(entry, Entry):
-            key = _key(entry.value)
-            scores.pop(key, None)  # keeps cases in the order of their last results
-            scores[key] = None if _is_error(entry.value) else float(entry.value["score"])
-            counts[key] += 1
-    return Scores(scores, counts, tuple(problems))
+            yield entry.value
 
 
 def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
@@ -62,20 +75,32 @@ def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
     The eval file is part of the keys if both files hold it. Target and node id are part of the keys only if a file
     has several of them for one case, so that a run of one target can be compared with a run of another.
     """
-    by_file = all(any(key.eval_file is not None for key in scores.by_key) for scores in (first, second))
-    names = ["eval_id", *(["eval_file"] if by_file else [])]
-    for name in ("target", "node_id"):
-        if any(_tells_apart(scores.by_key, names, name) for scores in (first, second)):
-            names.append(name)
+    names = shared_names((first.by_key, second.by_key), ("target", "node_id"))
     return _shorten(first, names), _shorten(second, names)
 
 
-def _key(value: JsonObject) -> CaseKey:
+def shared_names(runs: Iterable[Collection[CaseKey]], distinguishing: Sequence[str]) -> list[str]:
+    """Return the names that tell the cases of each run apart, and that are known in all runs.
+
+    `distinguishing` are names that are used only where a run needs them.
+    """
+    runs = list(runs)
+    by_file = all(any(key.eval_file is not None for key in keys) for keys in runs)
+    names = ["eval_id", *(["eval_file"] if by_file else [])]
+    for name in distinguishing:
+        if any(_tells_apart(keys, names, name) for keys in runs):
+            names.append(name)
+    return names
+
+
+def key_of(value: JsonObject) -> CaseKey:
+    """Return the names of a result's case."""
     names = {name: value.get(name) for name in ("eval_file", "target", "node_id")}
     return CaseKey(value["eval_id"], **{name: text if isinstance(text, str) else None for name, text in names.items()})
 
 
-def _is_error(value: JsonObject) -> bool:
+def is_error(value: JsonObject) -> bool:
+    """Return whether a result says that its case could not be judged."""
     return value.get("error") is not None or value.get("status") == "error"
 
 
@@ -109,7 +134,7 @@ def _shorten(scores: Scores, names: Sequence[str]) -> Scores:
     by_key: dict[CaseKey, float | None] = {}
     counts: Counter[CaseKey] = Counter()
     for key, score in scores.by_key.items():
-        short = CaseKey(**{name: getattr(key, name) for name in names})
+        short = key.only(names)
         by_key[short] = score
         counts[short] += scores.counts[key]
     return Scores(by_key, counts, scores.problems)

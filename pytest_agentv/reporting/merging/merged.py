@@ -97,8 +97,11 @@ class Missing(Record):
 
 
 def find_missing(merged: Merged) -> Missing | None:
-    """Return what is missing, as far as shards tell; None: nothing is known of it."""
-    words = [(name, word) for name, (_, word) in merged.chosen.items()]
+    """Return which cases of eval files are missing, as far as shards tell; None: nothing is known of it.
+
+    Tests that evaluate do not count: how many results one has is known only when it ran.
+    """
+    words = [(name, word) for name, (_, word) in merged.chosen.items() if not (name.eval_file or "").endswith(".py")]
     newest: Word | None = None
     for _, word in words:
         if word.shard is not None and (newest is None or _is_later(word, newest)):
@@ -108,15 +111,13 @@ def find_missing(merged: Merged) -> Missing | None:
     suite, count = newest.shard.suite, newest.shard.count
     own = [(name.node_id, word.shard) for name, word in words if word.shard is not None and word.shard.suite == suite]
     total = max(figures.total for _, figures in own)
-    missing = max(0, total - len({name.node_id for name, word in words if _is_of_suite(name, word, suite)}))
+    missing = max(0, total - len({name.node_id for name, word in words if _is_of_suite(word, suite)}))
     return Missing(missing, total, tuple(_lacking(count, own)) if missing else ())
 
 
-def _is_of_suite(name: CaseName, word: Word, suite: str) -> bool:
+def _is_of_suite(word: Word, suite: str) -> bool:
     """Whether a result is of a case of the suite. That of a case on which a worker crashed does not say its shard."""
-    if word.shard is not None:
-        return word.shard.suite == suite
-    return word.status == "error" and not (name.eval_file or "").endswith(".py")
+    return word.status == "error" if word.shard is None else word.shard.suite == suite
 
 
 def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.reporting.answers import iter_answers
@@ -59,7 +59,7 @@ class Part(Record):
     @property
     def suite(self) -> str | None:
         """The hash of the evals that its last run with shards collected; None: there was none."""
-        return next((word.shard.suite for word in reversed(self.words.values()) if word.shard is not None), None)
+        return next((word.shard.suite for word in reversed(tuple(self.words.values())) if word.shard is not None), None)
 
     @property
     def eval_files(self) -> set[str]:
@@ -106,14 +106,15 @@ def _word(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> W
     )
 
 
-def _figures(value: Any, known: dict[object, ShardFigures]) -> ShardFigures | None:
+def _figures(value: Json, known: dict[object, ShardFigures]) -> ShardFigures | None:
     """Return a shard's figures, one record for all lines that say the same; None for anything else."""
     if not isinstance(value, dict):
         return None
-    key = tuple(value.get(name) for name in ("index", "count", "cases", "total", "suite"))
-    if not all(type(number) is int for number in key[:4]) or not isinstance(key[4], str):
+    figures: dict[str, Any] = {field: value.get(field) for field in ("index", "count", "cases", "total", "suite")}
+    *numbers, suite = figures.values()
+    if not all(type(number) is int for number in numbers) or not isinstance(suite, str):
         return None
-    return known.setdefault(key, ShardFigures(*key))
+    return known.setdefault((*numbers, suite), ShardFigures(**figures))
 
 
 def _time(value: Any) -> datetime | None:

@@ -48,6 +48,7 @@ def _state_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[Summar
     pairing = comparison.pairing
     groups = {
         ("Gone", "fail"): [short_name(case) for case in pairing.gone],
+        ("Skipped", "plain"): [short_name(case) for case in pairing.skipped],
         ("Changed", "plain"): [short_name(case) for case in pairing.changed],
         ("New", "plain"): [short_name(case) for case in pairing.new],
     }

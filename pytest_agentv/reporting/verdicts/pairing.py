@@ -17,7 +17,7 @@ from pytest_agentv.statistics.broken import (
     fisher_less,
 )
 
-State: TypeAlias = Literal["compared", "new", "changed", "error", "gone"]
+State: TypeAlias = Literal["compared", "new", "changed", "error", "gone", "skipped"]
 _Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
 
 
@@ -62,6 +62,8 @@ class Pairing(Record):
     """Cases of both sides whose text, grading or threshold is another one: not compared."""
     new: tuple[JudgedCase, ...] = ()
     gone: tuple[JudgedCase, ...] = ()
+    skipped: tuple[JudgedCase, ...] = ()
+    """Cases of the baseline whose items a mark skipped."""
     errors: tuple[Pair, ...] = ()
     """Cases of both sides that one of them could not judge."""
 
@@ -106,8 +108,16 @@ def shared_key(first: Iterable[JudgedCase], second: Iterable[JudgedCase]) -> _Ke
     return name
 
 
-def pair_cases(new: Sequence[JudgedCase], old: Sequence[JudgedCase], key: _Key = exact_key) -> Pairing:
-    """Match the cases of a run with those of a baseline, in the order of the run."""
+def pair_cases(
+    new: Sequence[JudgedCase],
+    old: Sequence[JudgedCase],
+    key: _Key = exact_key,
+    skipped: Sequence[JudgedCase] = (),
+) -> Pairing:
+    """Match the cases of a run with those of a baseline, in the order of the run.
+
+    `skipped` are cases of the baseline that the run has, but was not to ask: they are not gone.
+    """
     known = {key(case): case for case in old}
     found = {key(case) for case in new}
     both = [Pair(case, known[key(case)]) for case in new if key(case) in known]
@@ -116,7 +126,8 @@ def pair_cases(new: Sequence[JudgedCase], old: Sequence[JudgedCase], key: _Key =
         tuple(pair for pair in judged if is_same_subject(pair.new, pair.old)),
         tuple(pair.new for pair in judged if not is_same_subject(pair.new, pair.old)),
         tuple(case for case in new if key(case) not in known),
-        tuple(case for case in old if key(case) not in found),
+        tuple(case for case in old if key(case) not in found and case not in skipped),
+        tuple(skipped),
         tuple(pair for pair in both if not (pair.new.scores and pair.old.scores)),
     )
 
@@ -135,6 +146,7 @@ def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseCompari
         "changed": pairing.changed,
         "new": pairing.new,
         "gone": pairing.gone,
+        "skipped": pairing.skipped,
     }
     rest = [CaseComparison(case.name, state, case.target) for state, cases in others.items() for case in cases]
     return (*compared, *(_comparison(pair, "error") for pair in pairing.errors), *rest)

@@ -9,6 +9,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.baseline import Baseline, judges_of
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
 from pytest_agentv.reporting.verdicts.comparison import RunComparison, compare_runs
+from pytest_agentv.reporting.verdicts.pairing import pair_cases
 from pytest_agentv.statistics.distributions import LEVEL
 from pytest_agentv.statistics.intervals import Interval, mean_interval, repeat_interval
 from pytest_agentv.statistics.repeats import is_flaky, pass_all, pass_at
@@ -125,10 +126,17 @@ def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStat
 
 
 def compare_with_baseline(
-    cases: Sequence[JudgedCase], baseline: Baseline, name: str, *, margin: float, is_confirming: bool
+    cases: Sequence[JudgedCase],
+    baseline: Baseline,
+    name: str,
+    *,
+    skipped: Sequence[JudgedCase] = (),
+    margin: float,
+    is_confirming: bool,
 ) -> RunStatistics:
-    """Return the verdict on a run against the baseline of that name."""
-    comparison = compare_runs(cases, baseline.cases, margin=margin, is_confirming=is_confirming)
+    """Return the verdict on a run against the baseline of that name; `skipped` are cases of it that are not gone."""
+    pairing = pair_cases(cases, baseline.cases, skipped=skipped)
+    comparison = compare_runs(cases, baseline.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
     judge = judges_of(cases)
     comparison = comparison.replace(
         baseline=baseline,
@@ -163,6 +171,7 @@ def _comparison_contract(comparison: RunComparison) -> dict[str, object]:
     values |= {
         "broke": [case.case for case in comparison.broken],
         "gone": [case.name for case in pairing.gone],
+        "skipped": [case.name for case in pairing.skipped],
         "changed": [case.name for case in pairing.changed],
         "new": [case.name for case in pairing.new],
     }

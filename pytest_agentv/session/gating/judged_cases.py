@@ -12,6 +12,8 @@ from pytest_agentv.session.gating.selection import DESELECTED, DESELECTED_OUTPUT
 from pytest_agentv.session.outcomes import EvalFailed
 
 REASON: Final = "judged with the run"
+CASE: Final = "agentv_case"
+"""The attribute of the report of a skipped case: its id, and the target of its combination."""
 
 
 class JudgedCases:
@@ -38,6 +40,9 @@ class JudgedCases:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Show a failed case as XFAIL where the verdict on the run covers it."""
         report = yield
+        if report.skipped and hasattr(item, "entry"):
+            combination = item.entry.combination
+            setattr(report, CASE, [item.entry.eval_id, None if combination is None else combination.target])
         is_failed = report.failed and call.excinfo is not None and isinstance(call.excinfo.value, EvalFailed)
         if is_failed and self._covers(getattr(item, "result", None)):
             report.outcome = "skipped"

@@ -21,6 +21,7 @@ from pytest_agentv.reporting.verdicts.tag_gates import check_tags, parse_tag_gat
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, refuse_before, write_baseline
 from pytest_agentv.session.gating.gate_reports import report_gate
+from pytest_agentv.session.gating.marked_items import MarkedItems
 from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of
 
 
@@ -37,6 +38,7 @@ class RunGate:
         self._baseline: Baseline | None = None
         self._is_checked = False
         self._no_verdict: str | None = None
+        self.marked = MarkedItems()
 
     def check(self, node_ids: Iterable[str]) -> None:
         """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
@@ -150,6 +152,8 @@ class RunGate:
     def _part(self, cases: Sequence[JudgedCase]) -> str | None:
         """Return why these are not all cases; None if they are, as far as can be known."""
         narrowed = narrowed_by(self._config, self._options)
+        if narrowed is None and self.marked.unasked:
+            narrowed = f"{self.marked.unasked:,} not asked for"
         missing = self._uncollected(cases)
         if narrowed is None and not missing:
             return None
@@ -162,10 +166,14 @@ class RunGate:
 
     def _uncollected(self, cases: Sequence[JudgedCase]) -> list[str]:
         """Return the eval files of the baseline that are there, and of which no case was run."""
-        seen = {case.eval_file for case in cases}
+        seen = {case.eval_file for case in (*cases, *self._skipped(cases))}
         files = {case.eval_file for case in self._baseline.cases} if self._baseline is not None else set()
         root = self._config.rootpath
         return sorted(file for file in files - seen if file is not None and (root / file).is_file())
+
+    def _skipped(self, cases: Sequence[JudgedCase]) -> tuple[JudgedCase, ...]:
+        """Return the cases of the baseline that were skipped by a mark."""
+        return self.marked.skipped_of(self._baseline.cases, cases) if self._baseline is not None else ()
 
     def _statistics(self, cases: Sequence[JudgedCase]) -> RunStatistics:
         if self._no_verdict is not None:
@@ -176,6 +184,7 @@ class RunGate:
             cases,
             self._baseline,
             self._name,
+            skipped=self._skipped(cases),
             margin=self._options.margin,
             is_confirming=self._options.confirm > 0 and self._options.update_baseline is None,
         )
@@ -194,7 +203,8 @@ class RunGate:
         options = self._options
         if options.gate not in ("run", "strict") or options.dry_run or narrowed_by(self._config, options) is not None:
             return
-        failed = [result for result in results if result.status == "fail" and not result.required]
+        left = (result for result in results if result.status == "fail" and not result.required)
+        failed = [result for result in left if result.node_id not in self.marked.expected]
         if failed:
             cases = "1 case" if len(failed) == 1 else f"{len(failed)} cases"
             reason = f"{cases} failed, and there is no verdict to judge them by: {self._no_verdict}"

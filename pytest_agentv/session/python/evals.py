@@ -17,7 +17,7 @@ from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.providers.wire import WireError, parse_response
-from pytest_agentv.reporting.render import one_line
+from pytest_agentv.reporting.failing.render import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
 from pytest_agentv.session.python.cases import CaseWords, EvalInput, python_case, python_suite
 from pytest_agentv.session.python.results import PythonEvalResult
@@ -25,6 +25,7 @@ from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.running.turns import LOG_SECTION
+from pytest_agentv.session.showing.asked import Asked
 from pytest_agentv.session.showing.python_reports import forget_results, note_result
 from pytest_agentv.session.showing.texts import errored, failed
 
@@ -140,14 +141,14 @@ class Agentv:
         __tracebackhide__ = True
         case = python_case(prompt, words)
         case["id"] = self._unique_id(case.get("id") or self._item.name)
-        result, reference_answer = self._finish(self._prepare(case, answer), case["id"])
+        result, asked = self._finish(self._prepare(case, answer), case["id"])
         self._session.stopping.stop_if_needed(self._item.session)
         config, masker = self._item.config, self._session.masker
         if result.status == "error":
             error = errored(config, result, masker)
             note_result(self._item, result, str(error))
             raise error
-        account = str(failed(config, result, masker, reference_answer))
+        account = str(failed(config, result, masker, asked))
         note_result(self._item, result, account)
         return PythonEvalResult.of(result, account, one_line(result, masker))
 
@@ -173,8 +174,8 @@ class Agentv:
             identity = identity.replace(case_hash=_hash(identity.case_hash, answer))
         return job.replace(identity=identity)
 
-    def _finish(self, prepared: PreparedCase, eval_id: str) -> tuple[EvalResult, str]:
-        """Return the result, and the reference answer that goes with it."""
+    def _finish(self, prepared: PreparedCase, eval_id: str) -> tuple[EvalResult, Asked]:
+        """Return the result, and what its case asks and hopes for."""
         session, cases, key = self._session, self._session.cases, (self._item.nodeid, eval_id)
         begun = cases.begin(key, prepared)
         session.progress.total += prepared.repeat
@@ -191,7 +192,7 @@ class Agentv:
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
         session.show_warnings(begun)
-        return result, begun.reference_answer
+        return result, begun.asked
 
     def _unique_id(self, given: Json) -> Json:
         """Tell results of one test apart; what is no text is told by the loader."""

@@ -10,6 +10,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.showing.asked import Asked
 from pytest_agentv.session.showing.logs import CaseLog
 
 
@@ -53,7 +54,8 @@ class Begun:
     """How many cases of its group may be in flight."""
     problems: tuple[Problem, ...]
     """What is odd about the case's file."""
-    reference_answer: str
+    asked: Asked
+    """What the case asks and hopes for."""
     log: CaseLog = field(default_factory=CaseLog)
     ending: Ending = field(default_factory=Ending)
     hurry: Callable[[], None] | None = None
@@ -70,5 +72,4 @@ class Begun:
         hurry: Callable[[], None] | None = None,
     ) -> "Begun":
         """Keep of a case what its item shows. The case itself, with the texts of its files, goes when it is done."""
-        reference_answer = prepared.case.reference_answer if prepared.case else ""
-        return Begun(future, limit, prepared.problems, reference_answer, log, ending or Ending(), hurry)
+        return Begun(future, limit, prepared.problems, Asked.of(prepared.case), log, ending or Ending(), hurry)

@@ -18,8 +18,8 @@ from pytest_agentv.session.running.begun import Ending
 from pytest_agentv.session.running.limits import FailureLimit
 from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.running.stopping import Stopping, lost_text
+from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLog, current_log
-from pytest_agentv.session.showing.progress import Progress
 
 if TYPE_CHECKING:  # for batches only
     from pytest_agentv.engine.batching import BatchMember

@@ -21,8 +21,8 @@ from pytest_agentv.session.running.paces import Paces
 from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.running.signing import CaseSigner
 from pytest_agentv.session.running.stopping import Stopping, lost_text
+from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLog
-from pytest_agentv.session.showing.progress import Progress
 
 if TYPE_CHECKING:  # for batches and repeated cases only
     from pytest_agentv.engine.batching import BatchMember

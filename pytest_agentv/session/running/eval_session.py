@@ -39,9 +39,9 @@ from pytest_agentv.session.running.paces import Paces
 from pytest_agentv.session.running.preparing import CasePreparer
 from pytest_agentv.session.running.signing import CaseSigner
 from pytest_agentv.session.running.stopping import Stopping
+from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLogHandler
 from pytest_agentv.session.showing.masked_streams import MaskedStreams
-from pytest_agentv.session.showing.progress import Progress
 from pytest_agentv.session.workers.interrupts import Parent
 from pytest_agentv.session.workers.shares import process_share, shared_folder
 

@@ -15,6 +15,7 @@ from pytest_agentv.session.compat import missing_fixture_text
 from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.target_caller import OWN_FIXTURES, overrides
+from pytest_agentv.session.showing.asked import NOTHING_ASKED
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
 """What gives an item the result of its case, and returns it; put up by the hooks."""
@@ -35,7 +36,7 @@ class EvalItem(pytest.Function):
         self.entry = entry
         self.own_fixtures = own_fixtures
         """Those of `OWN_FIXTURES` that a conftest or plugin overrides for the item."""
-        self.reference_answer = ""
+        self.asked = NOTHING_ASKED
         """Set when the case has failed."""
         self.result: EvalResult | None = None
         """Set when the case has run, or could not."""
@@ -58,7 +59,7 @@ class EvalItem(pytest.Function):
         if self.result is not None and self.result.status == "fail":
             from pytest_agentv.session.showing.texts import failed  # noqa: PLC0415 - for cases that failed
 
-            raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.reference_answer)
+            raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.asked)
 
     def overrides(self, names: Collection[str]) -> Overrides:
         """Return what overridden fixtures made for this item, which is set up."""

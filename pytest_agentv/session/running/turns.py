@@ -13,6 +13,7 @@ from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.items import EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.showing.asked import NOTHING_ASKED
 
 LOG_SECTION = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
@@ -51,7 +52,7 @@ class Turns:
         finally:
             if begun.log.lines:
                 item.add_report_section("setup", LOG_SECTION, begun.log.text)
-        item.reference_answer = begun.reference_answer if result.status == "fail" else ""
+        item.asked = begun.asked if result.status == "fail" else NOTHING_ASKED
         self._session.show_warnings(begun)
         return result
 

@@ -19,6 +19,8 @@ class ItemOutcomes:
         self.unexpected_passes: set[str] = set()
         """Of strict `xfail` marks."""
         self.reported: set[str] = set()
+        self.told: set[str] = set()
+        """Items that failed, which pytest explains at length."""
         self._evaluated: dict[str, None] = {}
         self._failed: dict[str, None] = {}
 
@@ -30,6 +32,7 @@ class ItemOutcomes:
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(report.nodeid)
         if report.failed:
+            self.told.add(report.nodeid)
             self._failed[report.nodeid] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(report.nodeid)
@@ -48,3 +51,9 @@ class ItemOutcomes:
         known = {result.node_id for result in results}
         told = {result.node_id for result in results if result.status != "pass"}
         return tuple(node_id for node_id in self._failed if node_id in known and node_id not in told)
+
+
+def lost_text(lost: Sequence[str]) -> str:
+    """Return how many cases were lost to crashed workers."""
+    cases = "1 case was" if len(lost) == 1 else f"{len(lost)} cases were"
+    return f"{cases} given to a worker that crashed, and not run again"

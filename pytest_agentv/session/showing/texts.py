@@ -1,16 +1,18 @@
 """What failed and broken cases raise: their accounts, with the command that runs them again."""
 
 import shlex
+from typing import Final
 
 import pytest
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import escaped_size, shown, visible
+from pytest_agentv.reporting.failing.render import error_text, failure_headline, failure_text
+from pytest_agentv.reporting.failing.sections import TEXT_LIMIT
 from pytest_agentv.reporting.figures import format_duration, format_score
-from pytest_agentv.reporting.render import error_text, failure_text
-from pytest_agentv.reporting.sections import TEXT_LIMIT
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
+from pytest_agentv.session.showing.asked import NOTHING_ASKED, Asked
 
 _LONGEST_HEADLINE = 300
 _WANTS_ALL = 2
@@ -20,23 +22,39 @@ _REPEATED_FLAGS = ("target", "targets", "threshold", "repeat", "min-pass-rate")
 """Flags that shape a case's outcome and so belong to the command that runs it again."""
 
 
-def failed(config: pytest.Config, result: EvalResult, masker: Masker, reference_answer: str = "") -> EvalFailed:
+_TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
+"""The node ids of the cases whose accounts tell an error in full, by the error. Workers have one each."""
+
+
+def _told_by(config: pytest.Config, result: EvalResult) -> str | None:
+    """Return the case that told the same error before; None: this is the first, or there is an answer to show."""
+    detail = result.error_detail
+    if detail is None or detail.stage == "evaluator":
+        return None
+    known = config.stash.setdefault(_TOLD_ERRORS, {}).setdefault((result.error, detail), result.node_id)
+    return known if known != result.node_id else None
+
+
+def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Asked = NOTHING_ASKED) -> EvalFailed:
     """Return what a case raises whose score is below the threshold, or which a hook lets fail."""
     account = failure_text(
         result,
         threshold_source=result.threshold_source,
         rerun_command=rerun_command(config, result.node_id),
         masker=masker,
-        reference_answer=reference_answer,
+        question=asked.question,
+        reference_answer=asked.reference_answer,
         limit=_limit(config, result),
     )
-    return EvalFailed(account, account.partition("\n")[0])
+    return EvalFailed(account, failure_headline(result, masker))
 
 
 def errored(config: pytest.Config, result: EvalResult, masker: Masker) -> EvalErrored:
-    """Return what a case raises that could not be judged."""
+    """Return what a case raises that could not be judged. An error that another case had is told there in full."""
     rerun = rerun_command(config, result.node_id)
-    account = error_text(result, rerun_command=rerun, masker=masker, limit=_limit(config, result))
+    same_as = _told_by(config, result)
+    limit = _limit(config, result)
+    account = error_text(result, rerun_command=rerun, masker=masker, limit=limit, same_as=same_as)
     reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
     return EvalErrored(account, reason[:_LONGEST_HEADLINE])
 

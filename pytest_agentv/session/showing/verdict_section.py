@@ -32,6 +32,9 @@ class VerdictSection:
         """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
         self._gate.check(node_ids)
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._gate.marked.note(report)
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._uncollected += report.failed
 

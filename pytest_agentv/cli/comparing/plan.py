@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
-from pytest_agentv.cli.compare_statistics import is_baseline, read
+from pytest_agentv.cli.comparing.compare_statistics import is_baseline, read
 from pytest_agentv.cli.console import count, say
 from pytest_agentv.reporting.comparing.plan import Plan, plan_of
 from pytest_agentv.reporting.verdicts.baseline import read_baseline

@@ -1,5 +1,6 @@
 """`agentv init`: writes a project that runs at once."""
 
+import argparse
 import re
 import shlex
 import sys
@@ -9,8 +10,9 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import say
-from pytest_agentv.cli.project import INI_SETTINGS, PROJECT_FILES, PYTEST_INI
 from pytest_agentv.cli.schema import schema_files
+from pytest_agentv.cli.starting.project import INI_SETTINGS, PROJECT_FILES, PYTEST_INI
+from pytest_agentv.cli.starting.workflows import PATHS, workflow
 from pytest_agentv.runtime.files import write_atomically
 
 _INI_FILES: Final = (
@@ -22,6 +24,7 @@ _INI_FILES: Final = (
     "tox.ini",
     "setup.cfg",
 )
+_MOST_SHARDS: Final = 50
 _INI_SECTION: Final = re.compile(r"^\[(?:tool[.:])?pytest", re.MULTILINE)
 
 
@@ -30,7 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     options = _create_parser().parse_args(arguments)
     folder: Path = options.folder or options.path
     ini = _ini_file(folder)
-    files = {**PROJECT_FILES, **schema_files(), **({} if ini else {"pytest.ini": PYTEST_INI})}
+    ci = {PATHS[options.ci]: workflow(options.ci, options.shards)}
+    files = {**PROJECT_FILES, **ci, **schema_files(), **({} if ini else {"pytest.ini": PYTEST_INI})}
     present = [name for name in files if (folder / name).exists()]
     overwrites = options.force or (bool(present) and _may_overwrite(present))
     kept = () if overwrites else present
@@ -49,8 +53,24 @@ def _create_parser() -> ArgumentParser:
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="The project's folder (default: .).")
     parser.add_argument("--path", type=Path, default=Path(), metavar="DIR", help="The same as DIR.")
+    parser.add_argument(
+        "--ci", choices=tuple(PATHS), default="github", help="CI service to write a workflow for (default: github)."
+    )
+    parser.add_argument(
+        "--shards",
+        type=_parse_shards,
+        default=1,
+        metavar="N",
+        help=f"Jobs of the workflow that share the cases, 1 to {_MOST_SHARDS} (default: 1).",
+    )
     parser.add_argument("--force", action="store_true", help="Overwrite files without asking (default: off).")
     return parser
+
+
+def _parse_shards(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_SHARDS:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {_MOST_SHARDS}, got {text!r}")
+    return int(text)
 
 
 def _ini_file(folder: Path) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_delta
-from pytest_agentv.cli.compare_statistics import read
+from pytest_agentv.cli.comparing.compare_statistics import read
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.models.base import Json
 from pytest_agentv.reporting.comparing.labels import Agreement, agree, read_labels

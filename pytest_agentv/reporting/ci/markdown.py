@@ -56,6 +56,8 @@ class RunVerdict(Record):
     elapsed_ms: float | None = None
     statistics: tuple[str, ...] = ()
     """The section EVALUATION STATISTICS, whose first line is its title."""
+    notes: tuple[str, ...] = ()
+    """Lines of Markdown that follow the figures, as a comparison with another run."""
 
 
 def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LIMIT) -> Iterator[str]:
@@ -104,12 +106,13 @@ def _head_lines(
         yield from ("**Dry run**: answers and judgements were mocked, so the scores mean nothing.", "")
     for trouble in verdict.troubles:
         details = _listed(
-            (_code(masker.mask(detail), _LONGEST_NAME) for detail in trouble.details), len(trouble.details)
+            (code_span(masker.mask(detail), _LONGEST_NAME) for detail in trouble.details), len(trouble.details)
         )
         yield f"- {trouble.text}{f': {details}' if details else '.'}"
     if verdict.troubles:
         yield ""
     yield from _figure_table(verdict)
+    yield from verdict.notes
     yield from _statistics_block(verdict.statistics, masker)
 
 
@@ -127,20 +130,20 @@ def _figure_table(verdict: RunVerdict) -> Iterator[str]:
         *total_figures(verdict.results, verdict.elapsed_ms, verdict.earlier),
     ]
     if figures:
-        yield _row(figure.name for figure in figures)
-        yield _row("---:" for _ in figures)
-        yield _row(figure.value for figure in figures)
+        yield table_row(figure.name for figure in figures)
+        yield table_row("---:" for _ in figures)
+        yield table_row(figure.value for figure in figures)
         yield ""
 
 
 def _tail_lines(verdict: RunVerdict, masker: Masker) -> Iterator[str]:
     if verdict.results_path is not None:
-        yield f"Results: {_code(masker.mask(locate(verdict.results_path, None)), _LONGEST_TEXT)}"
+        yield f"Results: {code_span(masker.mask(locate(verdict.results_path, None)), _LONGEST_TEXT)}"
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, room: int) -> list[str]:
     """Return a section with as many rows as fit and the number of rows left out; empty without rows."""
-    lines = [f"### {title}", "", _row(columns), _row("---" for _ in columns)]
+    lines = [f"### {title}", "", table_row(columns), table_row("---" for _ in columns)]
     used = _size([*lines, "", _more(count), ""])
     shown_rows: list[str] = []
     for row in itertools.islice(rows, _MOST_ROWS):
@@ -158,21 +161,21 @@ def _error_rows(errors: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
     previous = None
     for result in errors:
         detail = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
-        text = _code(f"{detail}{masker.mask(result.error or 'unknown error')}", _LONGEST_TEXT)
-        yield _row((*_place(result), "the same" if text == previous else text))
+        text = code_span(f"{detail}{masker.mask(result.error or 'unknown error')}", _LONGEST_TEXT)
+        yield table_row((*_place(result), "the same" if text == previous else text))
         previous = text
 
 
 def _score_rows(results: Iterable[EvalResult]) -> Iterator[str]:
     for result in results:
         threshold = "" if result.threshold is None else format_score(result.threshold)
-        yield _row((*_place(result), format_score(result.score), threshold, _evaluators(result)))
+        yield table_row((*_place(result), format_score(result.score), threshold, _evaluators(result)))
 
 
 def _evaluators(result: EvalResult) -> str:
     """Return the scores of a case's evaluators, lowest first."""
     ordered = sorted(result.evaluator_results or (), key=lambda evaluator: evaluator.score)
-    scores = (f"{_code(each.name, _LONGEST_NAME)} {format_score(each.score)}" for each in ordered)
+    scores = (f"{code_span(each.name, _LONGEST_NAME)} {format_score(each.score)}" for each in ordered)
     return _listed(scores, len(ordered))
 
 
@@ -186,14 +189,15 @@ def _more(count: int) -> str:
 
 
 def _place(result: EvalResult) -> tuple[str, str]:
-    return _code(case_name(result), _LONGEST_NAME), str(result.line or "")
+    return code_span(case_name(result), _LONGEST_NAME), str(result.line or "")
 
 
-def _row(cells: Iterable[str]) -> str:
+def table_row(cells: Iterable[str]) -> str:
+    """Return a row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
-def _code(text: str, length: int) -> str:
+def code_span(text: str, length: int) -> str:
     """Return text as a code span on one line. Escapes pipes, which end a table cell even in a code span."""
     line = " ".join(visible(text).split()) or "-"
     cut = line if len(line) <= length else f"{line[: length - 1]}…"

@@ -82,35 +82,6 @@ AZURE_OPENAI_API_KEY=
 AZURE_DEPLOYMENT_NAME=
 """
 
-WORKFLOW: Final = """\
-# Runs the evaluations of every pull request and keeps their results.
-name: evals
-on: pull_request
-permissions:
-  contents: read
-jobs:
-  evals:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.12"
-      - run: pip install pytest-agentv
-      - run: agentv validate evals
-      # The verdict is on the summary page of the run, the scores of the cases are in junit.xml.
-      - run: pytest evals --agentv-out=results.jsonl --junitxml=junit.xml
-        # env:
-        #   AZURE_OPENAI_API_KEY: ${{ secrets.AZURE_OPENAI_API_KEY }}
-      - uses: actions/upload-artifact@v4
-        if: always()
-        with:
-          name: evals
-          path: |
-            results.jsonl
-            junit.xml
-"""
-
 GITIGNORE: Final = """\
 # What runs leave here.
 /cache/
@@ -133,7 +104,6 @@ PROJECT_FILES: Final[Mapping[str, str]] = {
     "evals/targets.yaml": TARGETS_FILE,
     "evals/agent.py": AGENT_FILE,
     ".env.example": ENV_EXAMPLE,
-    ".github/workflows/evals.yml": WORKFLOW,
     ".agentv/.gitignore": GITIGNORE,
 }
 """The texts by their path below the project's folder."""

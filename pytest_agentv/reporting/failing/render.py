@@ -12,6 +12,8 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.text import format_number
 from pytest_agentv.reporting.escaping import cut, visible
+from pytest_agentv.reporting.failing.calls import call_lines
+from pytest_agentv.reporting.failing.sections import TEXT_LIMIT, Look, Section, assemble
 from pytest_agentv.reporting.figures import (
     cost_of,
     duration_of,
@@ -22,7 +24,6 @@ from pytest_agentv.reporting.figures import (
     place_of,
     tokens_of,
 )
-from pytest_agentv.reporting.sections import TEXT_LIMIT, Look, Section, assemble
 
 _SHORT: Final = 100
 _LONG: Final = 300
@@ -49,10 +50,11 @@ def failure_text(
     threshold_source: str | None,
     rerun_command: str | None,
     masker: Masker,
+    question: str = "",
     reference_answer: str = "",
     limit: int | None = TEXT_LIMIT,
 ) -> str:
-    """Return why a case failed: the decision, evaluators, misses, hits, answer, reference and the rerun command.
+    """Return why a case failed: the decision, what was asked and answered, what evaluators say, the rerun command.
 
     `threshold_source` is one of `EvalResult.threshold_source`. `limit` is in bytes; None: no limit.
     """
@@ -65,23 +67,41 @@ def failure_text(
         Section(cause if result.repeat else "", 15),
         Section(_assertion(result.assertion, headline, look), 20),
         Section(score_line if cause and not result.repeat else "", 5),
+        Section(_question(question, look), 8),
+        Section(_expected(result, look), 6),
+        Section(_answer(result, look), 15),
+        Section(_reference(result, reference_answer, look), 12),
+        Section(_calls(result, look), 10),
         Section(_evaluator_table(result, look), 25),
         Section(_findings("Misses", result, look), 25),
         Section(_raw_outputs(result, look), 12),
-        Section(_findings("Hits", result, look), 10),
         Section(_reasoning(result, look), 13),
-        Section(_answer(result, look), 15),
-        Section(_block(f"Reference answer ({len(reference_answer):,} characters):", reference_answer, look), 12),
+        Section(_findings("Hits", result, look), 10),
     ]
     return assemble(headline, sections, _footer(result, rerun_command, look), limit)
 
 
-def error_text(result: EvalResult, *, rerun_command: str | None, masker: Masker, limit: int | None = TEXT_LIMIT) -> str:
-    """Return why a case could not be judged: stage, kind, message and the evaluators' results, within `limit` bytes."""
+def error_text(
+    result: EvalResult,
+    *,
+    rerun_command: str | None,
+    masker: Masker,
+    limit: int | None = TEXT_LIMIT,
+    same_as: str | None = None,
+) -> str:
+    """Return why a case could not be judged: stage, kind, message and the evaluators' results, within `limit` bytes.
+
+    `same_as` names a case whose text tells the same error in full.
+    """
     look = Look(masker, limit)
     detail = result.error_detail
     headline = f"{_STAGES[detail.stage]} ({detail.kind})" if detail else "The case could not be judged"
     has_answer = detail is not None and detail.stage == "evaluator"
+    if same_as is not None:
+        reason = (
+            f"{_first_line(result.error or 'unknown error', look)}\n(the same error as {look.name(same_as, _LONG)})"
+        )
+        return assemble(headline, [Section(reason, 1)], _footer(result, rerun_command, look), limit)
     sections = [
         Section(_block("", result.error or "unknown error", look), 50),
         Section(_evaluator_table(result, look), 20),
@@ -89,6 +109,14 @@ def error_text(result: EvalResult, *, rerun_command: str | None, masker: Masker,
         Section(_answer(result, look) if has_answer else "", 15),
     ]
     return assemble(headline, sections, _footer(result, rerun_command, look), limit)
+
+
+def failure_headline(result: EvalResult, masker: Masker) -> str:
+    """Return in one line why a case failed: what decided it, or what its evaluators miss."""
+    from pytest_agentv.reporting.failing.reasons import reason_line  # noqa: PLC0415 - for cases that failed
+
+    decided = _repeats(result) or _cause(result, Look(masker, TEXT_LIMIT))
+    return decided or reason_line(result, masker)
 
 
 def one_line(result: EvalResult, masker: Masker) -> str:
@@ -118,7 +146,7 @@ def _repeats(result: EvalResult, shown: str | None = None) -> str:
     figures = result.repeat
     if figures is None:
         return ""
-    from pytest_agentv.reporting.repeats import repeat_headline, scores_line  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.reporting.failing.repeats import repeat_headline, scores_line  # noqa: PLC0415 - for repeated cases only
 
     return repeat_headline(result, figures) if shown is None else scores_line(figures, shown)
 
@@ -225,6 +253,37 @@ def _answer(result: EvalResult, look: Look) -> str:
     return _block(title, answer, look) or title
 
 
+def _question(question: str, look: Look) -> str:
+    """Return the question, shortened with a note unless everything is wanted."""
+    if look.limit is None or len(question) <= _LONG:
+        return _block("Question:", question, look)
+    return _block(f"Question (the first {_LONG} of {len(question):,} characters):", _head(question, look), look)
+
+
+def _head(text: str, look: Look) -> str:
+    """Return the head of a text, masked before it is cut."""
+    return f"{look.masker.mask(text)[:_LONG].rstrip()}..."
+
+
+def _expected(result: EvalResult, look: Look) -> str:
+    return _block("Expected outcome:", result.expected_outcome or "", look)
+
+
+def _reference(result: EvalResult, reference: str, look: Look) -> str:
+    """Return what the answer changes of the reference, word by word; the reference itself where that says nothing."""
+    from pytest_agentv.reporting.failing.diffs import word_diff  # noqa: PLC0415 - for cases with a reference
+
+    if reference and (diff := word_diff(look.masker.mask(reference), look.masker.mask(result.candidate_answer))):
+        return _block("Reference against answer ([-not in the answer-] {+only in the answer+}):", diff, look)
+    return _block(f"Reference answer ({len(reference):,} characters):", reference, look)
+
+
+def _calls(result: EvalResult, look: Look) -> str:
+    """Return the tool calls with what went in and out, where the result holds them."""
+    lines = [look.line(line, _LINE) for line in call_lines(result.output_messages or ())]
+    return "\n  ".join(["Tool calls:", *lines]) if lines else ""
+
+
 def _block(title: str, text: str, look: Look) -> str:
     head = look.head(text)
     if not head.strip():
@@ -234,7 +293,7 @@ def _block(title: str, text: str, look: Look) -> str:
 
 def _footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
     lines = [f"Target: {cut(', '.join(_target_facts(result, look)), _LONG)}"]
-    if tools := _tools(result, look):
+    if (tools := _tools(result, look)) and not _calls(result, look):
         lines.append(f"Tools:  {cut(tools, _LONG)}")
     if result.log_file:
         lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")

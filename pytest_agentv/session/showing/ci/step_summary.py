@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.reporting.ci.markdown import MARKDOWN_LIMIT, RunVerdict, markdown_lines
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.markdown import MARKDOWN_LIMIT, RunVerdict, markdown_lines
 
 VARIABLE: Final = "GITHUB_STEP_SUMMARY"
 
@@ -14,9 +14,13 @@ _FILE_LIMIT: Final = 1_048_576
 """Bytes; of a longer file GitHub shows nothing, whoever wrote it."""
 
 
-def append_step_summary(verdict: RunVerdict) -> str | None:
-    """Append the verdict where the environment asks for it; return why that could not be done."""
-    name = os.environ.get(VARIABLE)
+def append_step_summary(verdict: RunVerdict) -> list[str]:
+    """Append the verdict where the environment asks for it; return why that could not be done, if so."""
+    fault = _append(verdict, os.environ.get(VARIABLE, ""))
+    return [fault] if fault else []
+
+
+def _append(verdict: RunVerdict, name: str) -> str | None:
     if not name:
         return None
     masker = Masker()

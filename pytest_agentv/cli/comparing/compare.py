@@ -1,4 +1,4 @@
-"""`agentv compare`: compares two results files case by case."""
+"""`agentv compare`: compares two results files case by case, or shows a table of more."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, UsageError, parse_delta
+from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_delta
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.models.options import DEFAULT_MARGIN
@@ -27,6 +27,7 @@ _EPILOG: Final = """\
 exit codes:
   0 the candidate's mean score is as good as the baseline's, or better; 1 it is worse;
   2 the files cannot be compared: nothing is in both, or the candidate lacks cases of the baseline.
+  With three files or more: 0; 2 if they do not hold the same cases.
   With --statistics: 0. With --statistics --gate: 0 not regressed, 1 regressed or broken, 2 cannot tell,
   3 could not be compared."""
 
@@ -35,13 +36,16 @@ def run(arguments: Sequence[str]) -> int:
     """Compare two results files and return the exit code: 0 as good or better, 1 worse, 2 not comparable."""
     options = _create_parser().parse_args(arguments)
     if options.statistics or options.gate:
-        from pytest_agentv.cli.compare_statistics import compare_statistics  # noqa: PLC0415 - for who asks for it
+        from pytest_agentv.cli.comparing.compare_statistics import compare_statistics  # noqa: PLC0415 - for who asks for it
 
         runs = [options.candidate, *options.more]
         output = options.format or "table"
         return compare_statistics(options.baseline, runs, margin=options.margin, output=output, gate=options.gate)
     if options.more:
-        raise UsageError("several candidates are the parts of one run: they need --statistics")
+        from pytest_agentv.cli.compare_runs import compare_files  # noqa: PLC0415 - for three files or more
+
+        files = (options.baseline, options.candidate, *options.more)
+        return compare_files(files, options.format or "table", _check, allow_missing=options.allow_missing)
     first, second = align(read_scores(options.baseline), read_scores(options.candidate))
     for path, scores in ((options.baseline, first), (options.candidate, second)):
         _check(path, scores)
@@ -80,12 +84,18 @@ def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
 def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv compare",
-        description="Compare the scores of two results files (JSONL or YAML), matched by eval file, id and target.",
+        description="Compare the scores of two results files (JSONL or YAML), matched by eval file, id and target; "
+        "or of more, in a table with a row for each run.",
         epilog=_EPILOG,
     )
     parser.add_argument("baseline", type=Path, help="Results file of the run to compare with.")
     parser.add_argument("candidate", type=Path, help="Results file of the run that may be better or worse.")
-    parser.add_argument("more", type=Path, nargs="*", help="Further parts of the candidate, as of shards.")
+    parser.add_argument(
+        "more",
+        type=Path,
+        nargs="*",
+        help="Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
+    )
     parser.add_argument(
         "--statistics",
         action="store_true",
@@ -117,12 +127,13 @@ def _create_parser() -> ArgumentParser:
         "--format",
         choices=("json", "table", "verbose"),
         help="Output format: json, table, or verbose, a table that leaves nothing out "
-        "(default: json, on a terminal also the table, on standard error; with --statistics: table).",
+        "(default: json, on a terminal also the table, on standard error; with --statistics or more than two files: "
+        "table).",
     )
     parser.add_argument(
         "--allow-missing",
         action="store_true",
-        help="Compare only the cases in both files, even if the candidate lacks cases (default: off).",
+        help="Compare only the cases in all files, even if some lack cases (default: off).",
     )
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="The same as --format json.")
     return parser

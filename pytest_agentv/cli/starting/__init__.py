@@ -1,0 +1,1 @@
+"""`agentv init`, and the texts of the files that it writes."""

@@ -1,0 +1,58 @@
+"""Results of a run that is over as JUnit XML."""
+
+from collections.abc import Iterator, Sequence
+from xml.etree import ElementTree
+
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.ci.annotations import reason_of
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.failing.render import error_text, failure_text
+from pytest_agentv.reporting.figures import cost_of, duration_of
+
+
+def junit_xml(results: Sequence[EvalResult], masker: Masker) -> str:
+    """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them."""
+    counts = {"failures": "fail", "errors": "error"}
+    figures = {name: str(sum(each.status == status for each in results)) for name, status in counts.items()}
+    seconds = sum(each.duration_ms or 0 for each in results) / 1000
+    root = ElementTree.Element("testsuites", name="agentv")
+    attributes = {"name": "agentv", "tests": str(len(results)), "skipped": "0", **figures, "time": f"{seconds:.3f}"}
+    suite = ElementTree.SubElement(root, "testsuite", attributes)
+    for result in results:
+        _add_case(suite, result, masker)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _add_case(suite: ElementTree.Element, result: EvalResult, masker: Masker) -> None:
+    file = visible(result.eval_file or result.dataset)
+    name = visible((result.node_id or result.eval_id).rpartition("::")[2])
+    attributes = {"classname": file.replace("/", "."), "name": name, "file": file, "line": str(result.line or 1)}
+    case = ElementTree.SubElement(suite, "testcase", attributes, time=f"{(result.duration_ms or 0) / 1000:.3f}")
+    properties = ElementTree.SubElement(case, "properties")
+    for key, value in _properties(result):
+        ElementTree.SubElement(properties, "property", name=key, value=visible(str(value)))
+    if result.status == "pass":
+        return
+    if result.status == "error":
+        kind, text = "error", error_text(result, rerun_command=None, masker=masker, limit=None)
+    else:
+        source, reference = result.threshold_source, result.reference_answer or ""
+        text = failure_text(
+            result, threshold_source=source, rerun_command=None, masker=masker, reference_answer=reference, limit=None
+        )
+        kind = "failure"
+    ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = text
+
+
+def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:
+    figures = {
+        "agentv_status": result.status,
+        "agentv_score": None if result.status == "error" else result.score,
+        "agentv_threshold": result.threshold,
+        "agentv_target": result.target,
+        "agentv_cost_usd": cost_of(result),
+        "agentv_latency_ms": duration_of(result),
+    }
+    yield from ((name, value) for name, value in figures.items() if value is not None)

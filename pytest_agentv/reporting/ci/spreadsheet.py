@@ -1,0 +1,67 @@
+"""Results as CSV: a row per case, a column per figure."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+
+_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
+"""Spreadsheets run a cell that begins so."""
+
+
+def results_csv(results: Sequence[EvalResult], masker: Masker) -> str:
+    """Return the rows under the columns that any of them has; the score of each evaluator is a column of its own.
+
+    A text that a spreadsheet would run as a formula begins with `'`.
+    """
+    rows = [_row(result) for result in results]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(_safe, columns))
+    for row in rows:
+        writer.writerow([_cell(row.get(name), masker) for name in columns])
+    return file.getvalue()
+
+
+def _row(result: EvalResult) -> Mapping[str, object]:
+    usage = tokens_of(result)
+    return {
+        "eval_file": result.eval_file,
+        "line": result.line,
+        "eval_id": result.eval_id,
+        "dataset": result.dataset,
+        "target": result.target,
+        "status": result.status,
+        "score": None if result.status == "error" else result.score,
+        "threshold": result.threshold,
+        "passes": result.repeat.passes if result.repeat else None,
+        "answers": result.repeat.judged if result.repeat else None,
+        "tags": ", ".join(result.tags or ()),
+        "candidate_answer": result.candidate_answer,
+        "expected_outcome": result.expected_outcome,
+        "reference_answer": result.reference_answer,
+        "hits": "\n".join(result.hits),
+        "misses": "\n".join(result.misses),
+        "reasoning": result.reasoning,
+        "error": result.error,
+        "cost_usd": cost_of(result),
+        "latency_ms": duration_of(result),
+        "duration_ms": result.duration_ms,
+        "tokens_input": usage.input if usage else None,
+        "tokens_output": usage.output if usage else None,
+        "timestamp": result.timestamp,
+        **{f"score: {each.name}": each.score for each in result.evaluator_results or () if each.error is None},
+    }
+
+
+def _cell(value: object, masker: Masker) -> object:
+    return _safe(masker.mask(value)) if isinstance(value, str) else value
+
+
+def _safe(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULAS) else text

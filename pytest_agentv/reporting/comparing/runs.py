@@ -1,0 +1,121 @@
+"""Reads any number of results files as runs of the same cases: one for each target or combination of a file."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores, is_error, iter_scored, key_of, shared_names
+from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, Runs
+
+_Outcomes: TypeAlias = dict[CaseKey, CaseOutcome]
+
+_SLACK = 1e-9
+
+
+@record
+class RunsFile(Record):
+    """The results of a file by target or combination. The last of several results of one case counts."""
+
+    path: Path
+    by_target: Mapping[str, Mapping[CaseKey, CaseOutcome]]
+    scores: Scores
+    """What the file holds, and what could not be read."""
+
+
+@record
+class AlignedRuns(Record):
+    """Runs of the same cases."""
+
+    runs: Runs
+    """The cases that all runs have."""
+    missing: Mapping[str, tuple[str, ...]]
+    """The other cases, with the runs that lack them."""
+
+
+def read_runs(path: Path) -> RunsFile:
+    """Read the outcomes of a results file. Raises `FileError` if it cannot be opened."""
+    groups: dict[str, _Outcomes] = {}
+    counts: Counter[CaseKey] = Counter()
+    problems: list[Problem] = []
+    scores: dict[CaseKey, float | None] = {}
+    for value in iter_scored(path):
+        if isinstance(value, Problem):
+            problems.append(value)
+            continue
+        key, outcome = key_of(value), _outcome(value)
+        scores[key] = None if outcome.status == "error" else outcome.score
+        counts[key] += 1
+        combination = _text(value.get("combination"))
+        groups.setdefault(combination or key.target or "", {})[_case_key(key, combination)] = outcome
+    return RunsFile(path, groups, Scores(scores, counts, tuple(problems)))
+
+
+def align_runs(files: Sequence[RunsFile]) -> AlignedRuns:
+    """Return the runs of several files under names of runs and cases that match across the files.
+
+    A run has the name of its file, and of its target if the file has several.
+    """
+    groups = {_run_name(file, target, files): outcomes for file in files for target, outcomes in file.by_target.items()}
+    names = shared_names(groups.values(), ("node_id",))
+    runs = {
+        run: {key.only(names).label: outcome for key, outcome in outcomes.items()} for run, outcomes in groups.items()
+    }
+    cases = dict.fromkeys(case for outcomes in runs.values() for case in outcomes)
+    missing = {case: tuple(run for run, found in runs.items() if case not in found) for case in cases}
+    return AlignedRuns(
+        runs={run: {case: found[case] for case in cases if not missing[case]} for run, found in runs.items()},
+        missing={case: without for case, without in missing.items() if without},
+    )
+
+
+def _run_name(file: RunsFile, target: str, files: Sequence[RunsFile]) -> str:
+    is_unique = sum(each.path.name == file.path.name for each in files) == 1
+    name = file.path.name if is_unique else str(file.path)
+    return f"{name} {target}" if len(file.by_target) > 1 and target else name
+
+
+def _case_key(key: CaseKey, combination: str | None) -> CaseKey:
+    """Return the names of a case without its target and combination, which name its run."""
+    eval_id, at, kind = key.eval_id.rpartition("@")
+    is_combined = combination is not None and at and (combination == kind or combination.endswith(f"-{kind}"))
+    node_id = key.node_id.removesuffix(f"@{combination}") if key.node_id and combination else key.node_id
+    return CaseKey(eval_id if is_combined else key.eval_id, key.eval_file, None, node_id)
+
+
+def _outcome(value: JsonObject) -> CaseOutcome:
+    usage = _metric(value, "token_usage")
+    tokens = [_number(usage.get(key)) for key in ("input", "output", "cached")] if isinstance(usage, dict) else []
+    return CaseOutcome(
+        status=_status(value),
+        score=float(value["score"]),
+        cost_usd=_number(_metric(value, "cost_usd")),
+        tokens=sum(number or 0 for number in tokens) if tokens else None,
+        duration_ms=_number(_metric(value, "duration_ms")),
+    )
+
+
+def _status(value: JsonObject) -> str | None:
+    """Return the status of a result. AgentV's own results have none, but maybe an error."""
+    if is_error(value):
+        return "error"
+    if (status := _text(value.get("status"))) is not None:
+        return status
+    threshold = _number(value.get("threshold"))
+    return None if threshold is None else "pass" if value["score"] >= threshold - _SLACK else "fail"
+
+
+def _metric(value: JsonObject, key: str) -> Json:
+    sources = (value.get("execution_metrics"), value.get("trace_summary"))
+    return next((each[key] for each in sources if isinstance(each, dict) and each.get(key) is not None), None)
+
+
+def _number(value: Json) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None

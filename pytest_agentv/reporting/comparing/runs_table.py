@@ -1,0 +1,196 @@
+"""The table of several runs of the same cases: a row for each, the best of each column, and where they disagree."""
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.figures import format_cost, format_duration, format_score
+
+_LISTED: Final = 10
+_LONGEST_NAME: Final = 30
+
+
+@record
+class CaseOutcome(Record):
+    """What a run says of one case."""
+
+    status: str | None
+    """None: the results file does not tell."""
+    score: float
+    cost_usd: float | None = None
+    tokens: float | None = None
+    duration_ms: float | None = None
+
+    @property
+    def shown(self) -> str:
+        """The status, or the score where the file tells no more."""
+        return self.status or format_score(self.score)
+
+
+Runs: TypeAlias = Mapping[str, Mapping[str, CaseOutcome]]
+"""The outcomes of the cases of each run, by the names of both."""
+
+
+@record
+class RunFigures(Record):
+    """The figures of one run. Cases that could not be judged have no score and no time."""
+
+    cases: int
+    errors: int
+    passed: int | None
+    """None: the results file does not tell which cases passed."""
+    mean: float | None
+    cost_usd: float | None
+    tokens: float | None
+    median_ms: float | None
+    p95_ms: float | None
+
+
+class _Column(NamedTuple):
+    """How a figure is shown, and which one is best."""
+
+    head: str
+    show: Callable[[float], str]
+    best: Callable[[Sequence[float]], float]
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+_COLUMNS: Final[Mapping[str, _Column]] = {
+    "errors": _Column("errors", _whole, min),
+    "passed": _Column("passed", _whole, max),
+    "mean": _Column("mean", format_score, max),
+    "cost_usd": _Column("cost", format_cost, min),
+    "tokens": _Column("tokens", _whole, min),
+    "median_ms": _Column("median", format_duration, min),
+    "p95_ms": _Column("95 %", format_duration, min),
+}
+_COUNTS: Final = ("errors", "passed")
+"""Columns in which errors are no advantage."""
+
+
+def figures_of(runs: Runs) -> dict[str, RunFigures]:
+    """Return the figures of each run."""
+    return {name: _figures(list(outcomes.values())) for name, outcomes in runs.items()}
+
+
+def best_of(figures: Mapping[str, RunFigures]) -> dict[str, str]:
+    """Return the best value of each column, as it is shown.
+
+    A column is left out if it shows all runs alike, or if only runs with errors have its best value: they did less,
+    so their mean, cost and times say little.
+    """
+    best: dict[str, str] = {}
+    for key, column in _COLUMNS.items():
+        known = [(value, each) for each in figures.values() if (value := getattr(each, key)) is not None]
+        if len({column.show(value) for value, _ in known}) < 2:
+            continue
+        top = column.show(column.best([value for value, _ in known]))
+        if any(_competes(each, key) for value, each in known if column.show(value) == top):
+            best[key] = top
+    return best
+
+
+def best_columns(figures: RunFigures, best: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns in which a run is the best, or one of the best."""
+    return tuple(key for key, top in best.items() if _cell(figures, key) == top and _competes(figures, key))
+
+
+def disagreements(runs: Runs) -> dict[str, dict[str, CaseOutcome]]:
+    """Return the cases that ended differently, with the outcome of each run."""
+    cases: dict[str, dict[str, CaseOutcome]] = {}
+    for name, outcomes in runs.items():
+        for case, outcome in outcomes.items():
+            cases.setdefault(case, {})[name] = outcome
+    return {case: found for case, found in cases.items() if len({each.shown for each in found.values()}) > 1}
+
+
+def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
+    """Yield a row for each run, then the cases on which they disagree, `listed` of them at most (None: all).
+
+    `*` marks the best of each column. Errors have a column if there are any.
+    """
+    figures = figures_of(runs)
+    best = best_of(figures)
+    keys = [key for key in _COLUMNS if key != "errors" or any(each.errors for each in figures.values())]
+    rows = [("", "cases", *(_COLUMNS[key].head for key in keys))]
+    rows += [(_short(name), str(each.cases), *_cells(each, keys, best)) for name, each in figures.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *rest in rows:
+        cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
+    split = disagreements(runs)
+    if split:
+        yield f"They disagree on {len(split)} of {len(set().union(*runs.values()))} cases:"
+    for case, found in list(split.items())[:listed]:
+        yield visible(f"  {case}: {', '.join(f'{name} {each.shown}' for name, each in found.items())}")
+    if listed is not None and len(split) > listed:
+        yield f"  … and {len(split) - listed} more"
+
+
+def table_data(runs: Runs) -> JsonObject:
+    """Return the same as data: `runs`, each with the columns in which it is `best`, and `disagreements`."""
+    figures = figures_of(runs)
+    best = best_of(figures)
+    return {
+        "runs": [
+            {"name": name, **_plain(each), "best": list(best_columns(each, best))} for name, each in figures.items()
+        ],
+        "disagreements": [
+            {
+                "case": case,
+                "runs": {name: _plain_outcome(outcome) for name, outcome in found.items()},
+            }
+            for case, found in disagreements(runs).items()
+        ],
+    }
+
+
+def _figures(outcomes: Sequence[CaseOutcome]) -> RunFigures:
+    judged = [each for each in outcomes if each.status != "error"]
+    costs = [each.cost_usd for each in outcomes if each.cost_usd is not None]
+    tokens = [each.tokens for each in outcomes if each.tokens is not None]
+    times = sorted(each.duration_ms for each in judged if each.duration_ms is not None)
+    return RunFigures(
+        cases=len(outcomes),
+        errors=len(outcomes) - len(judged),
+        passed=None if any(each.status is None for each in judged) else sum(each.status == "pass" for each in judged),
+        mean=statistics.fmean(each.score for each in judged) if judged else None,
+        cost_usd=sum(costs) if costs else None,
+        tokens=sum(tokens) if tokens else None,
+        median_ms=statistics.median(times) if times else None,
+        p95_ms=times[max(0, -(-95 * len(times) // 100) - 1)] if times else None,
+    )
+
+
+def _competes(figures: RunFigures, key: str) -> bool:
+    return key in _COUNTS or not figures.errors
+
+
+def _cell(figures: RunFigures, key: str) -> str:
+    value = getattr(figures, key)
+    return "-" if value is None else _COLUMNS[key].show(value)
+
+
+def _cells(figures: RunFigures, keys: Sequence[str], best: Mapping[str, str]) -> Iterator[str]:
+    tops = best_columns(figures, best)
+    for key in keys:
+        yield f"{_cell(figures, key)}{'*' if key in tops else ' '}"
+
+
+def _short(name: str) -> str:
+    label = visible(name)
+    return label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
+
+
+def _plain(figures: RunFigures) -> JsonObject:
+    return {"cases": figures.cases, **{key: getattr(figures, key) for key in _COLUMNS}}
+
+
+def _plain_outcome(outcome: CaseOutcome) -> JsonObject:
+    return {"status": outcome.status, "score": None if outcome.status == "error" else outcome.score}

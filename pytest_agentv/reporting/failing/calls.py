@@ -1,0 +1,47 @@
+"""Shows tool calls on a line each: `search(query="tents") -> 3 rows`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.text import compact_json
+
+_MOST_CALLS: Final = 20
+_LONGEST_VALUE: Final = 60
+
+
+def call_lines(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the tool calls of an answer in their order, the first twenty."""
+    calls = [call for message in messages for call in message.tool_calls]
+    yield from map(call_line, calls[:_MOST_CALLS])
+    if len(calls) > _MOST_CALLS:
+        yield f"... and {len(calls) - _MOST_CALLS} more"
+
+
+def call_line(call: ToolCall) -> str:
+    """Return a call with its arguments, and what it returned; without either where it is not reported."""
+    output = "" if call.output is ABSENT else f" -> {_output(call.output)}"
+    return f"{call.tool}({_arguments(call.input)}){output}"
+
+
+def _arguments(value: Json) -> str:
+    if value is ABSENT or value in (None, {}, ""):
+        return ""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_short(compact_json(each))}" for name, each in value.items())
+    return _short(compact_json(value))
+
+
+def _output(value: Json) -> str:
+    match value:
+        case list() | tuple():
+            noun = "row" if all(isinstance(each, Mapping) for each in value) else "item"
+            return f"{len(value)} {noun}" + ("" if len(value) == 1 else "s")
+        case str():
+            return _short(" ".join(value.split()) or '""')
+    return _short(compact_json(value))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."

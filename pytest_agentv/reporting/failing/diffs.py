@@ -1,0 +1,80 @@
+"""Compares an answer with the reference word by word, for people."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final, Literal, TypeAlias
+
+_MOST_CELLS: Final = 250_000
+"""Pairs of words that are compared: a twentieth of a second. Longer texts get no diff."""
+_LEAST_COMMON: Final = 0.3
+"""Share of the shorter text's words that both have. With less in common, a diff is harder to read than two texts."""
+
+_Kind: TypeAlias = Literal["both", "removed", "added"]
+_Step: TypeAlias = tuple[_Kind, str]
+
+_MARKS: Final[dict[_Kind, tuple[str, str]]] = {"both": ("", ""), "removed": ("[-", "-]"), "added": ("{+", "+}")}
+"""Those of `git diff --word-diff`."""
+
+
+def word_diff(reference: str, answer: str) -> str | None:
+    """Return both texts as one, `[-only in the reference-]` and `{+only in the answer+}`; lines stay lines.
+
+    None: the texts are the same, too long, or have too little in common.
+    """
+    old, new = _words(reference), _words(answer)
+    if old == new or not old or not new:
+        return None
+    head = _common_head(old, new)
+    tail = _common_head(old[head:][::-1], new[head:][::-1])
+    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
+    if len(middle_old) * len(middle_new) > _MOST_CELLS:
+        return None
+    end = old[len(old) - tail :]
+    steps = [*_kept(old[:head]), *_steps(middle_old, middle_new), *_kept(end)]
+    common = sum(kind == "both" and word != "\n" for kind, word in steps)
+    return _text(steps) if common >= _LEAST_COMMON * min(len(old), len(new)) else None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\n|[^\s]+", text.strip())
+
+
+def _common_head(old: Sequence[str], new: Sequence[str]) -> int:
+    pairs = zip(old, new, strict=False)
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
+
+
+def _kept(words: Sequence[str]) -> list[_Step]:
+    return [("both", word) for word in words]
+
+
+def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
+    """Yield the shortest way from one text to the other, by their longest common subsequence."""
+    lengths = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for i in range(len(old) - 1, -1, -1):
+        row, below = lengths[i], lengths[i + 1]
+        for j in range(len(new) - 1, -1, -1):
+            row[j] = below[j + 1] + 1 if old[i] == new[j] else max(below[j], row[j + 1])
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if old[i] == new[j]:
+            yield "both", old[i]
+            i, j = i + 1, j + 1
+        elif lengths[i + 1][j] >= lengths[i][j + 1]:
+            yield "removed", old[i]
+            i += 1
+        else:
+            yield "added", new[j]
+            j += 1
+    yield from (("removed", word) for word in old[i:])
+    yield from (("added", word) for word in new[j:])
+
+
+def _text(steps: Sequence[_Step]) -> str:
+    parts = []
+    for kind, group in groupby(steps, key=lambda step: step[0]):
+        before, after = _MARKS[kind]
+        words = re.sub(r" ?\n ?", "\n", " ".join(word for _, word in group))
+        parts.append(f"{before}{words}{after}")
+    return re.sub(r" ?\n ?", "\n", " ".join(parts))

@@ -1,0 +1,78 @@
+"""Says in one line why a case failed: the reason first, the arithmetic last."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.text import format_fixed, format_number
+from pytest_agentv.reporting.escaping import shown, visible
+
+_MOST_MISSES: Final = 3
+_LONGEST_MISS: Final = 80
+_LONGEST_NAME: Final = 28
+_LONGEST_LINE: Final = 300
+_MISSING: Final = "missing: "
+
+
+def reason_line(result: EvalResult, masker: Masker) -> str:
+    """Return `facts: missing "30 days"; tone: too curt (0.50 < 0.80)`, at most 300 characters.
+
+    For a case whose score decided: hooks, required checks and repeated answers have words of their own.
+    """
+    arithmetic = _arithmetic(result)
+    weak = _weak(result)
+    if result.evaluator_results:
+        parts = [f"{_one_line(visible(each.name), _LONGEST_NAME)}: {_reason(each, masker)}" for each in weak]
+    else:
+        parts = [_said(result.misses, result.reasoning, masker)]
+    reason = "; ".join(filter(None, parts)) or "the score is too low"
+    return f"{_one_line(reason, _LONGEST_LINE - len(arithmetic))}{arithmetic}"
+
+
+def _weak(result: EvalResult) -> list[EvaluatorResult]:
+    """Return the evaluators that brought the score down: those that count, and are below the threshold."""
+    counted = [each for each in result.evaluator_results or () if each.weight != 0 and each.score < 1]
+    return [each for each in counted if each.score < (result.threshold or 1)] or counted
+
+
+def _reason(result: EvaluatorResult, masker: Masker) -> str:
+    if result.type == "composite" and result.evaluator_results and not result.misses:
+        members = [each for each in result.evaluator_results if each.score < 1]
+        said = (f"{_one_line(visible(each.name), _LONGEST_NAME)} {_reason(each, masker)}" for each in members)
+        return ", ".join(said) or format_fixed(result.score, 2)
+    words = [_keyword(miss) for miss in result.misses] if result.type == "heuristic" else result.misses
+    return _said(words, result.reasoning, masker) or format_fixed(result.score, 2)
+
+
+def _keyword(miss: str) -> str:
+    """Return what a keyword did wrong: it is missing, or it is there and should not be."""
+    return f'missing "{miss.removeprefix(_MISSING)}"' if miss.startswith(_MISSING) else f'has "{miss}"'
+
+
+def _said(misses: Sequence[str], reasoning: str | None, masker: Masker) -> str:
+    """Return the first misses; without any, the first sentence of the reasoning."""
+    if misses:
+        more = [f"and {len(misses) - _MOST_MISSES} more"] if len(misses) > _MOST_MISSES else []
+        return ", ".join([*_lines(misses[:_MOST_MISSES], masker), *more])
+    sentence = shown(reasoning or "", masker).strip().partition("\n")[0].partition(". ")[0]
+    return _one_line(sentence, 2 * _LONGEST_MISS).removesuffix(".")
+
+
+def _lines(texts: Iterable[str], masker: Masker) -> Iterable[str]:
+    return (_one_line(shown(text, masker), _LONGEST_MISS) for text in texts)
+
+
+def _arithmetic(result: EvalResult) -> str:
+    if result.threshold is None or result.score >= result.threshold:
+        return ""
+    score, threshold = format_fixed(result.score, 2), format_fixed(result.threshold, 2)
+    if score == threshold:
+        score, threshold = format_number(result.score), format_number(result.threshold)
+    return f" ({score} < {threshold})"
+
+
+def _one_line(text: str, length: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[: length - 3]}..."

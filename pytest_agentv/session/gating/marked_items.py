@@ -1,0 +1,45 @@
+"""What marks of users decided about items: which were skipped, and which were expected to fail."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.session.choosing.asking import REASON as NOT_ASKED
+from pytest_agentv.session.gating.judged_cases import CASE, REASON
+
+_Key = tuple[str, str | None]
+
+
+class MarkedItems:
+    """The reports of items that have no verdict of their own, in the process that owns the terminal."""
+
+    def __init__(self) -> None:
+        self.expected: Final[set[str]] = set()
+        """Node ids of items that failed as their `xfail` mark expects."""
+        self.unasked = 0
+        """Cases that were skipped because nobody asked for them."""
+        self._skipped: set[_Key] = set()
+
+    def note(self, report: Any) -> None:
+        """Learn of a phase of an item."""
+        if not report.skipped:
+            return
+        if hasattr(report, "wasxfail"):
+            if report.wasxfail != REASON:
+                self.expected.add(report.nodeid)
+        elif NOT_ASKED in str(report.longrepr):
+            self.unasked += 1
+        else:
+            eval_id, target = getattr(report, CASE, (None, None))
+            name = report.nodeid if eval_id is None else f"{report.nodeid.partition('::')[0]}::{eval_id}"
+            self._skipped.add((name, target))
+
+    def skipped_of(self, known: Iterable[JudgedCase], run: Iterable[JudgedCase]) -> tuple[JudgedCase, ...]:
+        """Return the cases of a baseline whose items were skipped, and that the run has no result of."""
+        found = {(case.name, case.target) for case in run}
+        return tuple(
+            case
+            for case in known
+            if (case.name, case.target) not in found
+            and not self._skipped.isdisjoint({(case.name, None), (case.name, case.target)})
+        )

@@ -1,0 +1,1 @@
+"""What a CI service shows of a run beside its log."""

@@ -1,0 +1,74 @@
+"""The results file, as the process that owns the terminal writes and checks it."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.writers import ResultSink, answers_path
+from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.recording.run_results import RunResults, read_run
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
+
+if TYPE_CHECKING:  # for runs with workers
+    from pytest_agentv.session.workers.crashes import CrashWatch
+
+
+class ResultsHome:
+    """Takes the lines that workers could not write, and sees whether all that ran is in the file."""
+
+    def __init__(self, identity: RunIdentity, options: RunOptions) -> None:
+        self._identity = identity
+        self._options = options
+        self._sink = ResultSink(identity.results_path, options.output_format, Masker())
+        self.write_errors: list[str] = []
+        """Why results are lost."""
+
+    def fault(self) -> str | None:
+        """Return why nothing can be written; None: it can."""
+        try:
+            self._sink.probe()
+        except AgentvError as error:
+            return str(error)
+        finally:
+            self._sink.close()  # cases may be run elsewhere
+        return None
+
+    def append(self, texts: Sequence[str]) -> None:
+        if texts:
+            try:
+                self._sink.write_texts(texts)
+            except AgentvError as error:
+                self.write_errors.append(str(error))
+
+    def close(self, crashes: "CrashWatch | None") -> None:
+        """Write an error for each case on which a worker died, which the worker could not, and close the file."""
+        if crashes is not None and crashes.has_crashes:
+            recorded = node_ids(read_run(self._identity).results)
+            masker = Masker()
+            masker.add_environment(os.environ)
+            sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
+            self.append(tuple(map(sink.serialize, crashes.crash_results(recorded))))
+        self._sink.close()
+
+    def find_loss(self, run: RunResults, outcomes: ItemOutcomes) -> None:
+        """See whether all that ran is in the file."""
+        path = self._identity.results_path
+        is_readable = path.is_file() or not path.exists()  # nothing is read from a device
+        if is_readable and not self.write_errors and (fault := outcomes.unrecorded(node_ids(run.all))):
+            self.write_errors.append(f"{fault} in {locate(path, None)}")
+
+    def drop_answers(self) -> None:
+        """Delete the journal of single answers when no run will go on from it."""
+        if not self.write_errors and answers_path(self._identity.results_path).is_file():
+            from pytest_agentv.session.recording.answers import drop_answers  # noqa: PLC0415 - for repeated cases only
+
+            results = read_run(self._identity).results
+            drop_answers(self._identity.results_path, {(each.node_id, each.eval_id): each for each in results})
+
+
+def node_ids(results: Iterable[EvalResult]) -> set[str]:
+    return {result.node_id for result in results if result.node_id is not None}

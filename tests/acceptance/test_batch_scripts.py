@@ -1,0 +1,58 @@
+"""The batch scripts of docs/shards.md, run as SLURM runs them."""
+
+import json
+import os
+import subprocess
+import sysconfig
+
+import pytest
+import yaml
+from docs_pages import ROOT, read_page
+
+
+@pytest.mark.parametrize(("kind", "exit_codes"), [("slurm", [0, 1]), ("kubernetes", [0, 0])])
+def test_shards_of_a_cluster_are_one_run(project, suite, kind, exit_codes):
+    """A task of SLURM fails with its cases; a pod has done its work, and must not be started again."""
+    project.write("evals/a.eval.yaml", suite(a="hello", b="hello", c="nothing", d="hello"))
+    project.write("evals/targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    for block in read_page(ROOT / "docs/shards.md").blocks:
+        if block.language == "bash" and block.name:
+            project.write(block.name, block.text)
+    shards, verdict = (slurm if kind == "slurm" else kubernetes)(project.path)
+    assert [run(project.path, *shard) for shard in shards] == exit_codes
+    before = [path.read_text() for path in sorted((project.path / "results").glob("out-*"))]
+    assert run(project.path, *shards[1]) == exit_codes[1], "one that is started again asks for nothing"
+    assert [path.read_text() for path in sorted((project.path / "results").glob("out-*"))] == before
+    assert run(project.path, *verdict) == 1, "one case fails"
+    lines = (project.path / "results/all.jsonl").read_text().splitlines()
+    statuses = {line["eval_id"]: line["status"] for line in map(json.loads, lines)}
+    assert statuses == {"a": "pass", "b": "pass", "c": "fail", "d": "pass"}
+
+
+def slurm(folder):
+    """Return the commands of two tasks and of the job after them, with the variables that SLURM sets."""
+    common = {"SLURM_SUBMIT_DIR": str(folder), "SLURM_ARRAY_TASK_COUNT": "2"}
+    shards = [(["bash", "evals.sbatch"], {**common, "SLURM_ARRAY_TASK_ID": str(number)}) for number in (1, 2)]
+    return shards, (["bash", "verdict.sbatch"], common)
+
+
+def kubernetes(folder):
+    """Return the commands of the pods of a job of two, and of the job after them."""
+    (folder / "results").mkdir()
+    scripts = {}
+    for block in read_page(ROOT / "docs/shards.md").blocks:
+        if block.name in ("kubernetes/evals.yaml", "kubernetes/verdict.yaml"):
+            container = yaml.safe_load(block.text)["spec"]["template"]["spec"]["containers"][0]
+            text = container["args"][0].replace("/results/", "results/").replace("$index/8", "$index/2")
+            scripts[block.name] = [*container["command"], text]
+    shards = [(scripts["kubernetes/evals.yaml"], {"JOB_COMPLETION_INDEX": str(number)}) for number in (0, 1)]
+    return shards, (scripts["kubernetes/verdict.yaml"], {})
+
+
+def run(folder, command, variables):
+    path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
+    flags = "-p no:hypothesispytest -p no:anyio -q"
+    environment = {**os.environ, **variables, "PATH": path, "PYTEST_ADDOPTS": flags}
+    finished = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
+    assert "Traceback" not in finished.stdout + finished.stderr
+    return finished.returncode

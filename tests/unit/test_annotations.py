@@ -1,0 +1,47 @@
+"""Annotations on GitHub: at the case's line, at most ten, and no text can give commands."""
+
+from typing import Any
+
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.reporting.ci.annotations import annotation_lines
+
+
+def failed(eval_id: str = "tent", score: float = 0.5, **changes: Any) -> EvalResult:
+    plain = EvalResult("t", eval_id, "qa", score, (), ("too curt",), "answer", "default", status="fail", threshold=0.8)
+    place = {"node_id": f"evals/a.yaml::{eval_id}", "eval_file": "evals/a.yaml", "line": 12}
+    return plain.replace(**(place | changes))
+
+
+def test_a_failure_is_marked_at_its_line() -> None:
+    broken = failed("b", status="error", error="no key\nmore", error_detail=ErrorDetail("setup", "auth"))
+    assert list(annotation_lines([failed(), broken, failed("good", status="pass")], (), Masker())) == [
+        "::error file=evals/a.yaml,line=12,title=evals/a.yaml%3A%3Ab::[setup, auth] no key",
+        "::error file=evals/a.yaml,line=12,title=evals/a.yaml%3A%3Atent::too curt (0.50 < 0.80)",
+    ]
+
+
+def test_what_is_expected_to_fail_is_not_marked() -> None:
+    assert list(annotation_lines([failed()], ["evals/a.yaml::tent"], Masker())) == []
+
+
+def test_there_are_at_most_ten() -> None:
+    lines = list(annotation_lines([failed(str(n)) for n in range(25)], (), Masker()))
+    assert len(lines) == 10
+    assert lines[-1] == "::error title=Evaluations::16 more cases failed"
+    assert len(list(annotation_lines([failed(str(n)) for n in range(10)], (), Masker()))) == 10
+
+
+def test_no_text_can_give_commands_or_hold_secrets() -> None:
+    evil = "100%\r\n::add-mask::x\n::error::y s3cret-value ::stop-commands::z"
+    [line] = annotation_lines(
+        [failed(misses=(evil,), eval_file="a,b:c%\n.yaml", node_id=f"a::{evil}", eval_id="x")],
+        (),
+        Masker(["s3cret-value"]),
+    )
+    assert "\n" not in line
+    assert "\r" not in line
+    assert "100%25" in line
+    assert "file=a%2Cb%3Ac%25%0A.yaml,line=12,title=" in line
+    assert line.count("::") == 2, "that of the command and that before its text"
+    assert "s3cret-value" not in line.split("::")[2]

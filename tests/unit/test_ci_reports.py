@@ -1,0 +1,180 @@
+"""Reports of stored results: a comment, code quality, JUnit, CSV; and the workflows that use them."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pytest_agentv.cli.starting.workflows import PATHS, workflow
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.reporting.ci.comment import MARKER, comment_lines
+from pytest_agentv.reporting.writers import ResultSink
+
+EVIL = "=1+1 </details> <script>x</script> ```\n````\n::error::x @team [a](javascript:x) s3cret-value \x1b[31m"
+CHECKER = shutil.which("check-jsonschema", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+SERVICES = pytest.mark.parametrize("service", list(PATHS))
+
+
+def result(eval_id: str, score: float = 1.0, **changes: Any) -> EvalResult:
+    plain = EvalResult("t", eval_id, "qa", score, (), (), "answer", "default", threshold=0.8, line=3)
+    place = {"node_id": f"evals/a.yaml::{eval_id}", "eval_file": "evals/a.yaml", "duration_ms": 1500.0}
+    return plain.replace(**(place | {"status": "pass" if score >= 0.8 else "fail"} | changes))
+
+
+def paid(cost: float, duration_ms: float) -> ExecutionMetrics:
+    return ExecutionMetrics(cost_usd=cost, duration_ms=duration_ms)
+
+
+BASE = (
+    result("good", execution_metrics=paid(0.02, 1_000)),
+    result("worse", candidate_answer="Within 30 days.\nBy post.", execution_metrics=paid(0.02, 1_000)),
+    result("gone"),
+)
+NOW = (
+    result("good", execution_metrics=paid(0.03, 500)),
+    result(
+        "worse",
+        0.5,
+        misses=("30 days",),
+        candidate_answer="Within 14 days.\nBy post.",
+        execution_metrics=paid(0.03, 500),
+        evaluator_results=(EvaluatorResult("facts", "llm_judge", 0.5, 1.0, misses=("30 days",)),),
+    ),
+    result("broken", 0.0, status="error", error="no key", error_detail=ErrorDetail("setup", "auth")),
+)
+
+
+def stored(path: Path, *results: EvalResult) -> str:
+    sink = ResultSink(path, "jsonl", Masker())
+    path.write_text("".join(map(sink.serialize, results)))
+    return str(path)
+
+
+def test_a_comment_names_regressions_changed_answers_and_deltas() -> None:
+    lines = list(comment_lines(NOW, BASE, Masker()))
+    text = "\n".join(lines)
+    assert lines[0] == MARKER
+    assert lines[1] == "## ❌ Evaluations: 1 passed, 1 failed, 1 error"
+    assert "| Passed | 100.0% | 50.0% | -50.0 points |" in lines
+    assert "| Cost | $0.0400 | $0.0600 | +50% |" in lines
+    assert "| Mean latency | 1.0 s | 500 ms | -50% |" in lines
+    assert "| `evals/a.yaml::worse` | 1.000 pass | 0.500 fail | `facts: 30 days (0.50 < 0.80)` |" in lines
+    assert "```diff\n@@ -1,2 +1,2 @@\n-Within 30 days.\n+Within 14 days.\n By post.\n```" in text
+    assert lines.index("### Regressions (1)") < lines.index("<details>") < lines.index("### Errors (1)")
+
+
+def test_a_comment_without_a_base_has_no_comparison() -> None:
+    lines = list(comment_lines(NOW, None, Masker()))
+    assert lines[1].startswith("## ❌ Evaluations")
+    assert not any("Base" in line or line == "<details>" for line in lines)
+
+
+def test_no_text_leaves_its_place_in_a_comment() -> None:
+    old = result("x", candidate_answer="before")
+    new = result("x", 0.1, candidate_answer=EVIL, misses=(EVIL,), error=EVIL)
+    lines = list(comment_lines([new], [old], Masker(["s3cret-value"])))
+    assert "s3cret-value" not in "\n".join(lines)
+    assert "\x1b" not in "\n".join(lines)
+    start = next(index for index, line in enumerate(lines) if line.endswith("`diff"))
+    fence = lines[start].removesuffix("diff")
+    assert len(fence) == 5, "longer than any in the answer"
+    end = lines.index(fence)
+    outside = lines[:start] + lines[end:]
+    assert not any("<script>" in line and "`" not in line for line in outside)
+    assert sum(line == "</details>" for line in outside) == 1
+
+
+@pytest.mark.parametrize("limit", [3_000, 10_000, 65_000])
+def test_a_comment_stays_within_its_limit(limit: int) -> None:
+    old = [result(f"c{n}", candidate_answer="a" * 5_000) for n in range(100)]
+    new = [result(f"c{n}", 0.1, candidate_answer="b" * 5_000, misses=("m" * 500,)) for n in range(100)]
+    lines = list(comment_lines(new, old, Masker(), limit))
+    assert sum(len(line.encode()) + 1 for line in lines) <= limit
+    assert lines[0] == MARKER
+
+
+def test_report_prints_and_writes(agentv: Any, tmp_path: Path) -> None:
+    run, base = stored(tmp_path / "run.jsonl", *NOW, NOW[0]), stored(tmp_path / "base.jsonl", *BASE)
+    printed = agentv("report", run, base)
+    assert printed.exit_code == 0
+    assert printed.out.startswith(MARKER)
+    assert "1 earlier results of the same cases were left out" in printed.err
+    written = agentv("report", run, "--format=gitlab-codequality", "-o", str(tmp_path / "q.json"))
+    assert written.exit_code == 0
+    entries = json.loads((tmp_path / "q.json").read_text())
+    assert [(entry["severity"], entry["location"]) for entry in entries] == [
+        ("major", {"path": "evals/a.yaml", "lines": {"begin": 3}}),
+        ("critical", {"path": "evals/a.yaml", "lines": {"begin": 3}}),
+    ]
+    assert entries[0]["description"] == "evals/a.yaml::worse: facts: 30 days (0.50 < 0.80)"
+    assert len({entry["fingerprint"] for entry in entries}) == 2
+    (tmp_path / "empty.jsonl").write_text("")
+    assert agentv("report", str(tmp_path / "empty.jsonl")).exit_code == 2
+
+
+def test_convert_writes_junit(agentv: Any, tmp_path: Path) -> None:
+    run = stored(tmp_path / "run.jsonl", *NOW, result("evil", 0.1, candidate_answer=EVIL))
+    for arguments in (("-o", str(tmp_path / "a.xml")), ("--format=junit", "-o", str(tmp_path / "b.txt"))):
+        assert agentv("convert", run, *arguments).exit_code == 0
+        [suite] = ElementTree.parse(arguments[-1]).getroot()
+        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "2", "1")
+        worse = suite[1]
+        assert (worse.get("file"), worse.get("line"), worse.get("name")) == ("evals/a.yaml", "3", "worse")
+        assert worse[1].get("message") == "facts: 30 days (0.50 < 0.80)"
+        assert worse[1].tag == "failure"
+        assert suite[2][1].tag == "error"
+
+
+def test_convert_writes_csv_that_no_spreadsheet_runs(agentv: Any, tmp_path: Path) -> None:
+    run = stored(tmp_path / "run.jsonl", *NOW, result("evil", 0.1, candidate_answer=EVIL))
+    assert agentv("convert", run, "-o", str(tmp_path / "run.csv")).exit_code == 0
+    with (tmp_path / "run.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["eval_id"] for row in rows] == ["good", "worse", "broken", "evil"]
+    assert rows[1]["score: facts"] == "0.5"
+    assert rows[0]["score: facts"] == ""
+    assert rows[2]["score"] == ""
+    assert rows[3]["candidate_answer"].startswith("'=1+1")
+
+
+@SERVICES
+@pytest.mark.parametrize("shards", [1, 3])
+def test_workflows_are_yaml_without_gaps(service: str, shards: int) -> None:
+    text = workflow(service, shards)
+    jobs = yaml.safe_load(text)
+    assert "@COUNT@" not in text
+    assert "@SHARDS@" not in text
+    if service == "github":
+        assert jobs["jobs"]["evals"]["strategy"]["matrix"]["shard"] == list(range(1, shards + 1))
+        assert all("timeout-minutes" in job for job in jobs["jobs"].values())
+        assert MARKER in text
+    else:
+        assert jobs["evals"].get("parallel") == (shards if shards > 1 else None)
+
+
+@SERVICES
+def test_init_writes_the_workflow_of_a_service(agentv: Any, tmp_path: Path, service: str) -> None:
+    assert agentv("init", f"--ci={service}", "--shards=4", str(tmp_path / service)).exit_code == 0
+    assert (tmp_path / service / PATHS[service]).read_text() == workflow(service, 4)
+
+
+@SERVICES
+@pytest.mark.skipif(CHECKER is None, reason="needs check-jsonschema")
+def test_the_schema_of_a_service_knows_its_workflow(tmp_path: Path, service: str) -> None:
+    file = tmp_path / "workflow.yml"
+    file.write_text(workflow(service, 3))
+    schema = {"github": "vendor.github-workflows", "gitlab": "vendor.gitlab-ci"}[service]
+    command = [str(CHECKER), "--builtin-schema", schema, str(file)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout

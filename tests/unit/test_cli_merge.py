@@ -1,0 +1,237 @@
+"""`agentv merge`: which results count, what is told, what is refused, what is written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_agentv.reporting.readers import read_results
+
+TRY = "\nTry: agentv merge --help\n"
+
+
+def result(eval_id, status="pass", *, at=0, shard=None, **more):
+    """Return a line of a results file; `at` is the second at which the case ended."""
+    value = {
+        "timestamp": f"2026-11-21T12:00:{at:02}.000Z",
+        "eval_id": eval_id,
+        "score": 1.0 if status == "pass" else 0.0,
+        "target": "default",
+        "status": status,
+        "node_id": f"evals/a.eval.yaml::{eval_id}",
+        "run_id": f"run-{at}",
+        "eval_file": "evals/a.eval.yaml",
+        "duration_ms": 5.5,
+    }
+    return {**value, **({"shard": shard} if shard else {}), **more}
+
+
+def shard(index, cases, total=3, suite="s", count=2):
+    return {"index": index, "count": count, "cases": cases, "total": total, "suite": suite}
+
+
+def write(name, *results):
+    Path(name).write_text("".join(json.dumps(each) + "\n" for each in results))
+
+
+def merged(name="all.jsonl"):
+    return list(read_results(Path(name)).results)
+
+
+def test_two_shards_are_one_file_of_one_run(agentv):
+    write("1.jsonl", result("a", at=1, shard=shard(1, 2)), result("b", "fail", at=2, shard=shard(1, 2)))
+    write("2.jsonl", result("c", "error", at=3, shard=shard(2, 1)))
+    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
+    text = "Merged 3 results of 2 files into all.jsonl: 1 passed, 1 failed, 1 could not be judged\n"
+    assert (run.exit_code, run.out, run.err) == (0, text, "")
+    assert merged() == [
+        result("a", at=1, shard=shard(1, 2), run_id="run-3"),
+        result("b", "fail", at=2, shard=shard(1, 2), run_id="run-3"),
+        result("c", "error", at=3, shard=shard(2, 1)),
+    ]
+
+
+def test_the_result_that_ended_last_counts_whatever_the_order_of_the_files(agentv):
+    write("1-retry.jsonl", result("a", "pass", at=9))
+    write("1.jsonl", result("a", "error", at=1), result("b", at=2))
+    run = agentv("merge", "1-retry.jsonl", "1.jsonl", "-o", "all.jsonl")
+    assert run.exit_code == 0
+    assert run.err == (
+        "evals/a.eval.yaml::a: the result in 1-retry.jsonl:1 (pass) counts, the one in 1.jsonl:1 (error) does not\n"
+    )
+    assert {each["eval_id"]: each["status"] for each in merged()} == {"a": "pass", "b": "pass"}
+
+
+@pytest.mark.parametrize("time", [None, "yesterday", 7])
+def test_without_times_the_last_file_counts(agentv, time):
+    write("1.jsonl", result("a", "error", at=9))
+    write("2.jsonl", result("a", "pass", timestamp=time))
+    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl").exit_code == 0
+    assert [each["status"] for each in merged()] == ["pass"]
+
+
+def test_within_a_file_the_last_line_counts(agentv):
+    """A resumed run judges an old answer by a new threshold: the time is that of the answer."""
+    write("1.jsonl", result("a", "pass", at=5), result("b", at=1), result("a", "fail", at=2))
+    run = agentv("merge", "1.jsonl", "-o", "all.jsonl")
+    assert "the result in 1.jsonl:3 (fail) counts, the one in 1.jsonl:1 (pass) does not" in run.err
+    assert [(each["eval_id"], each["status"]) for each in merged()] == [("b", "pass"), ("a", "fail")]
+
+
+def test_the_same_result_twice_is_no_news(agentv):
+    write("1.jsonl", result("a", at=1), result("a", at=1, run_id="run-7"))
+    write("all.jsonl", result("a", at=1), result("b", at=2))
+    run = agentv("merge", "1.jsonl", "all.jsonl", "all.jsonl", "-o", "all.jsonl")
+    assert (run.exit_code, run.err) == (0, "")
+    assert run.out == "Merged 2 results of 2 files into all.jsonl: 2 passed\n"
+
+
+def test_results_for_several_targets_and_items_of_one_id_all_stay(agentv):
+    cases = [result("a"), result("a", target="other"), result("a", node_id="evals/a.eval.yaml::a-2")]
+    write("1.jsonl", *cases)
+    assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
+    assert merged() == cases
+
+
+def test_missing_cases_are_told(agentv):
+    write("1.jsonl", result("a", shard=shard(1, 2, 4, count=3)), result("b", shard=shard(1, 2, 4, count=3)))
+    write("2.jsonl")
+    write("3.jsonl", result("d", at=1, shard=shard(3, 2, 4, count=3)))
+    run = agentv("merge", "1.jsonl", "2.jsonl", "3.jsonl", "-o", "all.jsonl")
+    assert run.exit_code == 1
+    assert run.err == (
+        "2.jsonl: holds no results\n"
+        "1 of 4 cases has no result: shard 2/3 has no results; shard 3/3 has results of 1 of its 2 cases\n"
+    )
+    assert len(merged()) == 3, "they are merged all the same"
+    assert agentv("merge", "all.jsonl", "-o", "all.jsonl", "--allow-missing").exit_code == 0
+
+
+def test_an_error_that_names_no_shard_is_a_result(agentv):
+    """A worker that crashed left it, or a test that evaluates: that is no case."""
+    crashed = result("c", "error", at=2)
+    write("1.jsonl", result("a", shard=shard(1, 1)), result("b", shard=shard(2, 2)), crashed)
+    assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
+    write("2.jsonl", *merged()[:2], {**crashed, "eval_file": "test_a.py"})
+    assert agentv("merge", "2.jsonl", "-o", "2.jsonl").exit_code == 1
+
+
+def test_a_half_line_is_told_and_its_case_missing(agentv):
+    write("1.jsonl", result("a"))
+    with Path("1.jsonl").open("a") as file:
+        file.write('{"eval_id": "b", "sco')
+    run = agentv("merge", "1.jsonl", "-o", "all.jsonl")
+    text = "1.jsonl:2: the last line is incomplete, as after a crash; it was skipped\n"
+    assert (run.exit_code, run.err) == (1, text)
+
+
+def test_a_half_line_is_no_loss_where_all_cases_are_there(agentv):
+    write("1.jsonl", result("a", shard=shard(1, 1, 1)))
+    with Path("1.jsonl").open("a") as file:
+        file.write('{"eval_id": "a", "sco')
+    assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
+
+
+def test_shards_of_different_evals_are_refused(agentv):
+    write("1.jsonl", result("a", shard=shard(1, 2)))
+    write("2.jsonl", result("b", at=1, shard=shard(2, 1, suite="other")))
+    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
+    assert run.exit_code == 2
+    assert run.err == (
+        "agentv merge: 1.jsonl and 2.jsonl are of different evals: their shards did not collect the same cases from "
+        "the same eval files; --force merges them all the same" + TRY
+    )
+    assert not Path("all.jsonl").exists()
+    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--force", "--allow-missing").exit_code == 0
+
+
+def test_files_without_a_common_eval_file_are_refused(agentv):
+    write("1.jsonl", result("a"))
+    write("2.jsonl", result("a", eval_file="other/b.eval.yaml", node_id="other/b.eval.yaml::a"))
+    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
+    assert run.exit_code == 2
+    assert run.err == (
+        "agentv merge: 1.jsonl is of different evals: it holds results of evals/a.eval.yaml, the other files of "
+        "other/b.eval.yaml; --force merges them all the same" + TRY
+    )
+    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--force").exit_code == 0
+    assert len(merged()) == 2
+
+
+def test_small_shards_may_share_no_eval_file(agentv):
+    write("1.jsonl", result("a", shard=shard(1, 1, 2)))
+    write("2.jsonl", result("b", eval_file="evals/b.eval.yaml", shard=shard(2, 1, 2)))
+    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl").exit_code == 0
+
+
+def test_a_file_that_exists_is_kept(agentv):
+    write("1.jsonl", result("a"))
+    write("all.jsonl", result("precious"))
+    run = agentv("merge", "1.jsonl", "-o", "all.jsonl")
+    text = "all.jsonl exists; --overwrite overwrites it, and given as one of the files it is merged as well"
+    assert (run.exit_code, run.err) == (2, f"agentv merge: {text}{TRY}")
+    assert agentv("merge", "1.jsonl", "-o", "all.jsonl", "--overwrite").exit_code == 0
+    assert [each["eval_id"] for each in merged()] == ["a"]
+
+
+def test_what_holds_no_results_is_refused(agentv):
+    write("empty.jsonl")
+    write("other.jsonl", {"a": 1})
+    write("base.jsonl", {"agentv_baseline": 1}, {"eval_id": "a"})
+    Path("folder").mkdir()
+    expected_kind = "expected lines of JSON, or YAML documents, with eval_id and score"
+    expected = {
+        "empty.jsonl": f"the files hold no results{TRY}",
+        "other.jsonl": f"other.jsonl: holds no results: {expected_kind}\n",
+        "base.jsonl": "base.jsonl: is a baseline, not a results file\n",
+        "none.jsonl": "none.jsonl: cannot be read: No such file or directory\n",
+        "folder": "folder: cannot be merged: expected a regular file, not a folder, a pipe or a device\n",
+    }
+    runs = {name: agentv("merge", name, "-o", "all.jsonl") for name in expected}
+    assert {name: run.err for name, run in runs.items()} == {
+        name: f"agentv merge: {text}" for name, text in expected.items()
+    }
+    assert {run.exit_code for run in runs.values()} == {2}
+    assert agentv("merge", "empty.jsonl", "-o", "all.txt").err.startswith("agentv merge: all.txt: expected a name that")
+    assert not Path("all.jsonl").exists()
+
+
+def test_yaml_is_read_and_written(agentv):
+    write("1.jsonl", result("a", candidate_answer="two\nlines\n"))
+    assert agentv("merge", "1.jsonl", "-o", "1.yaml").exit_code == 0
+    assert "candidate_answer: |\n  two\n" in Path("1.yaml").read_text()
+    write("2.jsonl", result("b"))
+    assert agentv("merge", "1.yaml", "2.jsonl", "-o", "all.jsonl").exit_code == 0
+    assert merged() == [result("a", candidate_answer="two\nlines\n"), result("b")]
+
+
+def test_results_of_agentv_itself_are_merged(agentv):
+    """They name neither run nor item, and get no names."""
+    own = {"timestamp": "2026-11-21T12:00:00.000Z", "eval_id": "a", "score": 1, "target": "t", "hits": []}
+    write("1.jsonl", own)
+    write("2.jsonl", {**own, "eval_id": "b"})
+    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
+    assert (run.exit_code, run.out) == (0, "Merged 2 results of 2 files into all.jsonl: 2 judged\n")
+    assert merged() == [own, {**own, "eval_id": "b"}]
+
+
+def test_a_write_that_fails_leaves_all_as_it_was(agentv, monkeypatch):
+    write("1.jsonl", result("a"), result("b"))
+    before = Path("1.jsonl").read_bytes()
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    run = agentv("merge", "1.jsonl", "-o", "1.jsonl")
+    assert (run.exit_code, run.err) == (2, "agentv merge: 1.jsonl: cannot be written: No space left on device\n")
+    assert Path("1.jsonl").read_bytes() == before
+    assert [path.name for path in Path().iterdir()] == ["1.jsonl"]
+
+
+def test_many_cases_with_several_results_are_summed_up(agentv):
+    write("1.jsonl", *(result(f"c{number}", "error") for number in range(13)))
+    write("2.jsonl", *(result(f"c{number}", at=1) for number in range(13)))
+    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
+    assert len(run.err.splitlines()) == 11
+    assert run.err.endswith("3 more cases with several results\n")

@@ -1,0 +1,47 @@
+"""`--agentv-shard`: what it accepts, and which shard a name falls to."""
+
+from collections import Counter
+
+import pytest
+
+from pytest_agentv.models.option_values import Shard, parse_shard
+from pytest_agentv.session.choosing.sharding import shard_of
+
+
+@pytest.mark.parametrize(("text", "shard"), [("2/8", Shard(2, 8)), (" 1 / 1 ", Shard(1, 1)), ("12/12", Shard(12, 12))])
+def test_a_shard_is_read(text, shard):
+    assert parse_shard(text) == shard
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2", "'2' is not a shard: expected INDEX/COUNT, as 2/8"),
+        ("a/b", "'a/b' is not a shard: expected INDEX/COUNT, as 2/8"),
+        ("-1/8", "'-1/8' is not a shard: expected INDEX/COUNT, as 2/8"),
+        ("2/8/3", "'2/8/3' is not a shard: expected INDEX/COUNT, as 2/8"),
+        ("0/8", "there is no shard 0/8: expected 1/8 to 8/8"),
+        ("9/8", "there is no shard 9/8: expected 1/8 to 8/8"),
+        ("0/0", "there is no shard 0/0: expected 1/1 to 1/1"),
+    ],
+)
+def test_a_wrong_shard_is_explained(text, message):
+    with pytest.raises(ValueError, match=r".") as caught:
+        parse_shard(text)
+    assert str(caught.value) == message
+
+
+def test_a_shard_is_known_by_its_text():
+    assert str(Shard(2, 8)) == "2/8"
+
+
+def test_a_name_falls_to_the_same_shard_everywhere():
+    """Fixed values: machines with other Pythons and other versions of the plugin have to agree."""
+    names = ["evals/a.eval.yaml::tent", "evals/a.eval.yaml::Zelt-ä", "evals/a.eval.yaml::\ud800"]
+    assert [shard_of(name, 8) for name in names] == [3, 8, 5]
+
+
+def test_shards_are_about_equal():
+    counts = Counter(shard_of(f"evals/a.eval.yaml::case-{number}", 8) for number in range(8000))
+    assert sorted(counts) == list(range(1, 9))
+    assert all(900 < count < 1100 for count in counts.values())
