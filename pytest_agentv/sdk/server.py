@@ -79,13 +79,16 @@ class Server:
 
     def serve(self) -> None:
         """Answer requests until the socket closes. Then end all processes."""
+        poll = select.poll()  # not `select`, which takes no descriptor above 1023
+        for end in (self._control, self._wake):
+            poll.register(end, select.POLLIN)
         try:
             while True:
-                ready, _, _ = select.select([self._control, self._wake], [], [])
-                if self._wake in ready:
+                ready = {descriptor for descriptor, _ in poll.poll()}
+                if self._wake.fileno() in ready:
                     self._wake.recv(4096)
                     self._report_ends()
-                if self._control in ready:
+                if self._control.fileno() in ready:
                     line, streams, _, _ = socket.recv_fds(self._control, REQUEST_LIMIT, 3)
                     if not line:
                         return

@@ -163,7 +163,7 @@ def test_keywords_are_counted_and_errors_detected(judged):
     )
     (found,) = result["evaluator_results"]
     assert found["details"] == {"hit_ratio": pytest.approx(2 / 3), "miss_ratio": 1, "has_error": True}
-    assert (found["hits"], found["misses"]) == (["hello", "world"], ["sorry", "error"])
+    assert (found["hits"], found["misses"]) == (["hello", "world"], ["sorry", "error", "missing: moon"])
     assert found["score"] == 0
 
 

@@ -12,7 +12,7 @@ from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import Problem
 
-EVAL_FILE = Path("evals/qa.eval.yaml")
+EVAL_FILE = Path("evals/deep/qa.eval.yaml")
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def references(repo: Path) -> References:
 
 
 def place_of_a_value() -> Place:
-    return Place(Source(EVAL_FILE, {"file": "x"}, "file: x\n", {("file",): 7}), ("file",), [])
+    return Place(Source(Path.cwd() / EVAL_FILE, {"file": "x"}, "file: x\n", {("file",): 7}), ("file",), [])
 
 
 def messages_of(problems: list[Problem]) -> list[str]:
@@ -89,7 +89,7 @@ def test_a_missing_file_is_an_error_with_the_places_searched(references: Referen
     place = place_of_a_value()
     assert references.read("docs/no.md", place) is None
     assert messages_of(place.problems) == [
-        "evals/qa.eval.yaml:7: file: file 'docs/no.md' was not found; "
+        "evals/deep/qa.eval.yaml:7: file: file 'docs/no.md' was not found; "
         "searched: evals/deep/docs/no.md, evals/docs/no.md, docs/no.md"
     ]
 
@@ -98,7 +98,7 @@ def test_a_folder_is_no_file(references: References) -> None:
     place = place_of_a_value()
     assert references.read("deep", place) is None
     assert messages_of(place.problems) == [
-        "evals/qa.eval.yaml:7: file: expected a file, but 'deep' is a folder: evals/deep"
+        "evals/deep/qa.eval.yaml:7: file: expected a file, but 'deep' is a folder: evals/deep"
     ]
 
 
@@ -113,7 +113,7 @@ def test_an_unreadable_file_is_an_error_with_its_reason(
     place = place_of_a_value()
     assert references.read("a.md", place) is None
     assert messages_of(place.problems) == [
-        "evals/qa.eval.yaml:7: file: file evals/a.md cannot be read: Permission denied"
+        "evals/deep/qa.eval.yaml:7: file: file evals/a.md cannot be read: Permission denied"
     ]
 
 
@@ -124,8 +124,8 @@ def test_a_folder_is_found_and_a_file_is_no_folder(repo: Path, references: Refer
     assert references.find_folder("a.md", place) is None
     assert references.find_folder("no", place) is None
     assert messages_of(place.problems) == [
-        "evals/qa.eval.yaml:7: file: expected a folder, but 'a.md' is a file: evals/a.md",
-        "evals/qa.eval.yaml:7: file: folder 'no' was not found; searched: evals/deep/no, evals/no, no",
+        "evals/deep/qa.eval.yaml:7: file: expected a folder, but 'a.md' is a file: evals/a.md",
+        "evals/deep/qa.eval.yaml:7: file: folder 'no' was not found; searched: evals/deep/no, evals/no, no",
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_pipe_is_not_waited_for(repo: Path, references: References) -> None:
     place = place_of_a_value()
     assert references.read("pipe.md", place) is None
     assert messages_of(place.problems) == [
-        "evals/qa.eval.yaml:7: file: expected a file, but pipe.md is a pipe, a socket or a device"
+        "evals/deep/qa.eval.yaml:7: file: expected a file, but pipe.md is a pipe, a socket or a device"
     ]
 
 
