@@ -1,7 +1,7 @@
 """The pictures of the start page: what a terminal shows of real runs, as SVG. `--write` puts them into docs/pictures/.
 
-Without `--write` the script ends with 1 if a picture shows other text than the runs print. Times are made equal. It
-needs `rich`, of the extra `docs`.
+The picture of the report, a PNG, is made by Chromium. Without `--write` the script ends with 1 if a picture of a
+terminal shows other text than the runs print. Times are made equal. It needs `rich`, of the extra `docs`.
 """
 
 import html
@@ -67,12 +67,28 @@ def failure(folder: Path) -> str:
 
 def comparison(folder: Path) -> str:
     """Return what the comparison of the two variants of the examples prints."""
-    shutil.copytree(ROOT / "examples/two_variants", folder / "variants")
-    for variant in ("careful", "quick"):
-        arguments = (f"--agentv-target={variant}", f"--agentv-out={variant}.jsonl", "--agentv-stop=never")
-        _run(folder, "pytest", "variants", "-p", "no:cacheprovider", *arguments)
+    _run_variants(folder)
     command = ("agentv", "compare", "careful.jsonl", "quick.jsonl", "--statistics")
     return "\n".join([f"$ {' '.join(command)}", *_lines_between(_run(folder, *command), "Against ", None)])
+
+
+def report(folder: Path, picture: Path) -> None:
+    """Photograph the top of the report on the two variants, where there is a Chromium to do it."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        print("report.png is left as it is: there is no chromium")
+        return
+    _run_variants(folder)
+    _run(folder, "agentv", "report", "quick.jsonl", "careful.jsonl", "-o", "report.html")
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000")
+    command = [
+        chromium,
+        *options,
+        "--window-size=1100,780",
+        f"--screenshot={picture}",
+        (folder / "report.html").as_uri(),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 SHOWN: Final = {"failure": failure, "comparison": comparison}
@@ -90,6 +106,14 @@ def draw(name: str, printed: str) -> str:
 def text_of(svg: str) -> str:
     """Return the words that a picture shows: what has to be current, whatever release of `rich` drew it."""
     return " ".join(" ".join(html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)).split())
+
+
+def _run_variants(folder: Path) -> None:
+    """Run both variants of an agent, an example, and keep their results."""
+    shutil.copytree(ROOT / "examples/two_variants", folder / "variants")
+    for variant in ("careful", "quick"):
+        arguments = (f"--agentv-target={variant}", f"--agentv-out={variant}.jsonl", "--agentv-stop=never")
+        _run(folder, "pytest", "variants", "-p", "no:cacheprovider", *arguments)
 
 
 def _files(page: Path) -> Iterator[tuple[str, str]]:
@@ -136,6 +160,9 @@ def main() -> int:
             path.write_text(svg, "utf-8")
         elif not path.exists() or text_of(path.read_text("utf-8")) != text_of(svg):
             stale.append(path.name)
+    if "--write" in sys.argv:
+        with tempfile.TemporaryDirectory() as folder:
+            report(Path(folder), PICTURES / "report.png")
     if stale:
         print(f"not current: {', '.join(stale)}; python scripts/pictures.py --write")
     return 1 if stale else 0
