@@ -49,6 +49,22 @@ case:
     - {name: h, type: heuristic, hits: ["{{ word }}"]}
 """
 
+CHECKED_TABLE = """\
+evalcases: {from: customers.csv}
+matrix:
+  target: [default, second]
+case:
+  id: case-{{ number }}
+  input: "Answer in one sentence: {{ question }}"
+  assert:
+    - {contains: "{{ word }}"}
+    - {icontains: HELLO}
+    - {starts-with: "{{ word }}"}
+    - {not-contains: goodbye}
+    - {regex: "^h[a-z]+o"}
+    - {length: {max_words: 10}}
+"""
+
 FUNCTIONS = """\
 import pytest
 
@@ -93,6 +109,14 @@ def write_table(folder: Path, cases: int) -> Path:
     (folder / "suite.eval.yaml").write_text(TABLE)
     rows = "".join(f"{number:05},Say hello to customer {number},hello\n" for number in range(cases))
     (folder / "customers.csv").write_text(f"number,question,word\n{rows}")
+    return folder
+
+
+def write_checked_table(folder: Path, rows: int) -> Path:
+    """The same table, asked of two targets; each answer has six checks."""
+    write_table(folder, rows)
+    (folder / "targets.yaml").write_text(f'{TARGETS}  - {{name: second, provider: mock, response: "hello there"}}\n')
+    (folder / "suite.eval.yaml").write_text(CHECKED_TABLE)
     return folder
 
 

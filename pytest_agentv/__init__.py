@@ -62,9 +62,9 @@ _NAMES = {
         "TextPart",
         "ToolCall",
     ),
-    "models.option_values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Stop", "UnknownKeys"),
+    "models.option_values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Shard", "Stop", "UnknownKeys"),
     "models.options": ("RunOptions",),
-    "models.results": ("ErrorDetail", "EvalResult", "RepeatFigures", "Status"),
+    "models.results": ("ErrorDetail", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
     "models.targets": ("Target",),
     "models.traces": ("ExecutionMetrics", "TokenUsage", "TraceEvent", "TraceEventType", "TraceSummary"),
@@ -165,6 +165,7 @@ if TYPE_CHECKING:
     )
     from pytest_agentv.models.option_values import (
         BaselineUpdate as BaselineUpdate,
+        Shard as Shard,
         Gate as Gate,
         OutputFormat as OutputFormat,
         RunRule as RunRule,
@@ -176,6 +177,7 @@ if TYPE_CHECKING:
         ErrorDetail as ErrorDetail,
         EvalResult as EvalResult,
         RepeatFigures as RepeatFigures,
+        ShardFigures as ShardFigures,
         Status as Status,
     )
     from pytest_agentv.models.scores import EvaluatorResult as EvaluatorResult, Score as Score, Verdict as Verdict

@@ -46,6 +46,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Results": (
         "EvalResult",
         "RepeatFigures",
+        "ShardFigures",
         "EvaluatorResult",
         "ErrorDetail",
         "Status",
@@ -61,6 +62,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "TargetCaller",
             "RunOptions",
             "BaselineUpdate",
+            "Shard",
             "Gate",
             "OutputFormat",
             "RunRule",

@@ -19,6 +19,8 @@ from pytest_agentv.models.kind import REFERENCE, spellings
 from pytest_agentv.providers.agents.agent import CodingAgent
 from pytest_agentv.providers.apis.model import DirectModel
 from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHealthcheck
+from pytest_agentv.providers.retry_keys import RetryKeys
+from pytest_agentv.providers.services.service import Service
 from pytest_agentv.providers.table import KINDS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -29,14 +31,24 @@ TARGETS: Mapping[str, type[BaseModel]] = {
     "all targets": CommonKeys,
     **{
         word: KINDS.table[word]
-        for word in ("cli", "python", "mock", "vscode", "anthropic", "openai", "pi-coding-agent")
+        for word in ("cli", "python", "mock", "vscode", "anthropic", "openai", "http", "asgi", "pi-coding-agent")
     },
     "healthcheck http": HttpHealthcheck,
     "healthcheck command": CommandHealthcheck,
     "models": DirectModel,
+    "services": Service,
+    "retries": RetryKeys,
     "coding agents": CodingAgent,
 }
-INHERITED = {"anthropic": DirectModel, "openai": DirectModel, "pi-coding-agent": CodingAgent}
+INHERITED = {
+    "anthropic": DirectModel,
+    "openai": DirectModel,
+    "models": RetryKeys,
+    "services": RetryKeys,
+    "http": Service,
+    "asgi": Service,
+    "pi-coding-agent": CodingAgent,
+}
 """Tables that leave out what another one tells."""
 
 ELSEWHERE = {word for word, kind in EVALUATORS.items() if kind.examples} - {"levenshtein"}

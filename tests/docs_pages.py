@@ -23,6 +23,9 @@ PAGES: Final = tuple(sorted((ROOT / "docs").glob("*.md"))) + tuple(
     ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 )
 
+GALLERY: Final = tuple(sorted((ROOT / "examples").glob("*/README.md")))
+"""Pages about examples. Their commands run in the root of the checkout."""
+
 PROGRAMS: Final = ("pytest", "agentv", "python", "python3", "cat")
 """What `sh` blocks may run."""
 

@@ -18,7 +18,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "compare": "Compare the scores of two results files.",
     "plan": "Tell how many cases and repeats it takes to see a drop.",
     "agree": "Tell how far a judge agrees with people's labels.",
-    "report": "Write a report of a run: a comment for a pull request, what a CI service shows.",
+    "report": "Write a report of a run: an HTML page, a comment for a pull request, what a CI service shows.",
     "merge": "Make the results files of a run's shards one.",
     "convert": "Convert a results file: JSONL, YAML, CSV, JUnit.",
     "generate": "Let a model write the rubrics of an eval file.",

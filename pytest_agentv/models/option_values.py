@@ -45,8 +45,9 @@ class Shard(Record):
     """One of several parts of a run, each for a machine of its own."""
 
     index: int
-    """From 1 to `count`."""
+    """The number of the part, from 1 to `count`."""
     count: int
+    """How many parts there are."""
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"

@@ -142,6 +142,8 @@ class RunOptions(Record):
     """`--agentv-dump-prompts`: the folder for prompts, absolute."""
     dump_traces: Path | None = None
     """`--agentv-dump-traces`: the folder for traces, absolute."""
+    html: Path | None = None
+    """`--agentv-html`: the HTML report, absolute; None: none is written."""
     include_trace: bool = False
     """`--agentv-include-trace`: results hold the whole trace."""
     baseline: Path | None = None
@@ -415,6 +417,12 @@ RUN_OPTIONS: Final = (
         default=DEFAULT_CONFIRM,
         metavar="N",
         ini=True,
+    ),
+    RunOption(
+        "html",
+        "Write an HTML report of the run to PATH: one file that opens offline.",
+        parse=Path,
+        metavar="PATH",
     ),
     RunOption("include-trace", "Include the full trace in each result.", is_flag=True),
     RunOption("include-answers", "Include all answers of repeated cases in their results.", is_flag=True),

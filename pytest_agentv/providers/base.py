@@ -84,8 +84,8 @@ class ProviderResponse(Record):
     raw: JsonObject = field(default_factory=dict)
     """For debugging: exit code, standard error, paths of logs.
 
-    Of a model behind an API, and in `ProviderError.raw` as well: `request_attempts`, `waited_ms`, `last_error`;
-    these are written to the result.
+    Of a model behind an API or a service, and in `ProviderError.raw` as well: `request_attempts`, `waited_ms`,
+    `last_error`; these are written to the result.
     """
 
 

@@ -20,6 +20,8 @@ KINDS: Final = TargetKinds(
             "gemini": "pytest_agentv.providers.apis.gemini:Gemini",
             "openai": "pytest_agentv.providers.apis.openai:OpenAi",
             "litellm": "pytest_agentv.providers.apis.litellm:Litellm",
+            "http": "pytest_agentv.providers.services.http:Http",
+            "asgi": "pytest_agentv.providers.services.asgi:Asgi",
             "cli": "pytest_agentv.providers.cli.cli:Cli",
             "mock": "pytest_agentv.providers.mock:Mock",
             "python": "pytest_agentv.providers.python.python:Python",

@@ -8,7 +8,6 @@ from typing import Any, Final
 from pytest_agentv.models.base import ATOMS, Json, JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import compact_json
-from pytest_agentv.reporting.conversations import bounded_messages
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -46,6 +45,8 @@ def _masked_field(key: str, value: Json, masker: Masker) -> Json:
         case "trace":
             return [_masked_item(event, masker, _masked_tool) for event in value]
         case "output_messages":
+            from pytest_agentv.reporting.conversations import bounded_messages  # noqa: PLC0415 - for targets with tools
+
             return bounded_messages([_masked_message(message, masker) for message in value])
         case "answers":
             return [recordable(answer, masker) for answer in value]

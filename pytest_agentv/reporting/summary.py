@@ -74,7 +74,8 @@ def summary_lines(
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
     `earlier` are results that reruns replaced. Only their cost and tokens count. `told` are the node ids of cases whose
-    errors pytest has shown in full. A run without failures gets at most eight lines.
+    errors pytest has shown in full. A run without failures gets at most eight lines, and the table of
+    its combinations.
     """
     if not results:
         yield SummaryLine("No results to summarize")
@@ -91,9 +92,10 @@ def summary_lines(
         yield from _figure_lines([*_joined(scores), *(figure for figure in totals if figure.name != "Time")])
     else:
         yield from _figure_lines([*scores, *totals])
-        if statistics and len(judged_results(results)) > 1:
+        if statistics and statistics.minimum < statistics.maximum:
             yield from _distribution_lines(statistics)
             yield from _both_ends(results)
+    yield from _combination_lines(results)
     if results_path:
         yield SummaryLine(f"Results written to: {locate(results_path, None)}")
 

@@ -40,3 +40,8 @@ def unique_names(eval_ids: Iterable[str | None]) -> Iterator[str]:
 def may_be_eval(node_id: str) -> bool:
     """Whether an item may be a case of an eval file, by its suffix; other plugins have YAML items as well."""
     return Path(node_id.partition("::")[0]).suffix in SUFFIXES
+
+
+def is_evaluation(item: object) -> bool:
+    """Whether an item is a case, or a test that evaluates."""
+    return hasattr(item, "entry") or "agentv" in getattr(item, "fixturenames", ())

@@ -94,7 +94,7 @@ def run_options(config: pytest.Config) -> RunOptions:
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     cwd = config.invocation_params.dir
-    for name in ("targets", "out", "dump_prompts", "dump_traces", "resume"):
+    for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
     targets = tuple(filter(None, map(str.strip, (values["target"] or "").split(","))))
     if values["baseline"] is not None:

@@ -4,7 +4,7 @@ import json
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
@@ -94,7 +94,7 @@ class Project:
         chosen = self.mode if mode is None else mode
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # this checkout's own run makes them errors; a user's does not
-            finished = run(*OTHER_PLUGINS, *chosen, f"--agentv-out={out}", *args)
+            finished = run(*OTHER_PLUGINS, *_without_reruns(args), *chosen, f"--agentv-out={out}", *args)
         results = [json.loads(line) for line in out.read_text("utf-8").split("\n") if line] if out.exists() else []
         return Run(int(finished.ret), [*finished.outlines, *finished.errlines], results)
 
@@ -102,6 +102,11 @@ class Project:
         command = [sys.executable, "-m", "pytest", f"--basetemp={self.path}/base-{self._runs}", *args]
         finished = warm.run(command, cwd=self.path, stdin=DEVNULL, capture_output=True, encoding="utf-8")
         return pytest.RunResult(finished.returncode, finished.stdout.splitlines(), finished.stderr.splitlines(), 0)
+
+
+def _without_reruns(args: Iterable[str]) -> tuple[str, ...]:
+    """Leave out the plugin for reruns where nobody asks for it: it opens a socket and a thread in each run."""
+    return () if any(arg.startswith("--reruns") for arg in args) else ("-p", "no:rerunfailures")
 
 
 IN_ONE_PROCESS = pytest.mark.parametrize("mode", [()], ids=["plain"])

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 import warm
@@ -40,7 +42,14 @@ def records(path: Path) -> list[dict[str, object]]:
     """Return the lines of a results file without what differs from run to run."""
     lines = (json.loads(line) for line in path.read_text("utf-8").splitlines())
     changing = ("timestamp", "run_id", "duration_ms", "trace_summary", "execution_metrics")
-    return [{key: value for key, value in line.items() if key not in changing} for line in lines]
+    return [_without(line, changing) for line in lines]
+
+
+def _without(value: Any, keys: Collection[str]) -> Any:
+    """Return plain data without some keys, at any depth."""
+    if isinstance(value, dict):
+        return {key: _without(item, keys) for key, item in value.items() if key not in keys}
+    return [_without(item, keys) for item in value] if isinstance(value, list) else value
 
 
 def write_evals(folder: Path, suite) -> None:

@@ -173,7 +173,7 @@ def test_unset_variables_are_all_named_to_each_case_of_the_target_and_nothing_of
         (
             "clii",
             "target 'default' (targets.yaml:2): unknown provider 'clii'; did you mean 'cli'? known: azure, anthropic, "
-            "gemini, openai, litellm, cli, mock, python, codex, claude-code, pi-coding-agent, vscode, vscode-insiders",
+            "gemini, openai, litellm, http, asgi, cli, mock, python, codex, claude-code, pi-coding-agent, vscode, vscode-insiders",
         ),
         (
             "pi-agent-sdk",

@@ -38,7 +38,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def all_examples(run):
-    return run("examples")
+    return run("examples/order_desk")
 
 
 def written_ids(folder):
@@ -56,7 +56,7 @@ def written_ids(folder):
 def test_every_case_of_the_examples_passes_and_has_a_result(all_examples):
     exit_code, output, results = all_examples
     assert exit_code == 0, output
-    assert sorted(result["eval_id"] for result in results) == written_ids(ROOT / "examples")
+    assert sorted(result["eval_id"] for result in results) == written_ids(ROOT / "examples/order_desk")
     assert {result["status"] for result in results} == {"pass"}
     assert len(results) >= 15
     assert f"{len(results)} passed" in output.splitlines()[-1]
@@ -70,7 +70,7 @@ def test_two_workers_get_the_same_results(run, all_examples):
             (result["node_id"], result["score"], result["candidate_answer"], result["hits"]) for result in results
         )
 
-    exit_code, output, results = run("examples", "-n", "2")
+    exit_code, output, results = run("examples/order_desk", "-n", "2")
     assert exit_code == 0, output
     # Judges that measure time say how much it was.
     steady = [result for result in results if "ms <= " not in str(result["hits"])]
@@ -111,20 +111,20 @@ def test_a_conversation_keeps_its_turns_and_the_last_answer_is_judged(all_exampl
 
 
 def test_the_commands_of_the_examples_readme_select_what_they_say(run, all_examples):
-    assert "pytest examples -k return -v" in (ROOT / "examples/README.md").read_text("utf-8")
-    exit_code, _, results = run("examples", "-k", "return", "-v")
+    assert "pytest examples/order_desk -k return -v" in (ROOT / "examples/README.md").read_text("utf-8")
+    exit_code, _, results = run("examples/order_desk", "-k", "return", "-v")
     assert exit_code == 0
     assert {result["eval_id"] for result in results} == {
         *("return-too-late", "return-with-guideline", "return-with-guideline-in-process", "return-of-mixed-order"),
         *(result["eval_id"] for result in all_examples[2] if "returns" in result["eval_file"]),
     }
-    exit_code, _, results = run("examples", "--agentv-eval-id", "best-seller")
+    exit_code, _, results = run("examples/order_desk", "--agentv-eval-id=best-seller")
     assert exit_code == 0
     assert [result["eval_id"] for result in results] == ["best-seller"]
 
 
 def test_all_examples_pass_on_the_python_function_too(run, all_examples):
-    exit_code, output, results = run("examples", "--agentv-target", "in_process")
+    exit_code, output, results = run("examples/order_desk", "--agentv-target=in_process")
     assert exit_code == 0, output
     assert {result["target"] for result in results} == {"in_process"}
     assert len(results) == len(all_examples[2])
@@ -152,5 +152,7 @@ def test_the_failing_examples_end_as_their_expected_outcomes_say(run):
     assert by_id["judge-without-result"]["evaluator_results"][0]["raw_output"] == "looks good to me\n"
 
 
-def test_the_failing_examples_are_not_collected_unless_they_are_named(all_examples):
-    assert not any("failing" in result["eval_file"] for result in all_examples[2])
+def test_the_failing_examples_are_not_collected_unless_they_are_named(run):
+    _, output, _ = run("examples", "--collect-only", "-q")
+    assert "examples/order_desk/questions.eval.yaml::best-seller" in output
+    assert "failing" not in output

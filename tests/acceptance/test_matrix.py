@@ -166,3 +166,43 @@ def test_an_unknown_target_of_a_matrix_is_an_error_of_its_cases(project):
     run = project.run()
     assert statuses(run)["tent@cluade"] == ("cluade", "error")
     assert statuses(run)["tent@gpt"] == ("gpt", "pass")
+
+
+def test_a_slow_target_with_one_worker_does_not_hold_up_the_other(project):
+    """The slow target answers its first case once the other has answered all of its cases, two at a time."""
+    project.write("agent.py", """
+        import threading
+
+        CASES = 6
+        lock, both, done = threading.Lock(), threading.Barrier(2, timeout=60), threading.Event()
+        answered, slow_now = 0, 0
+
+        def quick(prompt):
+            global answered
+            both.wait()  # fails unless two cases are in flight
+            with lock:
+                answered += 1
+                if answered == CASES:
+                    done.set()
+            return "yes"
+
+        def slow(prompt):
+            global slow_now
+            with lock:
+                slow_now += 1
+                alone = slow_now == 1
+            waited = done.wait(60)
+            with lock:
+                slow_now -= 1
+            return "yes" if waited and alone else "no"
+        """)  # fmt: skip
+    project.write("targets.yaml", """
+        targets:
+          - {name: slow, provider: python, callable: 'agent.py:slow', workers: 1}
+          - {name: quick, provider: python, callable: 'agent.py:quick', workers: 2}
+        """)  # fmt: skip
+    checks = "evaluators: [{name: w, type: heuristic, hits: ['yes']}]"
+    cases = "\n".join(f"  - {{id: c{number}, input: hi, {checks}}}" for number in range(6))
+    project.write("a.eval.yaml", f"matrix: {{target: [slow, quick]}}\nevalcases:\n{cases}\n")
+    run = project.run()
+    assert (run.exit_code, run.outcomes) == (0, {"passed": 12})

@@ -244,14 +244,15 @@ def test_many(agentv):
         agentv.run("Hi", evaluators=HELLO)
     agentv.run("Hi", evaluators=HELLO, id="named")
     agentv.run({"id": "named", "input": "Hi", "criteria": "x"}, evaluators=HELLO)
+    agentv.run("Hi", evaluators=[{"name": "none", "type": "heuristic", "hits": ["nowhere"]}], id="bad")
 """,
     )
     run = project.run()
     assert [result["eval_id"] for result in run.results] == [
         *("test_many", "test_many-2", "test_many-3"),
-        *("named", "named-2"),
+        *("named", "named-2", "bad"),
     ]
-    assert "Total eval cases: 5 (5 passed, 0 failed, 0 errors)" in run.text
+    assert "Total eval cases: 6 (5 passed, 1 failed, 0 errors)" in run.text
     listed = [
         line.split(maxsplit=2)[2] for line in run.text.splitlines() if "::test_many" in line and ". 1.000" in line
     ]

@@ -47,10 +47,13 @@ def lines(path: Path):
 
 def timeless(value):
     """Return a result without times, and without what names the run and its part."""
+    if isinstance(value, list):
+        return [timeless(item) for item in value]
     if not isinstance(value, dict):
         return value
     dropped = {"timestamp", "run_id", "shard", "start_time", "end_time"}
-    return {key: timeless(item) for key, item in value.items() if key not in dropped and "duration" not in key}
+    times = {key for key in value if "duration" in key or key.endswith("_ms")}
+    return {key: timeless(item) for key, item in value.items() if key not in dropped | times}
 
 
 def summary(run):
@@ -74,6 +77,8 @@ class Sharded:
         files = [str(self.path / f"out-{number}.jsonl") for number in (2, 3, 4)]
         self.exit_code = main(["merge", *files, "-o", str(self.merged)])
         self.results = lines(self.merged)
+        self.copy = self.merged.with_name("copy.jsonl")
+        self.copy.write_bytes(self.merged.read_bytes())
         self.resumed = project.run(f"--agentv-resume={self.merged}", f"--agentv-out={self.merged}")
         self.asked_by_resumed = asked(self.path)
 
@@ -136,6 +141,16 @@ def test_it_says_and_ends_as_one_run(sharded):
     assert summary(sharded.resumed) == summary(sharded.whole)
 
 
+@pytest.mark.parametrize("kind", ["markdown", "junit", "gitlab-codequality"])
+def test_reports_of_merged_results_are_those_of_one_run(sharded, kind, capsys):
+    texts = []
+    for name in ("out-1.jsonl", "copy.jsonl"):
+        assert main(["report", str(sharded.path / name), f"--format={kind}"]) == 0
+        text = capsys.readouterr().out.replace(name, "<file>")
+        texts.append(re.sub(r'\d+(\.\d+)? ?(ms|s)\b|(time|timestamp|_ms" value)="[^"]*"', "<time>", text))
+    assert sorted(texts[0].splitlines()) == sorted(texts[1].splitlines()), "the order is that of the file"
+
+
 @pytest.fixture
 def small(project):
     """Six cases; two of three shards have some, the third of eight has none."""
@@ -187,6 +202,15 @@ def test_a_name_has_its_shard_wherever_pytest_is_started(small):
     names = [[line.rpartition("::")[2] for line in run.lines if "::" in line] for run in (from_root, within)]
     assert names[0] == names[1]
     assert 0 < len(names[0]) < 8
+
+
+def test_tests_that_evaluate_are_sharded_without_any_eval_file(project):
+    write_project(project)
+    project.write("test_evals.py", TESTS)
+    runs = [project.run(f"--agentv-shard={number}/2") for number in (1, 2)]
+    ids = [result["eval_id"] for run in runs for result in run.results]
+    assert sorted(ids) == [f"own-{number}" for number in range(4)]
+    assert sum(run.outcomes["passed"] for run in runs) == 4 + 2
 
 
 def test_a_wrong_shard_is_a_wrong_use(small):

@@ -95,6 +95,7 @@ def test_errors_are_listed_before_the_summary_and_stay_out_of_the_scores(shop):
     assert lines[1] == "a.eval.yaml::broken"
     assert lines[2] == "  [provider, crash] target 'default': agent.py:answer raised RuntimeError: ..."
     assert "(the same error as a.eval.yaml::broken)" in run.text
+    assert "(the same error as" not in shop.run("--reruns=1").text, "the first account may not be shown"
     assert lines.index("a.eval.yaml::broken") < lines.index("a.eval.yaml::again")
     heading = next(index for index, line in enumerate(lines) if "EVALUATION SUMMARY" in line)
     assert lines.index("a.eval.yaml::again") < heading

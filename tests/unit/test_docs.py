@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from docs_pages import INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set_up, own_kinds, program, read_page
+from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set_up, own_kinds, program, read_page
 
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
@@ -42,10 +42,11 @@ INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.i
     "agentv_exploration_tools",
 }
 
-BLOCKS: Final = [block for page in PAGES for block in read_page(page).blocks]
+CHECKED: Final = (*PAGES, *GALLERY, ROOT / "examples/README.md")
+BLOCKS: Final = [block for page in CHECKED for block in read_page(page).blocks]
+PAGE_IDS: Final = [str(page.relative_to(ROOT)) for page in CHECKED]
 KUBERNETES: Final = "1.30"
 """The version of Kubernetes that manifests are checked for."""
-PAGE_IDS: Final = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
 def ids(blocks: Iterable[Block]) -> list[str]:
@@ -59,7 +60,7 @@ def test_each_block_is_of_a_kind_that_is_checked(block: Block, tmp_path: Path) -
     check(block, tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=PAGE_IDS)
+@pytest.mark.parametrize("page", CHECKED, ids=PAGE_IDS)
 def test_options_settings_and_commands_exist(page: Path) -> None:
     text = page.read_text("utf-8")
     flags = {flag for flag in re.findall(r"--agentv-[a-z-]*[a-z]", text) if flag not in FLAGS}
@@ -68,7 +69,7 @@ def test_options_settings_and_commands_exist(page: Path) -> None:
     assert (flags, keys, commands) == (set(), set(), set())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=PAGE_IDS)
+@pytest.mark.parametrize("page", CHECKED, ids=PAGE_IDS)
 def test_links_lead_to_files_and_headings(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)]+)\)", text):
@@ -94,6 +95,18 @@ def test_the_tables_of_keys_are_those_of_the_classes() -> None:
 def test_the_page_of_checks_is_that_of_the_classes() -> None:
     script = ROOT / "scripts/checks_page.py"
     subprocess.run([sys.executable, script], check=True)
+
+
+def test_llms_txt_is_that_of_the_start_page() -> None:
+    script = ROOT / "scripts/llms_txt.py"
+    subprocess.run([sys.executable, script], check=True)
+
+
+@pytest.mark.parametrize("index", ["docs/README.md", "mkdocs.yml"])
+def test_each_page_can_be_found(index: str) -> None:
+    text = (ROOT / index).read_text("utf-8")
+    pages = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    assert [name for name in pages if not re.search(rf"[( ]{re.escape(name)}\b", text)] == []
 
 
 def test_the_keys_of_results_are_all_explained() -> None:
@@ -203,6 +216,8 @@ def check_yaml(block: Block, folder: Path) -> None:
     elif name.startswith("kubernetes/"):
         kubernetes = pytest.importorskip("kubernetes_validate")
         kubernetes.validate(data, KUBERNETES, strict=True)
+    elif name == "promptfooconfig.yaml":
+        assert {"prompts", "providers", "tests"} <= set(data)
     elif "targets" in data:
         check_targets(block, folder)
     elif "guideline_patterns" in data:

@@ -13,7 +13,7 @@ from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.reporting.failing.calls import call_line, call_lines
-from pytest_agentv.reporting.failing.diffs import word_diff
+from pytest_agentv.reporting.failing.diffs import alike, word_diff
 from pytest_agentv.reporting.failing.reasons import reason_line
 from pytest_agentv.reporting.failing.render import failure_text
 
@@ -71,6 +71,11 @@ def test_the_line_is_short_and_holds_no_secret() -> None:
 )
 def test_a_word_diff(reference: str, answer: str, diff: str | None) -> None:
     assert word_diff(reference, answer) == diff
+
+
+def test_two_json_documents_are_compared_in_one_layout() -> None:
+    assert word_diff(*alike('{"a": 1,\n "b": "x"}', '{"a":1,"b":"y"}')) == '{\n"a": 1,\n"b": [-"x"-] {+"y"+}\n}'
+    assert alike("{", "{}") == ("{", "{}")
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abc"), max_size=30))

@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.runtime.files import LockedAppender, write_atomically
+from pytest_agentv.runtime.files import LockedAppender, write_atomically, write_pieces_atomically
 
 
 @contextmanager
@@ -246,3 +246,19 @@ def test_probing_finds_what_opening_does_not(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No space left"):
         appender.probe()
     appender.close()
+
+
+def test_pieces_that_cannot_be_made_leave_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def pieces():
+        yield b"new"
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_pieces_atomically(path, pieces())
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    write_pieces_atomically(path, [b"ne", b"w\n"])
+    assert path.read_text() == "new\n"

@@ -1,6 +1,7 @@
 """The keys of models on the wire, and the calls of their replies."""
 
 import asyncio
+import importlib.util
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -89,6 +90,17 @@ def test_a_model_without_these_keys_is_asked_as_before(llm: FakeLlm, kind: str) 
     names = {"anthropic": {"model", "max_tokens", "messages", "system"}, "gemini": {"contents", "system_instruction"}}
 
     assert set(body(llm, kind)) == names.get(kind, {"model", "messages"})
+
+
+@pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+@pytest.mark.parametrize("kind", ["openai", "azure", "anthropic"])
+def test_litellm_sends_headers_and_the_extra_body(llm: FakeLlm, kind: str) -> None:
+    keys = {"client": "litellm", "headers": {"X-Team": "shop"}, "extra_body": {"metadata": {"user_id": "u1"}}}
+
+    request, _ = ask(llm, kind, keys)
+
+    assert request.headers["x-team"] == "shop"
+    assert request.body["metadata"] == {"user_id": "u1"}
 
 
 class TestAnthropic:

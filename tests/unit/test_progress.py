@@ -1,6 +1,8 @@
 """The live line of a run on a terminal."""
 
 import io
+import itertools
+import re
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -53,14 +55,21 @@ def progress(total: int, *results: EvalResult, config: Any = None) -> Progress:
     ("results", "text"),
     [
         ([], "0/4 done, 3 in flight, 10.0 s"),
-        ([PASSED], "1/4 done, 3 in flight, 10.0 s, about 30.0 s left"),
+        ([PASSED], "1/4 done, 3 in flight, 10.0 s, about 30.0 s left, 6/min"),
         (
             [PASSED, PASSED.replace(status="error")],
-            "2/4 done, 3 in flight, 1 error, 10.0 s, about 10.0 s left",
+            "2/4 done, 3 in flight, 1 error, 10.0 s, about 10.0 s left, 12/min",
+        ),
+        (
+            [PASSED, PASSED.replace(status="fail"), PASSED.replace(status="error")],
+            "3/4 done, 3 in flight, 1 failed, 1 error, 10.0 s, about 3.3 s left, 18/min",
         ),
         ([PASSED.replace(status="error")] * 4, "4/4 done, 3 in flight, 4 errors, 10.0 s"),
-        ([PAID, PAID], "2/4 done, 3 in flight, 10.0 s, about 10.0 s left, $0.5000"),
-        ([PAID, PAID.replace(cached=True)], "2/4 done, 3 in flight, 10.0 s, about 10.0 s left, $0.2500"),
+        ([PAID, PAID], "2/4 done, 3 in flight, 10.0 s, about 10.0 s left, $0.5000 of about $1.0000, 12/min"),
+        (
+            [PAID, PAID.replace(cached=True)],
+            "2/4 done, 3 in flight, 10.0 s, about 10.0 s left, $0.2500 of about $0.5000, 12/min",
+        ),
     ],
 )
 def test_the_line_counts_what_is_done_in_flight_broken_and_paid_and_estimates_the_rest(
@@ -73,9 +82,9 @@ def test_answers_of_repeated_cases_count_one_by_one_and_those_that_were_not_aske
     shown = progress(11, PASSED)
     for _ in range(3):
         shown.count_answer(PAID.replace(node_id="lamp"))
-    assert shown.text(2, 10.0) == "4/11 done, 2 in flight, 10.0 s, about 17.5 s left, $0.7500"
+    assert shown.text(2, 10.0) == "4/11 done, 2 in flight, 10.0 s, about 17.5 s left, $0.7500 of about $2.0625, 24/min"
     shown.count(PAID.replace(node_id="lamp", execution_metrics=ExecutionMetrics(cost_usd=0.75)), planned=5)
-    assert shown.text(2, 10.0) == "6/11 done, 2 in flight, 10.0 s, about 8.3 s left, $0.7500"
+    assert shown.text(2, 10.0) == "6/11 done, 2 in flight, 10.0 s, about 8.3 s left, $0.7500 of about $1.3750, 36/min"
     shown.count(PAID.replace(node_id="tent", execution_metrics=ExecutionMetrics(cost_usd=1.25)), planned=5)
     assert shown.text(0, 10.0) == "11/11 done, 0 in flight, 10.0 s, $2.0000"
 
@@ -85,7 +94,7 @@ def test_the_line_leaves_the_cursor_where_it_is_and_is_taken_away_before_pytest_
     line = progress(4, PASSED, config=config)
     line.show(2)
     assert config.file.getvalue().startswith("\x1b7  1/4 done, 2 in flight, ")
-    assert config.file.getvalue().endswith(" left\x1b[K\x1b8")
+    assert config.file.getvalue().endswith("/min\x1b[K\x1b8")
     line.clear()
     assert config.file.getvalue().endswith("\x1b8\x1b[K")
     written = config.file.getvalue()
@@ -114,3 +123,49 @@ def test_nothing_is_drawn_where_nobody_watches(case: str, monkeypatch: pytest.Mo
     line.show(2)
     line.clear()
     assert config.file.getvalue() == ""
+
+
+def test_several_targets_have_a_table_below_the_line_which_leaves_the_cursor_where_it_is() -> None:
+    pytest.importorskip("rich")
+    config = Config()
+    line = progress(4, PAID, PASSED.replace(target="other", status="fail"), config=config)
+    line.show(2)
+    drawn = config.file.getvalue().partition("\x1b8")[2]
+    rows = [re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", row).split() for row in drawn.split("\r\n")]
+    assert ["target", "done", "failed", "errors", "cost", "mean", "time"] in rows
+    assert ["default", "1", "0", "0", "$0.2500", "0", "ms"] in rows
+    assert ["other", "1", "1", "0", "0", "ms"] in rows
+    assert drawn.endswith(f"\x1b[{drawn.count(chr(10))}A\x1b[11G")
+    line.clear()
+    assert config.file.getvalue().endswith("\x1b[J")
+
+
+def test_a_ci_log_gets_a_line_for_each_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    seconds = itertools.count(step=5)
+    monkeypatch.setattr("pytest_agentv.session.showing.live.progress.time.monotonic", lambda: next(seconds))
+    lines: list[str] = []
+    config: Any = Config()
+    log = SimpleNamespace(ensure_newline=lambda: None, write_line=lines.append)
+    config.pluginmanager.get_plugin = lambda name: log if name == "terminalreporter" else None
+    line = progress(48, config=config)
+    for number in range(48):
+        line.count(PAID.replace(status="fail") if number < 2 else PASSED)
+        line.show(1)
+        line.clear()
+    assert [text.partition(",")[0] for text in lines] == [
+        f"evals: {100 * done // 48} % ({done}/48)" for done in (5, 10, 15, 20, 24, 29, 34, 39, 44, 48)
+    ]
+    assert lines[0].startswith("evals: 10 % (5/48), 2 failed, $0.5000, ")
+    assert config.file.getvalue() == ""
+
+
+def test_a_quick_run_writes_nothing_into_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    lines: list[str] = []
+    config: Any = Config()
+    log = SimpleNamespace(ensure_newline=lambda: None, write_line=lines.append)
+    config.pluginmanager.get_plugin = lambda name: log
+    line = progress(10, *[PASSED] * 10, config=config)
+    line.clear()
+    assert lines == []

@@ -137,7 +137,7 @@ def test_styles_say_how_the_run_went() -> None:
 
 
 def test_titles_headings_and_cases_have_styles_of_their_own() -> None:
-    lines = list(summary_lines([result("a"), result("c"), broken("b", "boom")], dry_run=True))
+    lines = list(summary_lines([result("a"), result("c", 0.9), broken("b", "boom")], dry_run=True))
     styled = [(line.style, line.text) for line in lines if line.style != "plain"]
     assert styled == [
         ("title", "ERRORS"),
@@ -147,8 +147,8 @@ def test_titles_headings_and_cases_have_styles_of_their_own() -> None:
         ("error", "Total eval cases: 3 (2 passed, 0 failed, 1 error)"),
         ("heading", "Score distribution:"),
         ("heading", "Lowest performing eval cases:"),
-        ("pass", "  1. 1.000  evals/qa.eval.yaml::a"),
-        ("pass", "  2. 1.000  evals/qa.eval.yaml::c"),
+        ("pass", "  1. 0.900  evals/qa.eval.yaml::c"),
+        ("pass", "  2. 1.000  evals/qa.eval.yaml::a"),
     ]
 
 

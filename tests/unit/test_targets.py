@@ -435,13 +435,13 @@ class TestWarnings:
             (
                 "targets: [{name: a, provider: azur}]",
                 "targets.yaml:1: targets[0].provider: unknown provider 'azur'; did you mean 'azure'? known: azure, "
-                "anthropic, gemini, openai, litellm, cli, mock, python, codex, claude-code, pi-coding-agent, vscode, "
+                "anthropic, gemini, openai, litellm, http, asgi, cli, mock, python, codex, claude-code, pi-coding-agent, vscode, "
                 "vscode-insiders",
             ),
             (
                 "targets: [{name: a, provider: ' mock'}]",
                 "targets.yaml:1: targets[0].provider: unknown provider ' mock'; did you mean 'mock'? known: azure, "
-                "anthropic, gemini, openai, litellm, cli, mock, python, codex, claude-code, pi-coding-agent, vscode, "
+                "anthropic, gemini, openai, litellm, http, asgi, cli, mock, python, codex, claude-code, pi-coding-agent, vscode, "
                 "vscode-insiders",
             ),
             (

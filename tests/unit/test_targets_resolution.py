@@ -261,7 +261,7 @@ class TestProviders:
     def test_an_unknown_one_is_an_error(self, resolve: Resolver) -> None:
         assert resolve.error("azur") == (
             "target 't' (conf/targets.yaml:2): unknown provider 'azur'; did you mean 'azure'? known: azure, "
-            "anthropic, gemini, openai, litellm, cli, mock, python, codex, claude-code, pi-coding-agent, vscode, "
+            "anthropic, gemini, openai, litellm, http, asgi, cli, mock, python, codex, claude-code, pi-coding-agent, vscode, "
             "vscode-insiders"
         )
 

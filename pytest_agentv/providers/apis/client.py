@@ -18,6 +18,7 @@ import aiohttp
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.providers.apis.base import ApiRequest
+from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten
 from pytest_agentv.runtime.reading import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -44,8 +45,17 @@ class HttpClient:
 
     async def post(self, request: ApiRequest) -> JsonObject:
         """Send a request and return the JSON object of its reply. Raises `RequestError`."""
+        body = json.dumps(request.body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
+        reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
+        if reply.status != 200:
+            raise RequestError(refused(reply.status, reply.headers, reply.text, self._model, self._target))
+        return await self._parse(reply.content)
+
+    async def exchange(self, request: HttpRequest) -> HttpReply:
+        """Send a request and return its reply, of whatever status. Raises `RequestError`."""
         try:
-            return await self._post(request)
+            return await self._exchange(request)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise RequestError(self._explain(error)) from None
 
@@ -54,18 +64,19 @@ class HttpClient:
         if self._session is not None:
             await self._session.close()
 
-    async def _post(self, request: ApiRequest) -> JsonObject:
-        body = json.dumps(request.body, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
+    async def _exchange(self, request: HttpRequest) -> HttpReply:
         proxy = find_proxy(request.url, self._environment)
         session = self._open()
         # A redirect would carry the key to wherever it points.
-        async with session.post(request.url, data=body, headers=headers, proxy=proxy, allow_redirects=False) as reply:
-            content = await self._read(reply)
-            if reply.status != 200:
-                text = content.decode("utf-8", "replace")
-                raise RequestError(refused(reply.status, reply.headers, text, self._model, self._target))
-        return await self._parse(content)
+        async with session.request(
+            request.method,
+            request.url,
+            data=request.content,
+            headers=request.headers,
+            proxy=proxy,
+            allow_redirects=False,
+        ) as reply:
+            return HttpReply(reply.status, reply.headers, await self._read(reply))
 
     async def _read(self, reply: aiohttp.ClientResponse) -> bytes:
         parts, size = [], 0

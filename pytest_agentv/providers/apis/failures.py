@@ -28,7 +28,9 @@ _HINTS: Final = {
 }
 
 
-def refused(status: int, headers: Mapping[str, str], body: str, model: str, target: str) -> RequestFailure:
+def refused(
+    status: int, headers: Mapping[str, str], body: str, model: str, target: str, *, hints: Mapping[int, str] = _HINTS
+) -> RequestFailure:
     """Return what a reply with an error status means.
 
     Args:
@@ -37,9 +39,10 @@ def refused(status: int, headers: Mapping[str, str], body: str, model: str, targ
         body: The reply's text.
         model: What the message calls the model.
         target: What the message calls the target.
+        hints: What to check, by status.
     """
     said = read_error_text(body) or _phrase(status)
-    hint = f" ({_HINTS[status]} {target})" if status in _HINTS else ""
+    hint = f" ({hints[status]} {target})" if status in hints else ""
     return RequestFailure(
         f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
         "no_answer" if _FILTERED.search(body) else status_kind(status),

@@ -7,26 +7,21 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.loading.targets.fields import (
-    Count,
-    Factor,
     Items,
-    Milliseconds,
     Number,
     OptionalText,
     PositiveCount,
     SecretText,
     Share,
-    StatusCode,
     Text,
     text_of,
 )
 from pytest_agentv.loading.targets.free_data import SHIELDED, FreeMapping, Headers, reveal, secrets_in
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secret_rule import secrets_of
-from pytest_agentv.models.targets import RetryPolicy
 from pytest_agentv.providers.apis.base import Api, ModelSettings
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
-from pytest_agentv.providers.kind import Provider
+from pytest_agentv.providers.retry_keys import RetryKeys
 
 SEED: Final[Any] = Field(default=None, description="asks the model to give the same answer each time")
 """The field of models that take a seed."""
@@ -62,7 +57,7 @@ Stops: TypeAlias = Annotated[
 Tool: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_tool), SHIELDED, WithJsonSchema({"type": "object"})]
 
 
-class Model(Provider):
+class Model(RetryKeys):
     """A model behind an API (agentv-formats 4.5, 4.7)."""
 
     takes_system_prompt = True
@@ -101,39 +96,6 @@ class Model(Provider):
     extra_body: FreeMapping = spelled(
         *("extra_body", "extraBody"), default={}, description="merged into the body of each request"
     )
-    max_retries: Count | None = spelled(
-        *("max_retries", "maxRetries"), default=None, description="how often a failed request is repeated (default: 3)"
-    )
-    retry_initial_delay_ms: Milliseconds | None = spelled(
-        *("retry_initial_delay_ms", "retryInitialDelayMs"),
-        default=None,
-        description="the wait before the first repetition (default: 1000)",
-    )
-    retry_max_delay_ms: Milliseconds | None = spelled(
-        *("retry_max_delay_ms", "retryMaxDelayMs"), default=None, description="the longest wait (default: 60000)"
-    )
-    retry_backoff_factor: Factor | None = spelled(
-        *("retry_backoff_factor", "retryBackoffFactor"),
-        default=None,
-        description="by what each wait is longer than the one before (default: 2)",
-    )
-    retry_status_codes: Items[StatusCode] | None = spelled(
-        *("retry_status_codes", "retryStatusCodes"),
-        default=None,
-        description="what is repeated beside network errors (default: 408, 429, 500, 502, 503, 504)",
-    )
-
-    @property
-    def retry(self) -> RetryPolicy:
-        """How failed requests are repeated."""
-        written = {
-            "max_retries": self.max_retries,
-            "initial_delay_ms": self.retry_initial_delay_ms,
-            "max_delay_ms": self.retry_max_delay_ms,
-            "backoff_factor": self.retry_backoff_factor,
-            "status_codes": self.retry_status_codes,
-        }
-        return RetryPolicy().replace(**{name: value for name, value in written.items() if value is not None})
 
     @property
     def uses_litellm(self) -> bool:
@@ -144,12 +106,10 @@ class Model(Provider):
     def api_settings(self) -> ModelSettings:
         """What the API is told, keys of single kinds included."""
         key = self.api_key.reveal() if self.api_key else None
-        data: dict[str, Any] = {
-            name: reveal(getattr(self, name, None)) for name in ("headers", "extra_body", "response_format")
-        }
-        tools = None if self.tools is None else tuple(map(reveal, self.tools))
+        told: dict[str, Any] = {name: getattr(self, name, None) for name in _SHARED}
+        told |= {name: reveal(getattr(self, name)) for name in ("headers", "extra_body", "response_format")}
         return ModelSettings(
-            self.model, key, **{name: getattr(self, name, None) for name in _SHARED}, **data, tools=tools
+            self.model, key, **told, tools=None if self.tools is None else tuple(map(reveal, self.tools))
         )
 
     @property

@@ -75,8 +75,9 @@ async def run_healthcheck(
     target_name: str,
     environment: Mapping[str, str],
     timeout_seconds: float | None,
+    kind: str = "CLI",
 ) -> None:
-    """Probe a target; `timeout_seconds` is the target's own limit.
+    """Probe a target; `timeout_seconds` is the target's own limit, `kind` what messages call it.
 
     Raises `ProviderError` when it is not healthy. Source: "Optional health check".
     """
@@ -87,7 +88,7 @@ async def run_healthcheck(
         else:
             await _probe_command(healthcheck, environment, limit)
     except _UnhealthyError as fault:
-        raise ProviderError(f"CLI healthcheck failed for '{target_name}': {fault}", fault.kind) from fault
+        raise ProviderError(f"{kind} healthcheck failed for '{target_name}': {fault}", fault.kind) from fault
 
 
 class _UnhealthyError(Exception):

@@ -70,8 +70,8 @@ class DirectClient:
         if found is None or len(found.vectors) != len(texts):
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
         model, usage = found.model or self._settings.model, TokenUsage(found.tokens, 0)
-        cost = prices.price(model, self._api.price_provider, usage) if found.tokens else None
-        return found.replace(cost_usd=cost)
+        price = prices.price(model, self._api.price_provider, usage) if found.tokens else None
+        return found.replace(cost_usd=None if price is None else price.usd)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,20 +1,15 @@
 """Models behind an API: requests with retries, asked directly or through litellm."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import ChatMessage, PromptMode
 from pytest_agentv.providers.apis.base import AskedModel, Embeddings
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.llm.request import build_messages
-from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, with_retries
-
-T = TypeVar("T")
+from pytest_agentv.providers.repeating import Repeater
 
 
 class ModelClient(Protocol):
@@ -35,7 +30,7 @@ class ModelClient(Protocol):
 
 
 @runtime_checkable
-class Embedder(Protocol):
+class Embedder(ModelClient, Protocol):
     """A client that gives embeddings as well."""
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
@@ -54,12 +49,10 @@ class LlmProvider:
         environment: TargetEnvironment,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._retry = settings.retry
         self._model = f"model {settings.model!r} ({settings.kind})"
-        self._masker = Masker(settings.secrets)
+        self._repeater = Repeater(settings.retry, self._model, settings.secrets, sleep)
         self._client = _create_client(settings, environment, self._model)
         self.reads_environ = settings.uses_litellm
-        self._sleep = sleep
 
     def warm_up(self) -> None:
         """Start importing what the first request needs."""
@@ -77,7 +70,8 @@ class LlmProvider:
         `last_error`.
         """
         messages = build_messages(request)
-        response, log = await self._repeat(lambda: self._client.ask(messages), request.timeout_seconds)
+        await self._client.ready()
+        response, log = await self._repeater.ask(lambda: self._client.ask(messages), request.timeout_seconds)
         return response.replace(raw={**response.raw, **log.to_raw()})
 
     async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
@@ -85,47 +79,11 @@ class LlmProvider:
         if not isinstance(self._client, Embedder):
             raise ProviderError(f"{self._model} gives no embeddings through litellm: leave out `client`", "config")
         client = self._client
-        return (await self._repeat(lambda: client.embed(texts), timeout_seconds))[0]
-
-    async def _repeat(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
-        """Ask, and again where the policy says so. Raises `ProviderError`."""
-        await self._client.ready()
-        log = RequestLog()
-        try:
-            async with asyncio.timeout(limit):
-                found = await with_retries(
-                    lambda: self._ask(ask),
-                    self._retry,
-                    log,
-                    deadline=None if limit is None else time.monotonic() + limit,
-                    sleep=self._sleep,
-                )
-        except RequestError as error:
-            message = error.failure.message + self._describe_attempts(error, log)
-            raise ProviderError(message, error.failure.kind, log.to_raw()) from None
-        except TimeoutError:
-            raise ProviderError(self._describe_timeout(limit, log), "timeout", log.to_raw()) from None
-        return found, log
+        await client.ready()
+        return (await self._repeater.ask(lambda: client.embed(texts), timeout_seconds))[0]
 
     async def close(self) -> None:
         await self._client.close()
-
-    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
-        try:
-            return await ask()
-        except RequestError as error:  # a server may repeat the key in its message
-            failure = error.failure
-            raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
-
-    def _describe_attempts(self, error: RequestError, log: RequestLog) -> str:
-        policy = self._retry
-        if is_retryable(error.failure, policy) and log.attempts <= policy.max_retries:
-            return f"; no time is left for another request ({_requests(log)})"
-        return f" ({_requests(log)})" if log.attempts > 1 else ""
-
-    def _describe_timeout(self, limit: float | None, log: RequestLog) -> str:
-        before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
-        return f"no answer from {self._model} within {format_number(limit or 0)} s{before}"
 
 
 def _create_client(settings: AskedModel, environment: TargetEnvironment, model: str) -> ModelClient:
@@ -136,8 +94,3 @@ def _create_client(settings: AskedModel, environment: TargetEnvironment, model: 
     from pytest_agentv.providers.llm.direct import DirectClient  # noqa: PLC0415 - as above
 
     return DirectClient(settings, environment.variables, model, environment.where)
-
-
-def _requests(log: RequestLog) -> str:
-    noun = "request" if log.attempts == 1 else "requests"
-    return f"{log.attempts} {noun}, {log.waited_ms / 1000:.1f} s of waiting"

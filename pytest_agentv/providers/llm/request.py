@@ -22,6 +22,9 @@ _BASE_URL_VARIABLES: Final = {
 }
 """What stands in for a `base_url` that is left out."""
 
+_OWN_BODIES: Final = ("anthropic", "gemini")
+"""Kinds whose body litellm makes of all arguments."""
+
 Arguments: TypeAlias = dict[str, Any]
 """Keyword arguments of `acompletion`."""
 
@@ -50,9 +53,12 @@ def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str
         "tools": settings.tools and list(settings.tools),
         "organization": settings.organization,
         "extra_headers": dict(settings.headers) or None,
-        "extra_body": settings.extra_body or None,
         "drop_params": True,  # a model that takes no temperature is to answer all the same
     }
+    if kind in _OWN_BODIES:  # litellm would send a key `extra_body`
+        arguments |= settings.extra_body
+    else:
+        arguments["extra_body"] = settings.extra_body or None
     adapt = _ADAPTATIONS.get(kind)
     arguments |= adapt(settings, arguments["api_base"]) if adapt else {}
     return {name: value for name, value in arguments.items() if value is not None}

@@ -1,5 +1,6 @@
 """Compares an answer with the reference word by word, for people."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -34,6 +35,16 @@ def word_diff(reference: str, answer: str) -> str | None:
     steps = [*_kept(old[:head]), *_steps(middle_old, middle_new), *_kept(end)]
     common = sum(kind == "both" and word != "\n" for kind, word in steps)
     return _text(steps) if common >= _LEAST_COMMON * min(len(old), len(new)) else None
+
+
+def alike(reference: str, answer: str) -> tuple[str, str]:
+    """Return two texts; two JSON documents in the same layout, so that only their values differ."""
+    try:
+        values = [json.loads(text) for text in (reference, answer)]
+    except (ValueError, RecursionError):
+        return reference, answer
+    laid_out = [json.dumps(value, indent=2, ensure_ascii=False) for value in values]
+    return laid_out[0], laid_out[1]
 
 
 def _words(text: str) -> list[str]:

@@ -11,18 +11,12 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.text import format_number
-from pytest_agentv.reporting.escaping import cut, visible
+from pytest_agentv.reporting.escaping import cut
 from pytest_agentv.reporting.failing.calls import call_lines
+from pytest_agentv.reporting.failing.footer import footer
 from pytest_agentv.reporting.failing.sections import TEXT_LIMIT, Look, Section, assemble
 from pytest_agentv.reporting.figures import (
-    cost_of,
-    duration_of,
-    format_cost,
-    format_duration,
     format_score,
-    format_tokens,
-    place_of,
-    tokens_of,
 )
 
 _SHORT: Final = 100
@@ -78,7 +72,7 @@ def failure_text(
         Section(_reasoning(result, look), 13),
         Section(_findings("Hits", result, look), 10),
     ]
-    return assemble(headline, sections, _footer(result, rerun_command, look), limit)
+    return assemble(headline, sections, footer(result, rerun_command, look), limit)
 
 
 def error_text(
@@ -101,14 +95,14 @@ def error_text(
         reason = (
             f"{_first_line(result.error or 'unknown error', look)}\n(the same error as {look.name(same_as, _LONG)})"
         )
-        return assemble(headline, [Section(reason, 1)], _footer(result, rerun_command, look), limit)
+        return assemble(headline, [Section(reason, 1)], footer(result, rerun_command, look), limit)
     sections = [
         Section(_block("", result.error or "unknown error", look), 50),
         Section(_evaluator_table(result, look), 20),
         Section(_raw_outputs(result, look), 15),
         Section(_answer(result, look) if has_answer else "", 15),
     ]
-    return assemble(headline, sections, _footer(result, rerun_command, look), limit)
+    return assemble(headline, sections, footer(result, rerun_command, look), limit)
 
 
 def failure_headline(result: EvalResult, masker: Masker) -> str:
@@ -271,9 +265,10 @@ def _expected(result: EvalResult, look: Look) -> str:
 
 def _reference(result: EvalResult, reference: str, look: Look) -> str:
     """Return what the answer changes of the reference, word by word; the reference itself where that says nothing."""
-    from pytest_agentv.reporting.failing.diffs import word_diff  # noqa: PLC0415 - for cases with a reference
+    from pytest_agentv.reporting.failing.diffs import alike, word_diff  # noqa: PLC0415 - for cases with a reference
 
-    if reference and (diff := word_diff(look.masker.mask(reference), look.masker.mask(result.candidate_answer))):
+    texts = alike(look.masker.mask(reference), look.masker.mask(result.candidate_answer))
+    if reference and (diff := word_diff(*texts)):
         return _block("Reference against answer ([-not in the answer-] {+only in the answer+}):", diff, look)
     return _block(f"Reference answer ({len(reference):,} characters):", reference, look)
 
@@ -289,42 +284,6 @@ def _block(title: str, text: str, look: Look) -> str:
     if not head.strip():
         return ""
     return f"{title}\n  {_indent(head, '  ')}" if title else head
-
-
-def _footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
-    lines = [f"Target: {cut(', '.join(_target_facts(result, look)), _LONG)}"]
-    if (tools := _tools(result, look)) and not _calls(result, look):
-        lines.append(f"Tools:  {cut(tools, _LONG)}")
-    if result.log_file:
-        lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
-    if result.eval_file:
-        lines.append(f"Case:   {cut(visible(place_of(result)), _LONG)}")
-    if rerun_command:
-        lines.append(f"Rerun:  {cut(visible(rerun_command), 600)}")
-    return "\n".join(lines)
-
-
-def _tools(result: EvalResult, look: Look) -> str:
-    calls = result.trace_summary.tool_calls_by_name if result.trace_summary else {}
-    return ", ".join(
-        look.line(name, _SHORT) + (f" ({count} times)" if count > 1 else "") for name, count in calls.items()
-    )
-
-
-def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
-    yield look.name(result.target, _SHORT)
-    if result.attempts:
-        yield f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}"
-    if (duration := duration_of(result)) is not None:
-        yield format_duration(duration)
-    if (cost := cost_of(result)) is not None:
-        yield format_cost(cost)
-    if (usage := tokens_of(result)) is not None:
-        yield f"tokens: {format_tokens(usage)}"
-    if result.finish_reason:
-        yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"
-    if result.cached:
-        yield "answer from the cache"
 
 
 def _indent(text: str, spaces: str) -> str:

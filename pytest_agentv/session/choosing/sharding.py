@@ -12,6 +12,7 @@ from pytest_agentv.loading.targets.environment import find_repo_root
 from pytest_agentv.models.option_values import Shard
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.names import is_evaluation
 
 SHARDING: Final = "agentv-shard"
 """The name of the plugin."""
@@ -31,7 +32,6 @@ class Sharding:
         self._shard = shard
         self._left = 0
         """How many evaluations other shards run."""
-        self._is_divided = False
         self._folders: dict[Path, Path] = {}
 
     @classmethod
@@ -52,16 +52,11 @@ class Sharding:
             items: What is left after all other choices.
             collected: All cases, before any choice.
         """
-        own, cases, total = [], 0, 0
+        own: list[pytest.Item] = []
+        others: list[pytest.Item] = []
         for item in items:
-            is_own = not _is_evaluation(item) or shard_of(self._name(item), self._shard.count) == self._shard.index
-            if _is_case(item) and item.get_closest_marker("skip") is None:
-                total += 1
-                cases += is_own
-            if is_own:
-                own.append(item)
-        kept = set(own)
-        others = [item for item in items if item not in kept]
+            (own if self._is_own(item) else others).append(item)
+        cases, total = (sum(map(_has_result, some)) for some in (own, items))
         self._left += len(others)
         if others:
             self._config.hook.pytest_deselected(items=others)
@@ -84,6 +79,9 @@ class Sharding:
         if self._left:
             evaluations = "1 evaluation is" if self._left == 1 else f"{self._left:,} evaluations are"
             terminalreporter.write_line(f"Shard {self._shard}: {evaluations} left to other shards")
+
+    def _is_own(self, item: pytest.Item) -> bool:
+        return not is_evaluation(item) or shard_of(self._name(item), self._shard.count) == self._shard.index
 
     def _name(self, item: pytest.Item) -> str:
         """Return a name that is the same on each machine: a node id depends on where pytest was started."""
@@ -116,9 +114,6 @@ def shard_of(name: str, count: int) -> int:
     return int.from_bytes(digest[:8]) % count + 1
 
 
-def _is_case(item: pytest.Item) -> bool:
-    return hasattr(item, "entry")
-
-
-def _is_evaluation(item: pytest.Item) -> bool:
-    return _is_case(item) or "agentv" in getattr(item, "fixturenames", ())
+def _has_result(item: pytest.Item) -> bool:
+    """Whether an item must have a result: a case that is not skipped in any case."""
+    return hasattr(item, "entry") and item.get_closest_marker("skip") is None

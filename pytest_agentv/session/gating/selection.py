@@ -11,6 +11,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.discovery import SUFFIXES
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.options import RunOptions
+from pytest_agentv.session.names import is_evaluation
 
 DESELECTED: Final = pytest.StashKey[int]()
 """How many evaluations this process collected and left out."""
@@ -20,7 +21,7 @@ DESELECTED_OUTPUT: Final = "agentv_deselected"
 
 def note_deselected(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     """Count the evaluations among items that are left out."""
-    count = sum(_is_evaluation(item) for item in items)
+    count = sum(is_evaluation(item) for item in items)
     config.stash[DESELECTED] = config.stash.get(DESELECTED, 0) + count
 
 
@@ -55,8 +56,3 @@ def tags_of(node_ids: Iterable[str], root: Path) -> set[str]:
             suite = read_suite(root / name)
             tags.update(tag for entry in suite.entries for tag in suite.tags(entry))
     return tags
-
-
-def _is_evaluation(item: pytest.Item) -> bool:
-    """Whether an item is a case, or a test that evaluates."""
-    return hasattr(item, "entry") or "agentv" in getattr(item, "fixturenames", ())

@@ -105,4 +105,7 @@ class EvalItem(pytest.Function):
     def _errored(self, result: EvalResult) -> EvalErrored:
         from pytest_agentv.session.showing.texts import errored  # noqa: PLC0415 - for cases that broke
 
-        return errored(self.config, result, EvalSession.of(self.config).masker)
+        # What is run again, or expected to fail, may never be shown.
+        is_hidden = self.config.getoption("reruns", None) or any(map(self.get_closest_marker, ("flaky", "xfail")))
+        masker = EvalSession.of(self.config).masker
+        return errored(self.config, result, masker, is_surely_shown=not is_hidden)

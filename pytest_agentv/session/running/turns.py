@@ -1,7 +1,8 @@
 """Gives each item its result when its turn comes, and lets the items behind it run ahead."""
 
 import unittest
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import pytest
 
@@ -24,6 +25,10 @@ _REACH = 1000
 """Items behind the one on turn that may be begun: a slow case holds up its own place only, and memory has an end."""
 
 
+_Target: TypeAlias = tuple[Path, str]
+"""The folder of eval files, and the name of a target there."""
+
+
 class Turns:
     """Feeds the engine from the items of the run.
 
@@ -37,6 +42,10 @@ class Turns:
         self._lookahead = lookahead
         self._widest = 1
         """The highest limit so far: items behind may have targets that take more than that of the item on turn."""
+        self._limits: dict[_Target, int] = {}
+        """Of targets of matrices."""
+        self._matrices: dict[Path, frozenset[_Target]] = {}
+        """The targets of eval files with a matrix."""
 
     def take(self, item: EvalItem) -> EvalResult:
         """Return the result of an item's case. A rerun of the item is a case of its own."""
@@ -91,13 +100,52 @@ class Turns:
 
     def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
         """Begin what follows an item; called when its turn comes, and from time to time while it is waited for."""
-        if begun.limit == 1 or not self._session.stopping.runs_on:
+        if not self._session.stopping.runs_on:
+            return
+        if begun.limit == 1:
+            self._run_wider_targets(item)
             return
         reach = self._widest if self._session.failures.maximum else _REACH
         room = _AHEAD * self._widest - self._cases.unfinished
         for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
             self._begin(following, item)
             self._cases.yield_to_loop()  # it starts now, not when all the others are prepared
+
+    def _run_wider_targets(self, item: EvalItem) -> None:
+        """Begin cases of a matrix whose targets take several at a time, while one that takes a single case is busy."""
+        others = self._targets_of(item)
+        if len(others) < 2 or all(self._limits.get(target, 2) == 1 for target in others):
+            return
+        reach = self._widest if self._session.failures.maximum else _REACH
+        for following in self._lookahead.after(item, self._cases, reach=reach):
+            if self._is_wide(following, item):
+                if self._cases.unfinished >= _AHEAD * self._widest:
+                    return
+                self._begin(following, item)
+                self._cases.yield_to_loop()
+
+    def _targets_of(self, item: EvalItem) -> frozenset[_Target]:
+        """Return the targets of the matrix that an item is of."""
+        if _target_of(item) is None:
+            return frozenset()
+        if item.path not in self._matrices:
+            combinations = (entry.combination for entry in item.suite.entries)
+            names = {each.target for each in combinations if each is not None and each.target is not None}
+            self._matrices[item.path] = frozenset((item.path.parent, name) for name in names)
+        return self._matrices[item.path]
+
+    def _is_wide(self, item: EvalItem, current: EvalItem) -> bool:
+        """Whether the target of a combination takes several cases at a time. It is asked once."""
+        target = _target_of(item)
+        if target is None:
+            return False
+        if target not in self._limits:
+            prepared = self._prepare(item, current)
+            if isinstance(prepared.job, EvalResult):
+                return False
+            self._limits[target] = self._cases.paces.limit(prepared)
+            self._widest = max(self._widest, self._limits[target])
+        return self._limits[target] > 1
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
         """Begin cases that share a call; those that are asked again share a further call for each answer."""
@@ -138,3 +186,8 @@ class Turns:
         may_travel = self._session.away is not None and not has_fixtures_of_conftest(item)
         own = current.overrides(item.own_fixtures)
         return prepared.replace(hooks=hooks.of(item), own=own, may_travel=may_travel)
+
+
+def _target_of(item: EvalItem) -> _Target | None:
+    combination = item.entry.combination
+    return None if combination is None or combination.target is None else (item.path.parent, combination.target)

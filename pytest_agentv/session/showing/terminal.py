@@ -4,10 +4,12 @@ import itertools
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_agentv.errors import locate
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
@@ -64,6 +66,8 @@ class RunReporter:
         self._home = ResultsHome(identity, options)
         self._remarks: list[str] = []
         self._section = self._open_section(config) if options.judges_run else None
+        self._report: Path | None = None
+        """The HTML report, once it is written."""
         self._annotations: Sequence[str] = ()
         self._unasked = 0
         """Cases that were skipped because nobody asked for them."""
@@ -167,6 +171,8 @@ class RunReporter:
         if self._section is not None:
             self._remarks += self._section.finish(self._results, self._identity.results_path)
         self._home.drop_answers()
+        if self._options.html is not None:
+            self._write_html(self._options.html)
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._home.write_errors:
@@ -208,6 +214,8 @@ class RunReporter:
             _print(terminalreporter, line)
         for note in self._notes:
             terminalreporter.write_line(f"agentv: {visible(note)}")
+        if self._report is not None:
+            terminalreporter.write_line(f"Report written to: {visible(locate(self._report, None))}")
         for remark in self._remarks:
             terminalreporter.write_line(visible(remark), yellow=True)
         lost = self._lost()
@@ -236,6 +244,16 @@ class RunReporter:
     @property
     def _expected_words(self) -> str:
         return "failed as expected" if self._options.gate in ("cases", "off") else "judged with the run"
+
+    def _write_html(self, path: Path) -> None:
+        """Write the HTML report; note why that could not be done, if so."""
+        from pytest_agentv.session.showing.html_report import write_html  # noqa: PLC0415 - for who wants it
+
+        contract = self._section.contract() if self._section is not None else None
+        if fault := write_html(path, self._run, self._identity.results_path, self._options, contract):
+            self._remarks.append(fault)
+        else:
+            self._report = path
 
     def _ended(self, exitstatus: int) -> "EndedRun":
         """Return what CI services are told of the run."""

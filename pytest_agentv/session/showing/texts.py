@@ -49,10 +49,13 @@ def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Ask
     return EvalFailed(account, failure_headline(result, masker))
 
 
-def errored(config: pytest.Config, result: EvalResult, masker: Masker) -> EvalErrored:
-    """Return what a case raises that could not be judged. An error that another case had is told there in full."""
+def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_surely_shown: bool = False) -> EvalErrored:
+    """Return what a case raises that could not be judged.
+
+    Of cases that are `is_surely_shown`, the first one tells an error in full, and the others refer to it.
+    """
     rerun = rerun_command(config, result.node_id)
-    same_as = _told_by(config, result)
+    same_as = _told_by(config, result) if is_surely_shown else None
     limit = _limit(config, result)
     account = error_text(result, rerun_command=rerun, masker=masker, limit=limit, same_as=same_as)
     reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]

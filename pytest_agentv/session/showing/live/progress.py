@@ -1,4 +1,4 @@
-"""A live line behind pytest's own progress, while an item waits for its case; on terminals only."""
+"""A live line behind pytest's own progress, while an item waits for its case; in CI a line for each tenth."""
 
 import os
 import time
@@ -7,82 +7,116 @@ from typing import TextIO
 import pytest
 
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.figures import cost_of, format_cost, format_duration
 from pytest_agentv.session.compat import terminal_file, uncaptured
+from pytest_agentv.session.showing.live.tallies import Tally, line_text, log_text, paid
 
 _SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
+_CLEAR_BELOW = "\x1b[J"
+_LEAST_TARGETS = 2
+_LEAST_LOGGED = 10
+"""Answers of a run whose progress is worth lines of a log."""
+_LOG_SECONDS = 5
+"""Between two lines of a log: a run of seconds gets none."""
 _MARGIN = 12
 """Columns at the right end for pytest's percentage."""
 
 
 class Progress:
-    """Counts the answers of this process and shows them."""
+    """Counts the answers of this process and shows them: on a terminal as a line, in CI once for each tenth."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.total = 0
         """Answers this process has to get: one of each case, or as many as a case is judged by."""
         self._answers: dict[str | None, tuple[int, float]] = {}
         """Answers, and what they cost, of repeated cases that are not done, by node id."""
-        self._done = 0
-        self._errors = 0
-        self._cost = 0.0
+        self._tally = Tally()
+        self._targets: dict[str, Tally] = {}
         self._started = time.monotonic()
         self._config = config
         has_terminal = config.pluginmanager.has_plugin("terminalreporter")  # -p no:terminal
         self._writer = config.get_terminal_writer() if has_terminal else None
         self._file = _terminal(config) if has_terminal else None
+        self._log = config.pluginmanager.get_plugin("terminalreporter") if _is_logged(config) else None
+        self._tenths = 0
+        self._logged = self._started
         self._is_shown = False
 
     def count(self, result: EvalResult, planned: int = 1) -> None:
         """Learn of a case that is done, and counts as all of its planned answers."""
         counted, cost = self._answers.pop(result.node_id, (0, 0.0))
-        self._done += max(1 if planned == 1 else 0, planned - counted)
-        self._errors += result.status == "error"
-        self._cost += max(0.0, (0 if result.cached else cost_of(result) or 0) - cost)
+        for tally in self._tallies(result):
+            tally.done += max(1 if planned == 1 else 0, planned - counted)
+            tally.cost += max(0.0, paid(result) - cost)
+            tally.judge(result)
 
     def count_answer(self, result: EvalResult) -> None:
         """Learn of an answer of a case that is asked more than once."""
         counted, known = self._answers.get(result.node_id, (0, 0.0))
-        cost = 0 if result.cached else cost_of(result) or 0
-        self._answers[result.node_id] = (counted + 1, known + cost)
-        self._done += 1
-        self._cost += cost
+        self._answers[result.node_id] = (counted + 1, known + paid(result))
+        for tally in self._tallies(result):
+            tally.done += 1
+            tally.cost += paid(result)
 
     def show(self, in_flight: int) -> None:
         """Draw the line anew, without moving the cursor."""
+        self._write_log()
         if self._file is None or self._writer is None:
             return
         room = max(0, self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN)
         text = f"  {self.text(in_flight, time.monotonic() - self._started)}"
         while len(text) > room:
             text = text.rpartition(", ")[0]
-        self._draw(f"{_SAVE}{text}{_CLEAR}{_RESTORE}")
+        self._draw(f"{_SAVE}{text}{_CLEAR}{_RESTORE}{self._table()}")
         self._is_shown = True
 
     def clear(self) -> None:
         """Take the line away, so that pytest writes on an empty one."""
+        self._write_log()
         if self._is_shown:
-            self._draw(_CLEAR)
+            self._draw(_CLEAR_BELOW if len(self._targets) > 1 else _CLEAR)
             self._is_shown = False
 
     def text(self, in_flight: int, elapsed_seconds: float) -> str:
         """Return the line for the counts of now."""
-        parts = [f"{self._done}/{self.total} done", f"{in_flight} in flight"]
-        if self._errors:
-            parts.append(f"{self._errors} {'error' if self._errors == 1 else 'errors'}")
-        parts.append(format_duration(elapsed_seconds * 1000))
-        if 0 < self._done < self.total:
-            left = elapsed_seconds / self._done * (self.total - self._done)
-            parts.append(f"about {format_duration(left * 1000)} left")
-        if self._cost:
-            parts.append(format_cost(self._cost))
-        return ", ".join(parts)
+        return line_text(self._tally, self.total, in_flight, elapsed_seconds)
+
+    def _tallies(self, result: EvalResult) -> tuple[Tally, Tally]:
+        return self._tally, self._targets.setdefault(result.target, Tally())
+
+    def _table(self) -> str:
+        """Return what draws the table below the line; nothing for one target, of which the line says it all."""
+        if self._writer is None or len(self._targets) < _LEAST_TARGETS:
+            return ""
+        from pytest_agentv.session.showing.live.table import has_rich, table_lines  # noqa: PLC0415 - optional
+
+        if not has_rich():
+            return ""
+        lines = table_lines(dict(self._targets), self._writer.fullwidth)
+        column = self._writer.width_of_current_line + 1
+        drawn = "".join(f"\r\n{line}{_CLEAR}" for line in lines)  # newlines scroll a full screen, so no saved position
+        return f"{drawn}\x1b[{len(lines)}A\x1b[{column}G"
+
+    def _write_log(self) -> None:
+        """Write a line into the log of a CI service when the next tenth of the answers is there."""
+        if self._log is None or self.total < _LEAST_LOGGED:
+            return
+        tenths, now = 10 * self._tally.done // self.total, time.monotonic()
+        if tenths > self._tenths and now - self._logged >= _LOG_SECONDS:
+            self._tenths, self._logged = tenths, now
+            with uncaptured(self._config):
+                self._log.ensure_newline()
+                self._log.write_line(log_text(self._tally, self.total, now - self._started))
 
     def _draw(self, text: str) -> None:
         if self._file is not None:
             with uncaptured(self._config):
                 self._file.write(text)  # past the writer, which would count it to the width of its line
                 self._file.flush()
+
+
+def _is_logged(config: pytest.Config) -> bool:
+    """Whether a CI service keeps what is written; the workers of xdist have no log."""
+    return bool(os.environ.get("CI")) and config.get_verbosity() >= 0 and not hasattr(config, "workerinput")
 
 
 def _terminal(config: pytest.Config) -> TextIO | None:

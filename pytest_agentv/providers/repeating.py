@@ -1,0 +1,74 @@
+"""Repeats the requests of a target as its retry policy says, and tells what came of them."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.targets import RetryPolicy
+from pytest_agentv.models.text import format_number
+from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, with_retries
+
+T = TypeVar("T")
+
+
+class Repeater:
+    """Makes the requests of one target."""
+
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        asked: str,
+        secrets: Iterable[str],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Take the policy, what messages call the asked one, the values that no message may show, and what waits."""
+        self._policy = policy
+        self._asked = asked
+        self._masker = Masker(secrets)
+        self._sleep = sleep
+
+    async def ask(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
+        """Ask, and again where the policy says so; the limit, in seconds, holds for all requests.
+
+        Raises `ProviderError`; its `raw` tells of `request_attempts`, `waited_ms` and `last_error`.
+        """
+        log = RequestLog()
+        try:
+            async with asyncio.timeout(limit):
+                found = await with_retries(
+                    lambda: self._ask(ask),
+                    self._policy,
+                    log,
+                    deadline=None if limit is None else time.monotonic() + limit,
+                    sleep=self._sleep,
+                )
+        except RequestError as error:
+            message = error.failure.message + self._describe_attempts(error, log)
+            raise ProviderError(message, error.failure.kind, log.to_raw()) from None
+        except TimeoutError:
+            raise ProviderError(self._describe_timeout(limit, log), "timeout", log.to_raw()) from None
+        return found, log
+
+    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await ask()
+        except RequestError as error:  # a server may repeat the key in its message
+            failure = error.failure
+            raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
+
+    def _describe_attempts(self, error: RequestError, log: RequestLog) -> str:
+        if is_retryable(error.failure, self._policy) and log.attempts <= self._policy.max_retries:
+            return f"; no time is left for another request ({_requests(log)})"
+        return f" ({_requests(log)})" if log.attempts > 1 else ""
+
+    def _describe_timeout(self, limit: float | None, log: RequestLog) -> str:
+        before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
+        return f"no answer from {self._asked} within {format_number(limit or 0)} s{before}"
+
+
+def _requests(log: RequestLog) -> str:
+    noun = "request" if log.attempts == 1 else "requests"
+    return f"{log.attempts} {noun}, {log.waited_ms / 1000:.1f} s of waiting"

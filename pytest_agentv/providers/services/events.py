@@ -1,0 +1,46 @@
+"""Server-sent events: what a streamed reply holds."""
+
+import json
+from collections.abc import Iterator
+
+from pytest_agentv.models.base import Json
+
+_END = "[DONE]"
+
+
+class StreamError(Exception):
+    """The service sent an event of the type `error`; the text is its data."""
+
+
+def read_events(text: str) -> list[Json]:
+    """Return the data of all events, in order: JSON where it is JSON, else the text. Raises `StreamError`."""
+    found: list[Json] = []
+    for event, data in _events(text):
+        if event == "error":
+            raise StreamError(data)
+        if data == _END:
+            break
+        found.append(_parsed(data))
+    return found
+
+
+def _events(text: str) -> Iterator[tuple[str, str]]:
+    event, lines = "", list[str]()
+    for line in [*text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n"), ""]:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line:
+            if lines:
+                yield event, "\n".join(lines)
+            event, lines = "", []
+        elif name == "data":
+            lines.append(value)
+        elif name == "event":
+            event = value
+
+
+def _parsed(data: str) -> Json:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return data

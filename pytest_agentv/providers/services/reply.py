@@ -1,0 +1,183 @@
+"""From the reply of a service to a response."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.apis.base import count, mapping, parsed, usage_of
+from pytest_agentv.providers.apis.exchange import HttpReply
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.python.answers import read_value
+from pytest_agentv.providers.python.streams import Chunks
+from pytest_agentv.providers.services.events import StreamError, read_events
+from pytest_agentv.providers.services.json_path import JsonPath, MissingPathError
+
+_INPUT: Final = ("input", "input_tokens", "inputTokens", "promptTokens")
+_OUTPUT: Final = ("output", "output_tokens", "outputTokens", "completionTokens", "completion_tokens")
+_CACHED: Final = ("cached", "cache_read_input_tokens")
+_REASONING: Final = ("reasoning", "reasoning_tokens")
+_TOOL: Final = ("tool", "name", "tool_name", "toolName")
+_GIVEN: Final = ("input", "arguments", "args", "parameters")
+_RESULT: Final = ("output", "result")
+_IDS: Final = ("id", "tool_call_id", "call_id")
+_TEXTS: Final = ("text", "content", "page_content")
+
+
+class Paths:
+    """Where the parts of an answer are."""
+
+    def __init__(
+        self,
+        answer: JsonPath | None,
+        tokens: JsonPath | Mapping[str, JsonPath] | None,
+        tool_calls: JsonPath | None,
+        context: JsonPath | None,
+    ) -> None:
+        self.answer = answer
+        self.tokens = tokens
+        self.tool_calls = tool_calls
+        self.context = context
+
+    @property
+    def any(self) -> bool:
+        """Whether JSON is needed."""
+        return any(part is not None for part in (self.answer, self.tokens, self.tool_calls, self.context))
+
+
+async def read_reply(reply: HttpReply, paths: Paths, label: str, *, is_stream: bool) -> ProviderResponse:
+    """Return the response that a successful reply makes. Raises `ProviderError`."""
+    try:
+        parts = read_events(reply.text) if is_stream else [_json_or_text(reply.text, is_needed=paths.any)]
+        return await _read(parts, paths, label, is_stream=is_stream)
+    except StreamError as error:
+        raise ProviderError(f"{label} sent an error in its stream: {error}"[:400], "crash") from None
+    except MissingPathError as error:
+        raise ProviderError(f"the reply of {label} cannot be read: {error}", "crash") from None
+    except ValueError as error:
+        raise ProviderError(f"{label} replied with {error}", "crash") from None
+
+
+async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool) -> ProviderResponse:
+    if not parts:
+        raise ProviderError(f"{label} sent no event", "no_answer")
+    calls = tuple(map(_call, _entries(parts, paths.tool_calls)))
+    if paths.answer is None:
+        whole = await _read_known(parts, label, is_stream=is_stream)
+    else:
+        content = _content(_found(parts, paths.answer))
+        if content is None:
+            raise ProviderError(f"{label} gave no answer: {paths.answer.text} is null", "no_answer")
+        whole = ProviderResponse(output_messages=(Message("assistant", content),), is_text_only=True)
+    if paths.tool_calls is not None:
+        answers = whole.output_messages or ()
+        whole = whole.replace(output_messages=(*_calling(calls), *answers), is_text_only=False)
+    told: dict[str, Any] = {}
+    if paths.tokens is not None:
+        told["token_usage"] = _usage(parts, paths.tokens)
+    if paths.context is not None:
+        told["retrieved_context"] = tuple(map(_text, _entries(parts, paths.context)))
+    return whole.replace(**told)
+
+
+async def _read_known(parts: Sequence[Json], label: str, *, is_stream: bool) -> ProviderResponse:
+    """Read a reply in one of the shapes that functions return."""
+    value = Chunks(tuple(parts)) if is_stream else parts[0]
+    try:
+        return await read_value(value, label)
+    except ProviderError as error:
+        names = mapping(parts[0])
+        key = next((name for name, item in names.items() if isinstance(item, str)), "…")
+        raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
+
+
+def _json_or_text(text: str, *, is_needed: bool) -> Json:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if not is_needed:
+            return text
+        what = f"{error.msg} (character {error.pos + 1})" if isinstance(error, json.JSONDecodeError) else "too deep"
+        raise ValueError("an empty body" if not text.strip() else f"what is no JSON: {what}") from None
+
+
+def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
+    """Return what is at a path in each part that has it: events of a stream need not all have it.
+
+    Raises `MissingPathError` where no part has it.
+    """
+    found, missing = [], None
+    for part in parts:
+        try:
+            value = path.find(part)
+        except MissingPathError as error:
+            missing = error
+        else:
+            if value is not ABSENT:
+                found.append(value)
+    if not found and missing is not None:
+        raise missing
+    return found
+
+
+def _content(found: Sequence[Json]) -> Json:
+    """Return the answer: texts are joined; of other values the last one counts."""
+    known = [value for value in found if value is not None]
+    pieces = [piece for value in known for piece in (value if isinstance(value, list) else [value])]
+    if pieces and all(isinstance(piece, str) for piece in pieces):
+        return "".join(pieces)
+    return known[-1] if known else None
+
+
+def _entries(parts: Sequence[Json], path: JsonPath | None) -> Iterator[Json]:
+    for value in _found(parts, path) if path is not None else ():
+        yield from value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _calling(calls: tuple[ToolCall, ...]) -> tuple[Message, ...]:
+    return (Message("assistant", tool_calls=calls),) if calls else ()
+
+
+def _call(value: Json) -> ToolCall:
+    given = mapping(value)
+    function = {**mapping(given.get("function")), **given}
+    name = _first(function, _TOOL)
+    if not isinstance(name, str) or not name:
+        raise ValueError("a tool call without a name: expected `tool` or `name`")
+    found, result, call_id = _first(function, _GIVEN), _first(function, _RESULT), _first(function, _IDS)
+    return ToolCall(name, parsed(found), result, id=call_id if isinstance(call_id, str) else None)
+
+
+def _first(value: JsonObject, names: Sequence[str]) -> Any:
+    return next((value[name] for name in names if name in value), ABSENT)
+
+
+def _text(value: Json) -> str:
+    found = _first(value, _TEXTS) if isinstance(value, dict) else value
+    return found if isinstance(found, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _usage(parts: Sequence[Json], tokens: JsonPath | Mapping[str, JsonPath]) -> TokenUsage | None:
+    """Return the tokens; in a stream those that were told last."""
+    if isinstance(tokens, JsonPath):
+        found = [value for value in _found(parts, tokens) if value is not None]
+        return _read_usage(mapping(found[-1])) if found else None
+    told = {name: (_found(parts, path) or [None])[-1] for name, path in tokens.items()}
+    return _read_usage(told)
+
+
+def _read_usage(usage: JsonObject) -> TokenUsage | None:
+    if "prompt_tokens" in usage:  # OpenAI counts the cached ones in
+        cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+        found = usage_of(count(usage["prompt_tokens"]), count(usage.get("completion_tokens")), cached)
+        reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+        return found and found.replace(reasoning=reasoning or None)
+    total_in, total_out, cached, reasoning = (
+        count(_first(usage, names)) for names in (_INPUT, _OUTPUT, _CACHED, _REASONING)
+    )
+    if not (total_in or total_out):
+        return None
+    return TokenUsage(total_in, total_out, cached or None, reasoning or None)

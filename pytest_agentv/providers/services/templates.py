@@ -1,0 +1,70 @@
+"""Fills a case into the URL, the headers and the body of a request. The values are data: nothing has to be quoted."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import quote
+
+from pytest_agentv.loading.variables.filling import has_template, render
+from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.providers.base import ProviderRequest
+from pytest_agentv.providers.python.question import conversation, prompt_text
+
+NAMES: Final = ("prompt", "messages", "eval_id", "attempt")
+"""What templates may name."""
+
+_REFERENCE: Final = re.compile(r"\$\{\{.*?\}\}")
+_SAMPLE: Final[JsonObject] = dict.fromkeys(NAMES, "")
+
+
+def values_of(request: ProviderRequest) -> dict[str, Json]:
+    """Return what templates may name."""
+    return {
+        "prompt": prompt_text(request),
+        "messages": conversation(request),
+        "eval_id": request.eval_id,
+        "attempt": request.attempt,
+    }
+
+
+def fill_data(value: Json, values: JsonObject) -> Json:
+    """Return plain data with its templates filled in; a text that is exactly one `{{ }}` gives the value itself.
+
+    Raises `TemplateFault`.
+    """
+    if isinstance(value, str):
+        return render(value, values) if has_template(value) else value
+    if isinstance(value, Mapping):
+        return {key: fill_data(item, values) for key, item in value.items()}
+    return [fill_data(item, values) for item in value] if isinstance(value, list) else value
+
+
+def fill_url(text: str, values: JsonObject) -> str:
+    """Return a URL with its templates filled in, percent-encoded. Raises `TemplateFault`."""
+    encoded = {name: quote(as_text(value), safe="") for name, value in values.items()}
+    return as_text(render(text, encoded)) if has_template(text) else text
+
+
+def check_templates(value: Json) -> None:
+    """Raise `ValueError` for a template of plain data that no case could fill."""
+    _each_text(value, _check)
+
+
+def _each_text(value: Json, check: Callable[[str], None]) -> None:
+    if isinstance(value, str):
+        check(value)
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            _each_text(item, check)
+
+
+def _check(text: str) -> None:
+    text = _REFERENCE.sub("", text)
+    if not has_template(text):
+        return
+    try:
+        render(text, _SAMPLE)
+    except TemplateFault as fault:
+        if str(fault).startswith(("unknown variable", "is no valid template")):
+            raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None

@@ -1,0 +1,62 @@
+"""The last lines of the text of a failed or broken case: what ran, what it cost, where it is, how to run it again."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.escaping import cut, visible
+from pytest_agentv.reporting.failing.sections import Look
+from pytest_agentv.reporting.figures import (
+    cost_of,
+    duration_of,
+    format_cost,
+    format_duration,
+    format_tokens,
+    place_of,
+    tokens_of,
+)
+
+_SHORT: Final = 100
+_LONG: Final = 300
+
+
+def footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
+    """Return target, cost, log, place and the rerun command, a line each."""
+    lines = [f"Target: {cut(', '.join(_target_facts(result, look)), _LONG)}"]
+    if (tools := _tools(result, look)) and not _has_calls(result):
+        lines.append(f"Tools:  {cut(tools, _LONG)}")
+    if result.log_file:
+        lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
+    if result.eval_file:
+        lines.append(f"Case:   {cut(visible(place_of(result)), _LONG)}")
+    if rerun_command:
+        lines.append(f"Rerun:  {cut(visible(rerun_command), 600)}")
+    return "\n".join(lines)
+
+
+def _tools(result: EvalResult, look: Look) -> str:
+    calls = result.trace_summary.tool_calls_by_name if result.trace_summary else {}
+    return ", ".join(
+        look.line(name, _SHORT) + (f" ({count} times)" if count > 1 else "") for name, count in calls.items()
+    )
+
+
+def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
+    yield look.name(result.target, _SHORT)
+    if result.attempts:
+        yield f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}"
+    if (duration := duration_of(result)) is not None:
+        yield format_duration(duration)
+    if (cost := cost_of(result)) is not None:
+        yield format_cost(cost)
+    if (usage := tokens_of(result)) is not None:
+        yield f"tokens: {format_tokens(usage)}"
+    if result.finish_reason:
+        yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"
+    if result.cached:
+        yield "answer from the cache"
+
+
+def _has_calls(result: EvalResult) -> bool:
+    """Whether the calls are shown with what went in and out."""
+    return any(message.tool_calls for message in result.output_messages or ())

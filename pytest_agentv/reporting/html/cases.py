@@ -1,0 +1,143 @@
+"""The cases as the list of the report shows them, worst first."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.html.compared import Change, Compared
+from pytest_agentv.reporting.html.judgements import Judgement, judgements_of, why_of
+from pytest_agentv.reporting.html.reading import Result, Run
+from pytest_agentv.reporting.html.texts import case_link
+from pytest_agentv.reporting.html.values import list_of, mapping_of, number_of, text_of
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.statistics.repeats import is_flaky
+
+STATUSES: Final = ("pass", "fail", "error")
+WORDS: Final[Mapping[str, str]] = {"pass": "Passed", "fail": "Failed", "error": "Error"}
+SIGNS: Final[Mapping[str, str]] = {"pass": "✓", "fail": "✕", "error": "!"}
+
+_SLACK: Final = 1e-9
+_LONGEST_WHY: Final = 220
+
+
+@record
+class Case(Record):
+    """One row of the list."""
+
+    result: Result
+    status: str
+    """`pass`, `fail` or `error`."""
+    score: float
+    marks: str
+    """A letter for each answer: `p` passed, `f` failed, `e` could not be judged."""
+    cost: float | None
+    """US dollars; of answers from the cache None, because they cost nothing now."""
+    duration_ms: float | None
+    judgements: tuple[Judgement, ...]
+    why: str
+    change: Change | None = None
+
+    @property
+    def judged(self) -> JudgedCase:
+        return self.result.case
+
+    @property
+    def key(self) -> str:
+        return self.result.key
+
+    @property
+    def link(self) -> str:
+        return case_link(self.key)
+
+    @property
+    def id(self) -> str:
+        return self.judged.eval_id
+
+    @property
+    def file(self) -> str:
+        return self.judged.eval_file or text_of(self.result.value, "dataset") or "(no file)"
+
+    @property
+    def target(self) -> str:
+        return self.judged.target or "(no target)"
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.status]
+
+    @property
+    def sign(self) -> str:
+        return SIGNS[self.status]
+
+    @property
+    def is_flaky(self) -> bool:
+        return self.status != "error" and is_flaky(self.judged.passes, self.judged.judged)
+
+    @property
+    def is_broken(self) -> bool:
+        return self.change is not None and self.change.word == "broken"
+
+    @property
+    def low(self) -> tuple[Judgement, ...]:
+        """Evaluators below the threshold, without members of composites."""
+        threshold = self.judged.threshold
+        return tuple(each for each in self.judgements if each.depth == 0 and each.is_low(threshold))
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Its place in the list: broken, errors, failed, flaky, passed; the lowest scores first."""
+        order = {"error": 1, "fail": 2, "pass": 4}[self.status]
+        if self.is_broken:
+            order = 0
+        elif self.is_flaky and self.status == "pass":
+            order = 3
+        return order, self.score
+
+
+def cases_of(run: Run, compared: Compared) -> tuple[Case, ...]:
+    """Return the cases of a run, worst first, else in the order of the run."""
+    return tuple(sorted((_case(result, compared) for result in run.results), key=lambda case: case.rank))
+
+
+def _case(result: Result, compared: Compared) -> Case:
+    value, case = result.value, result.case
+    judgements = judgements_of(value)
+    metrics = mapping_of(value, "execution_metrics")
+    cost = number_of(metrics, "cost_usd")
+    if cost is None:
+        cost = number_of(mapping_of(value, "trace_summary"), "cost_usd")
+    duration = number_of(value, "duration_ms")
+    return Case(
+        result=result,
+        status=_status(value.get("status"), case),
+        score=number_of(value, "score") or 0.0,
+        marks=_marks(result),
+        cost=None if value.get("cached") is True else cost,
+        duration_ms=number_of(metrics, "duration_ms") if duration is None else duration,
+        judgements=judgements,
+        why=why_of(value, judgements, case.threshold)[:_LONGEST_WHY],
+        change=compared.changes.get(result.key),
+    )
+
+
+def _status(written: object, case: JudgedCase) -> str:
+    if case.is_error:
+        return "error"
+    if isinstance(written, str) and written in STATUSES:
+        return written
+    return "pass" if case.threshold is None or case.passes == case.judged else "fail"
+
+
+def _marks(result: Result) -> str:
+    """Return the outcomes of the answers in their order; where it is not known, the passing ones first."""
+    case, value = result.case, result.value
+    repeat = mapping_of(value, "repeat")
+    if not repeat:
+        return "e" if case.is_error else "p" if case.passes else "f"
+    scores = [score for score in list_of(repeat, "scores") if is_number(score)]
+    passes = number_of(repeat, "passes") or 0
+    marks = "".join("p" if score >= (case.threshold or 0.0) - _SLACK else "f" for score in scores)
+    if marks.count("p") != passes:  # a required rubric or a hook decided
+        marks = "p" * int(passes) + "f" * (len(scores) - int(passes))
+    return marks + "e" * int(number_of(repeat, "errors") or 0)

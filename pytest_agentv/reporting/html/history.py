@@ -1,0 +1,68 @@
+"""Several runs in the order of time: of all cases, and of one."""
+
+from collections.abc import Sequence
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.html.reading import Run
+from pytest_agentv.reporting.html.values import mapping_of, number_of
+from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
+
+
+@record
+class Past(Record):
+    """A case in one of the runs."""
+
+    run: str
+    when: str
+    status: str
+    passes: int
+    judged: int
+
+
+@record
+class PastRun(Record):
+    """A run as a whole."""
+
+    name: str
+    when: str
+    """A date and a time, or the name of the file."""
+    rate: PassRate
+    cost: float
+
+
+def in_order(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs whose results are known, the oldest first."""
+    return sorted((run for run in runs if run.results), key=lambda run: run.finished)
+
+
+def past_runs(runs: Sequence[Run]) -> tuple[PastRun, ...]:
+    """Return how each of some runs did; empty where there is only one."""
+    found = [
+        PastRun(run.name, when_of(run), rate, sum(_cost(result.value) for result in run.results))
+        for run in runs
+        if (rate := pass_rate_of(run.cases)) is not None
+    ]
+    return tuple(found) if len(found) > 1 else ()
+
+
+def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
+    """Return how each case did in some runs, by its key; empty where there is only one run."""
+    found: dict[str, list[Past]] = {}
+    for run in runs if len(runs) > 1 else ():
+        for result in run.results:
+            case = result.case
+            status = "error" if case.is_error else "pass" if result.value.get("status") == "pass" else "fail"
+            past = Past(run.name, when_of(run), status, case.passes, case.judged)
+            found.setdefault(result.key, []).append(past)
+    return found
+
+
+def when_of(run: Run) -> str:
+    """Return when a run ended: `2026-11-22 06:00`, else the name of its file."""
+    return run.finished[:16].replace("T", " ") or run.name
+
+
+def _cost(value: object) -> float:
+    metrics = mapping_of(value, "execution_metrics") if isinstance(value, dict) else {}
+    return number_of(metrics, "cost_usd") or 0.0

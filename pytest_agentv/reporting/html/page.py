@@ -1,0 +1,143 @@
+"""Renders the report. Jinja2 escapes every text; nothing that a model said becomes markup."""
+
+import base64
+import hashlib
+import html
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.html import overview, plots
+from pytest_agentv.reporting.html.cases import Case, cases_of
+from pytest_agentv.reporting.html.compared import Compared, compare
+from pytest_agentv.reporting.html.history import in_order, past_of_cases, past_runs, when_of
+from pytest_agentv.reporting.html.packing import blocks
+from pytest_agentv.reporting.html.reading import Run
+from pytest_agentv.reporting.html.texts import spelled
+from pytest_agentv.runtime.files import write_atomically
+
+STATIC_ROWS: Final = 40
+"""The worst cases, which are readable where scripts are off."""
+
+_SCRIPTS: Final = ("texts.js", "words.js", "state.js", "list.js", "case.js", "start.js")
+_PACKAGE: Final = "pytest_agentv.reporting.html"
+
+
+@record
+class ReportInput(Record):
+    """What a report is made of."""
+
+    run: Run
+    base: Run | None = None
+    """What the run is compared with."""
+    earlier: tuple[Run, ...] = ()
+    """Further runs, for the history."""
+    margin: float = DEFAULT_MARGIN
+    is_confirming: bool | None = None
+    red: tuple[str, ...] | None = None
+    """What the gates that failed said; empty: they passed; None: no gate judged the run."""
+
+
+def write_report(path: Path, given: ReportInput) -> int:
+    """Write a report and return its size in bytes. Raises `FileError` if it cannot be written."""
+    text = report_text(given)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text)
+    return len(text.encode())
+
+
+def report_text(given: ReportInput) -> str:
+    """Return the report as HTML."""
+    compared = compare(given.run, given.base, margin=given.margin, is_confirming=given.is_confirming)
+    cases = cases_of(given.run, compared)
+    runs = in_order([*given.earlier, *([given.base] if given.base else []), given.run])
+    style, script = _asset("report.css"), "".join(map(_asset, _SCRIPTS))
+    text = (
+        _environment()
+        .get_template("report.html")
+        .render(
+            policy=_policy(script, style),
+            style=Markup(style),  # noqa: S704 - ours
+            script=Markup(script),  # noqa: S704 - ours
+            title=_title(compared, cases, given.red),
+            run=given.run,
+            when=when_of(given.run),
+            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            base=given.base,
+            cases=cases,
+            shown=cases[:STATIC_ROWS],
+            headline=overview.headline(cases, compared, given.red),
+            figures=overview.figures(cases, compared),
+            firsts=overview.firsts(cases),
+            broken=sum(case.is_broken for case in cases),
+            also=list(overview.also(compared)),
+            targets=overview.target_rows(cases),
+            reasons=overview.reasons(cases),
+            compared=compared,
+            tags=plots.tag_plot(cases, compared),
+            files=plots.file_plot(cases, compared),
+            histograms=plots.histograms(cases),
+            trades=plots.trade_plots(cases),
+            history=plots.history_plot(past_runs(runs)),
+            counts=_counts(cases),
+            blocks=blocks(cases, past_of_cases(runs)),
+        )
+    )
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader(_PACKAGE, "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+
+
+def _finalize(value: object) -> object:
+    """Spell out hidden characters in all that templates print, except in our own markup."""
+    return spelled(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _asset(name: str) -> str:
+    return (files(_PACKAGE) / "assets" / name).read_text("utf-8")
+
+
+def _policy(script: str, style: str) -> Markup:
+    """Return the Content-Security-Policy: our script and our style by their hashes, and nothing else."""
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    return Markup(html.escape(policy, quote=False))  # noqa: S704 - it holds hashes of ours only
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _title(compared: Compared, cases: Sequence[Case], red: Sequence[str] | None) -> str:
+    rate = compared.statistics.rate
+    share = f"{100 * rate.mean:.1f} % " if rate is not None else ""
+    return f"{overview.headline(cases, compared, red).sign} {share}– agentv report"
+
+
+def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:
+    """Return the buttons that filter by outcome."""
+    found = [(key, label, sum(case.status == key for case in cases)) for key, label in _BUTTONS]
+    flaky = ("flaky", "± Flaky", sum(case.is_flaky for case in cases))
+    return [("", "All", len(cases)), *found[:2], flaky, found[2]]
+
+
+_BUTTONS: Final = (("fail", "✕ Failed"), ("error", "! Errors"), ("pass", "✓ Passed"))

@@ -1,0 +1,82 @@
+"""Reads the runs that a report shows. Of several lines of one case the last counts."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pytest_agentv.errors import FileError
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.html.values import text_of
+from pytest_agentv.reporting.readers import Entry, iter_entries
+from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, case_of, result_fault, unique_names
+
+
+@record
+class Result(Record):
+    """A case of a run, and the line that it was read from."""
+
+    case: JudgedCase
+    value: JsonObject
+
+    @property
+    def key(self) -> str:
+        """Names the case in links: it is the same in the next run."""
+        return f"{self.case.name}@{self.case.target}" if self.case.target else self.case.name
+
+
+@record
+class Run(Record):
+    """A run, or a baseline, whose cases have no lines."""
+
+    name: str
+    """The name of its file."""
+    results: tuple[Result, ...] = ()
+    dropped: int = 0
+    """Lines that a later line of the same case replaced."""
+    problems: tuple[str, ...] = ()
+    """What could not be read."""
+    baseline: Baseline | None = None
+
+    @property
+    def cases(self) -> tuple[JudgedCase, ...]:
+        return self.baseline.cases if self.baseline is not None else tuple(result.case for result in self.results)
+
+    @property
+    def finished(self) -> str:
+        """When its last case ended, in ISO 8601; empty where nothing is known."""
+        return max((text_of(result.value, "timestamp") for result in self.results), default="")
+
+
+def read_run(path: Path) -> Run:
+    """Read a results file or a baseline. Raises `FileError` if it cannot be read or holds no results."""
+    entries = list(iter_entries(path))
+    first = entries[0] if entries else None
+    if isinstance(first, Entry) and "agentv_baseline" in first.value:
+        return Run(path.name, baseline=read_baseline(path))
+    problems = [str(entry) for entry in entries if isinstance(entry, Problem)]
+    values: list[JsonObject] = []
+    for entry in entries:
+        if isinstance(entry, Problem):
+            continue
+        if (fault := result_fault(entry.value)) is None:
+            values.append(entry.value)
+        else:
+            problems.append(str(Problem(path, entry.line, "", f"{fault}; it was skipped", level="warning")))
+    if not values:
+        raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
+    return run_of(path.name, values, problems=problems)
+
+
+def run_of(name: str, values: Iterable[JsonObject], *, dropped: int = 0, problems: Iterable[str] = ()) -> Run:
+    """Return the run of some results, in which `result_fault` found nothing."""
+    count = 0
+    latest: dict[tuple[str, str | None, str | None], tuple[JudgedCase, JsonObject]] = {}
+    for value in values:
+        case = case_of(value)
+        latest[case.name, case.target, case.node_id] = case, value
+        count += 1
+    cases = unique_names([case for case, _ in latest.values()])
+    results = tuple(Result(case, value) for case, (_, value) in zip(cases, latest.values(), strict=True))
+    return Run(name, results, count - len(results) + dropped, tuple(problems))

@@ -1,0 +1,84 @@
+"""Numbers and names as the report says them."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote, urlencode
+
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Characters that move the cursor, turn the direction of text or cannot be seen."""
+
+_HOUR: Final = 3_600_000
+_MINUTE: Final = 60_000
+_SECOND: Final = 1_000
+_CENT: Final = 0.01
+
+
+def spelled(text: str) -> str:
+    """Return a text in which hidden characters are spelled out, as `[U+202E]`."""
+    return _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 case`, `1,000 cases`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """Return `89.2 %`."""
+    return f"{100 * share:.1f} %"
+
+
+def bounds(low: float, high: float) -> str:
+    """Return `86.8 to 91.2`, in percent."""
+    return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def points(share: float) -> str:
+    """Return `+0.1`, in percentage points, with a true minus sign."""
+    return f"{100 * share:+.1f}".replace("-", "\N{MINUS SIGN}")
+
+
+def dollars(amount: float | None) -> str:
+    """Return `$13.47`, `$0.0042`; empty where nothing is known."""
+    if amount is None:
+        return ""
+    return f"${amount:,.2f}" if amount >= _CENT or amount == 0 else f"${amount:.4f}"
+
+
+def duration(milliseconds: float | None) -> str:
+    """Return `250 ms`, `3.7 s`, `2.5 min`, `1.2 h`; empty where nothing is known."""
+    if milliseconds is None:
+        return ""
+    if milliseconds >= _HOUR:
+        return f"{milliseconds / _HOUR:.1f} h"
+    if milliseconds >= _MINUTE:
+        return f"{milliseconds / _MINUTE:.1f} min"
+    if milliseconds >= _SECOND:
+        return f"{milliseconds / _SECOND:.1f} s"
+    return f"{milliseconds:.0f} ms"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+def first_sentence(text: str, length: int = 160) -> str:
+    """Return the first sentence of a text on one line, without its full stop."""
+    line = " ".join(text.split())
+    sentence = re.split(r"(?<=[.!?])\s", line, maxsplit=1)[0].rstrip(".")
+    return sentence if len(sentence) <= length else f"{sentence[: length - 1]}…"
+
+
+def case_link(key: str) -> str:
+    """Return the link to a case within the report; it stays the same from run to run."""
+    return f"#case={quote(key, safe='', errors='replace')}"
+
+
+def filter_link(**filters: str) -> str:
+    """Return the link to the cases that filters leave."""
+    return f"#{urlencode(filters, errors='replace')}"

@@ -1,0 +1,40 @@
+"""Reads values of results of any origin: what has another shape than expected counts as missing."""
+
+from collections.abc import Mapping, Sequence
+
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.reporting.verdicts.cases import is_number
+
+
+def text_of(value: JsonObject, key: str) -> str:
+    """Return a text; empty where there is none."""
+    found = value.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def number_of(value: JsonObject, key: str) -> float | None:
+    """Return a finite number; None where there is none."""
+    found = value.get(key)
+    return found if is_number(found) else None
+
+
+def mapping_of(value: JsonObject, key: str) -> JsonObject:
+    """Return a mapping; empty where there is none."""
+    found = value.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def list_of(value: JsonObject, key: str) -> Sequence[Json]:
+    """Return a list; empty where there is none."""
+    found = value.get(key)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def mappings_of(value: JsonObject, key: str) -> list[JsonObject]:
+    """Return the mappings of a list."""
+    return [each for each in list_of(value, key) if isinstance(each, Mapping)]
+
+
+def texts_of(value: JsonObject, key: str) -> list[str]:
+    """Return the texts of a list."""
+    return [each for each in list_of(value, key) if isinstance(each, str)]

@@ -1,0 +1,112 @@
+"""`--agentv-html` and `agentv report`: the same report with workers, after a resumed run, and from the file."""
+
+import base64
+import gzip
+import json
+import re
+
+import pytest
+
+from pytest_agentv.cli.arguments import UsageError
+from pytest_agentv.cli.report import run as report
+
+from .conftest import IN_ONE_PROCESS, Project
+
+SECRET = "sk-not-to-be-seen-4711-4711-4711"
+AGENT = f"""
+import os
+def ask(prompt):
+    call = {{"tool": "search", "input": {{"q": prompt, "key": os.environ["SHOP_API_KEY"]}}, "output": [1, 2]}}
+    said = [{{"role": "assistant", "content": "One moment.", "tool_calls": [call]}}]
+    return {{"output_messages": [*said, {{"role": "assistant", "content": "120 euros </script> {SECRET}"}}]}}
+"""
+TARGETS = "targets: [{name: default, provider: python, callable: 'agent.py:ask'}]"
+SUITE = """
+tags: [shop]
+evalcases:
+  - {id: good, expected_outcome: A price, input: How much?, evaluators: [{type: heuristic, name: p, hits: ["120"]}]}
+  - {id: bad, expected_outcome: A weight, input: How heavy?, evaluators: [{type: heuristic, name: w, hits: ["kg"]}]}
+"""
+
+
+def data_of(page: str) -> list[object]:
+    blocks = re.findall(r'<script type="text/plain" id="\w+">([^<]*)</script>', page)
+    return [json.loads(gzip.decompress(base64.b64decode(block))) for block in blocks]
+
+
+def without_times(page: str) -> str:
+    """Return what a report says, without what differs from run to run."""
+    said = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL) + json.dumps(data_of(page)[0])
+    said = re.sub(r"[\d.]+ (ms|s|min)\b|out-\d\.jsonl|\d{4}-\d\d-\d\d \d\d:\d\d( UTC)?", "#", said)
+    return re.sub(r'<g opacity.*?</svg>|<div class="trades">.*?</figure>|, \d+, "[pf]"', "#", said, flags=re.DOTALL)
+
+
+@pytest.fixture
+def shop(project_in_all_modes: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("SHOP_API_KEY", SECRET)
+    project_in_all_modes.write("agent.py", AGENT)
+    project_in_all_modes.write("targets.yaml", TARGETS)
+    project_in_all_modes.write("shop.eval.yaml", SUITE)
+    return project_in_all_modes
+
+
+def test_a_run_writes_its_report_and_its_file_makes_the_same(shop: Project) -> None:
+    run = shop.run("--agentv-html=new/report.html")
+    assert "Report written to: new/report.html" in run.lines
+    page = (shop.path / "new/report.html").read_text("utf-8")
+    index, details = data_of(page)
+    assert [row[0] for row in index["rows"]] == ["bad", "good"]
+    assert details[0]["messages"][0]["calls"][0]["tool"] == "search"
+    assert details[0]["expected"] == "A weight"
+    assert "Failed: 1 of 2 fail." in page
+    assert SECRET not in page + json.dumps(data_of(page))
+    assert "***" in json.dumps(details)
+
+    results = next(shop.path.glob("out-*.jsonl"))
+    assert report([str(results), "-o", str(shop.path / "later.html")]) == 0
+    assert without_times((shop.path / "later.html").read_text("utf-8")) == without_times(page)
+
+
+@IN_ONE_PROCESS
+def test_a_resumed_run_has_the_same_report(shop: Project) -> None:
+    shop.run("--agentv-html=whole.html")
+    shop.run("-k", "good", "--agentv-out=part.jsonl")
+    run = shop.run("--agentv-resume=part.jsonl", "--agentv-html=resumed.html", "--agentv-out=part.jsonl")
+    assert run.exit_code == 1
+    whole, resumed = ((shop.path / name).read_text("utf-8") for name in ("whole.html", "resumed.html"))
+    assert without_times(resumed).replace("part.jsonl", "#") == without_times(whole)
+
+
+@IN_ONE_PROCESS
+def test_without_results_there_is_no_report(shop: Project) -> None:
+    run = shop.run("--agentv-html=report.html", "-k", "nothing")
+    assert not (shop.path / "report.html").exists()
+    assert run.internals == []
+
+
+@IN_ONE_PROCESS
+def test_a_report_that_cannot_be_written_changes_no_outcome(shop: Project) -> None:
+    (shop.path / "taken").write_text("a file", "utf-8")
+    run = shop.run("--agentv-html=taken/report.html", "-k", "good")
+    assert run.exit_code == 0
+    assert any("the report was not written" in line for line in run.lines)
+    assert run.internals == []
+
+
+@IN_ONE_PROCESS
+def test_the_baseline_of_the_run_is_compared(shop: Project) -> None:
+    shop.run("--agentv-update-baseline")
+    shop.run("--agentv-baseline", "--agentv-html=report.html", "-p", "no:cacheprovider")
+    page = (shop.path / "report.html").read_text("utf-8")
+    assert "compared with agentv.baseline.jsonl" in page
+    assert data_of(page)[1][0]["baseline"]["title"] == "As before"
+
+
+@IN_ONE_PROCESS
+def test_a_report_never_overwrites_results(shop: Project) -> None:
+    run = shop.run("--agentv-out=run.jsonl", "--agentv-html=run.jsonl")
+    assert len((shop.path / "run.jsonl").read_text("utf-8").splitlines()) == 2
+    assert any("no report was written" in line for line in run.lines)
+    path = str(shop.path / "run.jsonl")
+    with pytest.raises(UsageError, match="would overwrite the results"):
+        report([path, "-o", path])

@@ -1,0 +1,163 @@
+"""Services in whole runs: over HTTP, and as an application in the process."""
+
+import pytest
+from fake_llm import FakeLlm, Reply, ToolCall
+
+SERVICE = """
+    import asyncio
+    import json
+
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await lifespan(receive, send)
+            return
+        question = json.loads((await receive())["body"])["question"]
+        await asyncio.sleep(0.001)
+        headers = dict(scope["headers"])
+        reply = {
+            "said": {"answer": f"Answer to {question}", "key": headers.get(b"x-pass", b"").decode()},
+            "usage": {"input_tokens": 10, "output_tokens": 5},
+            "steps": [{"name": "look_up", "arguments": {"question": question}}],
+            "sources": [{"text": f"about {question}"}],
+        }
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(reply).encode()})
+
+    async def lifespan(receive, send):
+        while True:
+            word = (await receive())["type"]
+            with open("lifespans.txt", "a") as file:
+                file.write(word + "\\n")
+            await send({"type": word + ".complete"})
+            if word.endswith("shutdown"):
+                return
+"""
+
+TARGETS = """
+targets:
+  - name: default
+    provider: asgi
+    app: service.py:app
+    headers: {X-Pass: "${{ SHOP_TOKEN }}"}
+    body: {question: "{{ prompt }}"}
+    answer: ANSWER
+    tokens: $.usage
+    tool_calls: $.steps
+    context: $.sources[*]
+"""
+
+
+def suite(count: int) -> str:
+    cases = [
+        f"  - id: case-{number}\n    expected_outcome: answers\n    input: question {number}\n    evaluators:\n"
+        f"      - {{name: said, type: heuristic, hits: ['Answer to question {number}']}}\n"
+        f"      - name: calls\n        type: tool_trajectory\n        mode: exact\n"
+        f"        expected: [{{tool: look_up, args: {{question: question {number}}}}}]\n"
+        f"      - {{name: tokens, type: token_usage, max_total: 15}}\n"
+        for number in range(count)
+    ]
+    return "evalcases:\n" + "".join(cases)
+
+
+def prepare(project, count: int, answer: str = "$.said.answer"):
+    project.write("service.py", SERVICE)
+    project.write("targets.yaml", TARGETS.replace("ANSWER", answer))
+    project.write(".env", "SHOP_TOKEN=sk-shop-0123456789abcdef\n")
+    project.write("shop.eval.yaml", suite(count))
+    return project
+
+
+def test_fifty_in_flight_do_not_mix(project_in_all_modes):
+    project = prepare(project_in_all_modes, 50)
+
+    run = project.run("--agentv-workers=50")
+
+    assert run.exit_code == 0, run.text
+    assert len(run.by_id) == 50
+    for name, result in run.by_id.items():
+        number = name.removeprefix("case-")
+        assert result["candidate_answer"] == f"Answer to question {number}"
+        assert result["retrieved_context"] == [f"about question {number}"]
+        assert result["execution_metrics"]["token_usage"] == {"input": 10, "output": 5}
+    words = (project.path / "lifespans.txt").read_text().split()
+    assert words.count("lifespan.startup") == words.count("lifespan.shutdown") > 0
+
+
+def test_secrets_of_a_service_are_masked(project):
+    prepare(project, 1, "$.said.key")
+
+    run = project.run("--agentv-include-trace", f"--agentv-dump-traces={project.path / 'traces'}", "--agentv-cache")
+
+    assert run.by_id["case-0"]["candidate_answer"] == "***"
+    written = [path for path in project.path.rglob("*") if path.suffix in (".json", ".jsonl")]
+    assert len(written) >= 2
+    assert not [path for path in written if "0123456789abcdef" in path.read_text("utf-8")]
+    assert "0123456789abcdef" not in run.text
+
+
+@pytest.mark.parametrize(
+    ("changed", "to", "fault"),
+    [
+        ("$.said.answer", "$.said.answr", "there is no $.said.answr: $.said has the keys"),
+        ("{{ prompt }}", "{{ promt }}", "unknown variable 'promt' (did you mean 'prompt'?)"),
+        ("tool_calls", "tool_cals", "unknown key (did you mean 'tool_calls'?)"),
+        ("service.py:app", "service.py:ap", "did you mean 'app'?"),
+    ],
+)
+def test_a_mistake_is_told_with_the_way_out(project, changed: str, to: str, fault: str):
+    prepare(project, 1)
+    path = project.path / "targets.yaml"
+    path.write_text(path.read_text().replace(changed, to))
+
+    run = project.run()
+
+    assert run.exit_code != 0
+    assert fault in run.text, run.text
+
+
+def test_a_change_of_the_body_or_the_code_asks_again(project):
+    prepare(project, 1)
+    first = project.run("--agentv-cache").by_id["case-0"]
+    path = project.path / "targets.yaml"
+    path.write_text(path.read_text().replace('"{{ prompt }}"}', '"{{ prompt }}", lang: en}'))
+
+    second = project.run("--agentv-cache").by_id["case-0"]
+
+    assert not second.get("cached")
+    assert first["target_hash"] != second["target_hash"]
+    assert project.run("--agentv-cache").by_id["case-0"]["cached"]
+
+
+def test_an_unhealthy_service_is_not_asked(project):
+    project.write(
+        "targets.yaml",
+        "targets:\n  - name: default\n    provider: http\n    url: http://127.0.0.1:9/ask\n"
+        "    healthcheck: {type: http, url: 'http://127.0.0.1:9/health'}\n",
+    )
+    project.write("shop.eval.yaml", suite(1))
+
+    run = project.run()
+
+    assert run.exit_code != 0
+    assert "HTTP healthcheck failed for 'default'" in run.text, run.text
+
+
+def test_a_model_server_without_a_key_and_calls_of_its_tools(project, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
+    with FakeLlm() as llm:
+        url = llm.script("local", Reply(calls=(ToolCall("look_up", {"question": "question 0"}),)))
+        project.write(
+            "targets.yaml",
+            f"targets:\n  - name: default\n    provider: openai\n    base_url: {url}/v1\n    model: llama3\n"
+            "    seed: 7\n    tools: [{name: look_up, parameters: {type: object}}]\n",
+        )
+        project.write("shop.eval.yaml", suite(1).replace("hits: ['Answer to question 0']", "misses: [sorry]"))
+
+        run = project.run()
+        (asked,) = llm.asked("local")
+
+    assert run.statuses == {"case-0": "fail"}, run.text  # of tokens, 35 are more than 15
+    scores = {score["name"]: score["score"] for score in run.by_id["case-0"]["evaluator_results"]}
+    assert scores["calls"] == 1
+    assert asked.api_key is None
+    assert asked.body["seed"] == 7

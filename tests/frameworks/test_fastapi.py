@@ -1,0 +1,157 @@
+"""A FastAPI service, as an application in the process and behind a real server."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.models.targets import Target
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.table import KINDS
+
+pytest.importorskip("fastapi")
+uvicorn = pytest.importorskip("uvicorn")
+
+pytestmark = pytest.mark.frameworks
+
+SERVICE = """
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+STARTS = []
+
+
+@asynccontextmanager
+async def lifespan(app):
+    STARTS.append(1)
+    yield {"starts": len(STARTS)}
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+class Question(BaseModel):
+    question: str
+
+
+@app.post("/ask/")
+async def ask(question: Question):
+    await asyncio.sleep(0.001)
+    return {
+        "answer": f"Answer to {question.question}",
+        "usage": {"input_tokens": 10, "output_tokens": 5},
+        "steps": [{"name": "look_up", "arguments": {"question": question.question}}],
+    }
+
+
+@app.post("/sync")
+def sync(question: Question):
+    return {"answer": f"Answer to {question.question}"}
+
+
+@app.post("/stream")
+async def stream(question: Question):
+    async def events():
+        for word in ("Answer", " to ", question.question):
+            yield f"data: {json.dumps({'delta': word})}\\n\\n"
+            await asyncio.sleep(0)
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+@app.post("/fail")
+async def fail(question: Question):
+    raise RuntimeError("no stock")
+"""
+
+BODY = {"question": "{{ prompt }}"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "shop_service.py").write_text(SERVICE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    """Serve the application with uvicorn, on a port that is free."""
+    server = uvicorn.Server(uvicorn.Config("shop_service:app", port=0, log_level="error", timeout_keep_alive=1))
+    thread = threading.Thread(target=server.run, daemon=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            threading.Event().wait(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture(params=["http", "asgi"])
+def ask(request: pytest.FixtureRequest, folder: Path) -> Any:
+    def ask_all(path: str, *questions: str, **keys: Any) -> list[ProviderResponse]:
+        place = {"app": "shop_service.py:app", "path": path}
+        if request.param == "http":
+            place = {"url": request.getfixturevalue("url") + path}
+        settings = KINDS.table[request.param](**{"body": BODY, "answer": "$.answer", "max_retries": 0, **place, **keys})
+        target = Target("shop", request.param, settings, path=str(folder / "targets.yaml"))
+
+        async def run() -> list[ProviderResponse]:
+            provider = create_provider(target, {})
+            try:
+                await provider.check()
+                asked = [ProviderRequest(Prompt(text), f"c{number}") for number, text in enumerate(questions)]
+                return list(await asyncio.gather(*map(provider.invoke, asked)))
+            finally:
+                await provider.close()
+
+        return asyncio.run(run())
+
+    return ask_all
+
+
+def test_fifty_in_flight_do_not_mix(ask: Any) -> None:
+    questions = [f"question {number}" for number in range(50)]
+
+    found = ask("/ask/", *questions, tokens="$.usage", tool_calls="$.steps")
+
+    assert [candidate_answer(each.output_messages) for each in found] == [f"Answer to {text}" for text in questions]
+    assert [each.output_messages[0].tool_calls[0].input for each in found] == [{"question": text} for text in questions]
+    assert {each.token_usage for each in found} == {TokenUsage(10, 5)}
+
+
+@pytest.mark.parametrize("path", ["/ask", "/sync"])
+def test_redirects_of_slashes_and_sync_functions(ask: Any, path: str) -> None:
+    (found,) = ask(path, 'it\'s "quoted"')
+
+    assert candidate_answer(found.output_messages) == 'Answer to it\'s "quoted"'
+
+
+def test_streams(ask: Any) -> None:
+    (found,) = ask("/stream", "me", stream="sse", answer="$.delta")
+
+    assert candidate_answer(found.output_messages) == "Answer to me"
+
+
+def test_a_body_that_does_not_fit_is_told(ask: Any) -> None:
+    with pytest.raises(Exception, match=r"HTTP 422: .*question.*\(check the body of target 'shop'"):
+        ask("/ask/", "me", body={"query": "{{ prompt }}"})
+
+
+def test_what_the_service_raises_is_an_error(ask: Any) -> None:
+    with pytest.raises(Exception, match=r"RuntimeError: no stock|HTTP 500"):
+        ask("/fail", "me")

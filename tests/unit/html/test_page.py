@@ -1,0 +1,167 @@
+"""The page: its verdict, its policy, its escaping, its size, and the data in it."""
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import report_runs
+
+from pytest_agentv.reporting.html import overview
+from pytest_agentv.reporting.html.cases import Case, cases_of
+from pytest_agentv.reporting.html.compared import Compared, compare
+from pytest_agentv.reporting.html.page import STATIC_ROWS, ReportInput, report_text, write_report
+from pytest_agentv.reporting.html.reading import run_of
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\x1b[31m\u202e"
+
+
+def shown(*values: dict[str, Any]) -> tuple[tuple[Case, ...], Compared]:
+    run = run_of("run.jsonl", [{"eval_id": f"case-{n}", "score": 1, "threshold": 1, **v} for n, v in enumerate(values)])
+    compared = compare(run, None, margin=0.05)
+    return cases_of(run, compared), compared
+
+
+def unpacked(page: str, name: str) -> Any:
+    found = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
+    assert found
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    run = run_of("run.jsonl", report_runs.broken(report_runs.results(250), 6), dropped=3)
+    base = run_of("base.jsonl", report_runs.results(252, seed=1))
+    return report_text(ReportInput(run, base, (run_of("old.jsonl", report_runs.results(20, seed=2)),)))
+
+
+class TestHeadline:
+    def test_all_pass(self) -> None:
+        assert overview.headline(*shown({}, {})).text == "Passed: all 2 cases pass."
+
+    def test_failures_and_errors_are_told_apart(self) -> None:
+        headline = overview.headline(*shown({}, {"score": 0}, {"error": "HTTP 503", "status": "error"}))
+        assert headline.tone == "fail"
+        assert headline.text == "Failed: 1 of 3 fail and 1 could not be judged."
+
+    def test_a_dry_run_has_no_verdict(self) -> None:
+        assert overview.headline(*shown({"dry_run": True})).tone == "none"
+
+    def test_a_gate_judges_the_run_in_the_place_of_its_cases(self) -> None:
+        cases = shown({}, {"score": 0})
+        assert overview.headline(*cases, red=()).text == "Passed its gates: 1 of 2 fail."
+        assert overview.headline(*cases, red=("the pass rate is too low",)).tone == "fail"
+
+    @pytest.mark.parametrize("value", [{"score": 0, "required": True}, {"error": "broke", "status": "error"}])
+    def test_no_gate_lifts_errors_and_required_cases(self, value: dict[str, Any]) -> None:
+        assert overview.headline(*shown({}, value), red=()).tone == "fail"
+
+    def test_a_red_gate_alone_fails(self) -> None:
+        assert overview.headline(*shown({}), red=("the pass rate is too low",)).text == "Failed: a gate."
+
+
+class TestFigures:
+    def test_what_is_not_known_is_not_zero(self) -> None:
+        figures = {figure.label: figure.value for figure in overview.figures(*shown({}, {}))}
+        assert figures["Cost"] == "–"
+        assert figures["Time of a case"] == "–"
+
+    def test_answers_from_the_cache_cost_nothing(self) -> None:
+        metrics = {"execution_metrics": {"cost_usd": 0.5}}
+        cases = shown(metrics, metrics | {"cached": True})
+        cost = next(figure for figure in overview.figures(*cases) if figure.label == "Cost")
+        assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; known for 1 of 2")
+
+    def test_one_case_has_no_interval(self) -> None:
+        assert "no interval" in overview.figures(*shown({}))[0].text
+
+
+def test_the_policy_allows_our_script_and_style_by_their_hashes(page: str) -> None:
+    found = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert found
+    policy = html.unescape(found[1])
+    for tag in ("script", "style"):
+        text = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        assert len(text) == 1
+        digest = base64.b64encode(hashlib.sha256(text[0].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+def test_nothing_is_loaded_and_no_handler_is_inline(page: str) -> None:
+    markup = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
+    assert not re.search(r"\s(on\w+|src|style)=", markup)
+    assert all(link.startswith("#") for link in re.findall(r'href="([^"]*)"', markup))
+
+
+def test_the_static_part_is_whole_without_scripts(page: str) -> None:
+    assert "Failed: 5 cases broke against the baseline" in page
+    assert page.count('<a class="row"') == STATIC_ROWS
+    assert "3 lines were dropped" in page
+    for title in ("Pass rate by tag", "Scores of each evaluator", "What a score costs", "History"):
+        assert f"<figcaption>{title}</figcaption>" in page
+
+
+def test_all_that_a_model_said_is_text() -> None:
+    judged = {"name": HOSTILE, "type": "llm_judge", "score": 0, "misses": [HOSTILE], "reasoning": HOSTILE}
+    values = {"candidate_answer": HOSTILE, "tags": [HOSTILE], "evaluator_results": [judged], "target": HOSTILE}
+    run = run_of(HOSTILE, [{"eval_id": HOSTILE, "score": 0, "threshold": 1, "eval_file": HOSTILE, **values}])
+    page = report_text(ReportInput(run))
+    assert "<img" not in page
+    assert page.count("</script>") == 3  # the list, a block, ours
+    assert "alert(1)</script>" not in page
+    assert not {"\x1b", "\u202e"} & set(page)
+    assert "[U+202E]" in page
+    assert unpacked(page, "d0")[0]["text"] == HOSTILE
+
+
+def test_the_list_and_the_details(page: str) -> None:
+    index = unpacked(page, "index")
+    assert len(index["rows"]) == 500
+    assert index["rows"][0][13] == "broken"
+    details = [detail for number in range(index["chunks"]) for detail in unpacked(page, f"d{number}")]
+    assert len(details) == 500
+    first = details[0]
+    assert first["baseline"]["title"] == "Broken"
+    assert first["baseline"]["text"].endswith(first["text"].partition(". ")[2])
+    assert len(first["answers"]) == 5
+    assert [past["run"] for past in first["history"]] == ["base.jsonl", "old.jsonl", "run.jsonl"]
+    assert first["rerun"].startswith("pytest evals/")
+    assert first["raw"]["eval_id"]
+    passing = details[-1]
+    assert "answers" not in passing
+    assert "answers" not in passing["raw"]
+
+
+def test_long_texts_are_cut_and_say_so() -> None:
+    run = run_of("run.jsonl", [{"eval_id": "a", "score": 1, "candidate_answer": "x" * 50_000}])
+    detail = unpacked(report_text(ReportInput(run)), "d0")[0]
+    assert "30,000 more characters are in the results file" in detail["text"]
+
+
+def test_size_of_500_cases(page: str) -> None:
+    data = sum(len(block) for block in re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page))
+    assert len(page.encode()) < 1_000_000
+    assert len(page.encode()) - data < 150_000
+    assert data < 1_000 * 500
+
+
+def test_equal_results_make_equal_reports() -> None:
+    values = report_runs.results(5)
+    one, other = (
+        re.sub(r"Made [^.]*\.", "", report_text(ReportInput(run_of("run.jsonl", order)))) for order in (values, values)
+    )
+    assert one == other
+
+
+def test_the_report_is_written_whole_into_a_new_folder(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "report.html"
+    size = write_report(path, ReportInput(run_of("run.jsonl", report_runs.results(2))))
+    assert path.stat().st_size == size
+    assert [each.name for each in path.parent.iterdir()] == ["report.html"]

@@ -1,0 +1,79 @@
+"""What a report reads: the last line of a case, baselines, files of other tools."""
+
+from pathlib import Path
+
+import pytest
+import report_runs
+
+from pytest_agentv.errors import FileError
+from pytest_agentv.reporting.html.compared import compare
+from pytest_agentv.reporting.html.page import ReportInput, report_text
+from pytest_agentv.reporting.html.reading import Run, read_run, run_of
+from pytest_agentv.reporting.verdicts.baseline import baseline_of, baseline_text
+
+
+def run_from(*values: dict[str, object]) -> Run:
+    return run_of("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **value} for value in values])
+
+
+def test_the_last_line_of_a_case_counts_and_the_others_are_counted(tmp_path: Path) -> None:
+    first, second = report_runs.results(1, targets=("m",), seed=1)[0], report_runs.results(1, targets=("m",), seed=2)[0]
+    run = read_run(report_runs.write(tmp_path / "run.jsonl", [first, first, second]))
+    assert run.dropped == 2
+    assert [result.value["timestamp"] for result in run.results] == [second["timestamp"]]
+
+
+def test_cases_of_two_targets_are_two() -> None:
+    run = run_from({"target": "one"}, {"target": "two"})
+    assert [result.key for result in run.results] == ["a@one", "a@two"]
+    assert run.dropped == 0
+
+
+def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"eval_id": "a", "score": 1}\nno json\n{"score": 1}\n', "utf-8")
+    run = read_run(path)
+    assert len(run.results) == 1
+    assert len(run.problems) == 2
+    assert "has no eval_id" in run.problems[1]
+
+
+def test_a_file_without_results_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("", "utf-8")
+    with pytest.raises(FileError, match="holds no results"):
+        read_run(tmp_path / "empty.jsonl")
+
+
+def test_a_baseline_has_cases_and_no_results(tmp_path: Path) -> None:
+    run = run_of("run.jsonl", report_runs.results(3))
+    (tmp_path / "base.jsonl").write_text(baseline_text(baseline_of(run.cases)), "utf-8")
+    base = read_run(tmp_path / "base.jsonl")
+    assert base.results == ()
+    compared = compare(run, base, margin=0.05)
+    assert {change.word for change in compared.changes.values()} == {"same"}
+    assert all(change.before is None for change in compared.changes.values())
+
+
+def test_changes() -> None:
+    figures = {"planned": 5, "asked": 5, "judged": 5, "errors": 0, "scores": [1] * 5, "passes": 5, "needed": 5}
+    worse = figures | {"scores": [0] * 5, "passes": 0, "confirm": {"asked": 10, "judged": 10, "passes": 0}}
+    base = run_from({"repeat": figures}, {"eval_id": "b", "case_hash": "1"}, {"eval_id": "gone"})
+    run = run_from({"repeat": worse}, {"eval_id": "b", "case_hash": "2"}, {"eval_id": "c"})
+    compared = compare(run, base, margin=0.05)
+    assert {key: change.word for key, change in compared.changes.items()} == {"a": "broken", "b": "changed", "c": "new"}
+    broken = compared.changes["a"]
+    assert broken.short == "5/5 → 0/5, again 0/10"
+    assert "unlikely to be chance" in broken.text
+    assert broken.before is not None
+    assert compared.changes["b"].before is not None, "its answer can be looked at, though it is not compared"
+
+
+@pytest.mark.parametrize("value", [None, "text", 5, [1], {"a": {"b": 1}}, True])
+def test_values_of_other_shapes_count_as_missing(value: object) -> None:
+    keys = (
+        *("candidate_answer", "evaluator_results", "lm_provider_request", "execution_metrics", "answers", "reasoning"),
+        *("output_messages", "retrieved_context", "line", "row", "expected_outcome", "reference_answer", "duration_ms"),
+        *("error_detail", "hits", "misses", "timestamp", "cost_source", "attempts", "trace_summary", "log_file"),
+    )
+    run = run_from(dict.fromkeys(keys, value))
+    assert "</html>" in report_text(ReportInput(run))

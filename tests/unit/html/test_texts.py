@@ -1,0 +1,49 @@
+"""Numbers, links and hidden characters as the report says them."""
+
+import pytest
+
+from pytest_agentv.reporting.html import texts
+from pytest_agentv.reporting.html.judgements import judgements_of, why_of
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(None, ""), (250, "250 ms"), (3_700, "3.7 s"), (150_000, "2.5 min"), (4_320_000, "1.2 h")],
+)
+def test_durations(milliseconds: float | None, text: str) -> None:
+    assert texts.duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(("amount", "text"), [(None, ""), (0, "$0.00"), (0.0042, "$0.0042"), (1234.5, "$1,234.50")])
+def test_dollars(amount: float | None, text: str) -> None:
+    assert texts.dollars(amount) == text
+
+
+def test_hidden_characters_are_spelled_out() -> None:
+    assert texts.spelled("a\u202eb\x1b\tc\n") == "a[U+202E]b[U+001B]\tc\n"
+
+
+def test_links_hold_no_markup() -> None:
+    assert texts.case_link("evals/a.yaml::<b>'\"@t") == "#case=evals%2Fa.yaml%3A%3A%3Cb%3E%27%22%40t"
+    assert texts.filter_link(q="a&b=c") == "#q=a%26b%3Dc"
+
+
+def test_why_names_the_reason() -> None:
+    judged = [{"name": "facts", "type": "llm_judge", "score": 0.5, "misses": ["the price", "the weight"]}]
+    value = {"status": "fail", "evaluator_results": judged, "unmet_required": ["Names the price"]}
+    assert why_of(value, judgements_of(value), 0.8) == "required: Names the price; facts: the price; the weight"
+
+
+def test_the_default_judge_has_a_row() -> None:
+    found = judgements_of({"score": 0.4, "reasoning": "Too curt. Really.", "misses": [], "judge": "gpt@1234"})
+    assert [(each.name, each.score, each.reason, each.model) for each in found] == [
+        ("default judge", 0.4, "Too curt", "gpt@1234")
+    ]
+
+
+def test_members_of_composites_stand_below_them() -> None:
+    member = {"name": "b", "type": "heuristic", "score": 0}
+    found = judgements_of(
+        {"evaluator_results": [{"name": "a", "type": "composite", "score": 0, "evaluator_results": [member]}]}
+    )
+    assert [(each.name, each.depth) for each in found] == [("a", 0), ("b", 1)]

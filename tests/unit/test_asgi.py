@@ -1,0 +1,194 @@
+"""ASGI applications in this process: requests, lifespans, failures."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.targets import Target
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.services.asgi import Asgi
+
+APP = """
+import asyncio
+import json
+
+LOG = []
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await lifespan(scope, receive, send)
+        return
+    body = json.loads((await receive())["body"] or b"{}")
+    path = scope["path"]
+    if path == "/raise":
+        raise KeyError("no such product")
+    if path == "/silent":
+        return
+    if path == "/moved":
+        await send({"type": "http.response.start", "status": 307, "headers": [(b"location", b"/ask")]})
+        await send({"type": "http.response.body"})
+        return
+    await asyncio.sleep(0.001)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    if path == "/endless":
+        while True:
+            await send({"type": "http.response.body", "body": b"x" * 2**20, "more_body": True})
+    if path == "/half":
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        return
+    reply = {
+        "text": body.get("prompt"),
+        "path": path,
+        "query": scope["query_string"].decode(),
+        "started": scope["state"].get("started"),
+    }
+    content = json.dumps(reply).encode()
+    await send({"type": "http.response.body", "body": content[:3], "more_body": True})
+    await send({"type": "http.response.body", "body": content[3:]})
+
+
+async def lifespan(scope, receive, send):
+    while True:
+        word = (await receive())["type"]
+        LOG.append(word)
+        scope["state"]["started"] = len(LOG)
+        await send({"type": word + ".complete"})
+        if word == "lifespan.shutdown":
+            return
+
+
+async def failing(scope, receive, send):
+    await receive()
+    await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+
+async def plain(scope, receive, send):
+    assert scope["type"] == "http"
+    await app(scope, receive, send)
+"""
+
+
+LOGGING = """
+class Log(list):
+    def append(self, word):
+        super().append(word)
+        with open({path!r}, "a") as file:
+            file.write(word + " ")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "service.py").write_text(APP)
+    return tmp_path
+
+
+def ask(folder: Path, *prompts: str, **keys: Any) -> list[ProviderResponse]:
+    values = {"app": "service.py:app", "path": "/ask", "max_retries": 0, **keys}
+    target = Target("shop", "asgi", Asgi(**values), path=str(folder / "targets.yaml"), line=3)
+
+    async def run() -> list[ProviderResponse]:
+        provider = create_provider(target, {})
+        try:
+            await provider.check()
+            requests = [ProviderRequest(Prompt(text), f"c{number}") for number, text in enumerate(prompts or ("hi",))]
+            return list(await asyncio.gather(*map(provider.invoke, requests)))
+        finally:
+            await provider.close()
+
+    return asyncio.run(run())
+
+
+def failure(folder: Path, **keys: Any) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        ask(folder, **keys)
+    return caught.value
+
+
+def test_fifty_in_flight_do_not_mix_and_share_one_lifespan(folder: Path) -> None:
+    log = folder / "log"
+    (folder / "log.py").write_text(LOGGING.format(path=str(log)))
+    with (folder / "service.py").open("a") as file:
+        file.write("\n\nfrom log import Log\n\nLOG = Log()\n")
+
+    found = ask(folder, *(f"q{number}" for number in range(50)))
+
+    assert [candidate_answer(response.output_messages) for response in found] == [f"q{number}" for number in range(50)]
+    assert log.read_text().split() == ["lifespan.startup", "lifespan.shutdown"]
+
+
+def test_the_state_of_the_lifespan_is_that_of_each_request(folder: Path) -> None:
+    (found,) = ask(folder, answer="$.started")
+
+    assert found.output_messages is not None
+    assert found.output_messages[-1].content == 1
+
+
+def test_path_and_query_are_filled_in(folder: Path) -> None:
+    (found,) = ask(folder, "a&b/c", path="/ask/{{ prompt }}?q={{ prompt }}", answer="$.path")
+    (query,) = ask(folder, "a&b", path="/ask?q={{ prompt }}", answer="$.query")
+
+    assert candidate_answer(found.output_messages) == "/ask/a&b/c"
+    assert candidate_answer(query.output_messages) == "q=a%26b"
+
+
+def test_a_redirect_within_the_application_is_followed(folder: Path) -> None:
+    (found,) = ask(folder, path="/moved", answer="$.path")
+
+    assert candidate_answer(found.output_messages) == "/ask"
+
+
+def test_an_application_without_a_lifespan_needs_none(folder: Path) -> None:
+    (found,) = ask(folder, app="service.py:plain")
+
+    assert candidate_answer(found.output_messages) == "hi"
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "message"),
+    [
+        ({"app": "service.py:failing"}, "config", "did not start: no database"),
+        ({"app": "service.py:ap"}, "config", "has no function 'ap' (did you mean 'app'?)"),
+        ({"app": "servce.py:app"}, "config", "did you mean 'service.py'?"),
+        ({"path": "/raise"}, "crash", "KeyError: 'no such product'"),
+        ({"path": "/silent"}, "crash", "it ended without a reply"),
+        ({"path": "/half"}, "crash", "it ended in the middle of its reply"),
+        ({"path": "/endless"}, "crash", "it has more than 10 MiB"),
+    ],
+)
+def test_failures_are_told(folder: Path, keys: dict[str, str], kind: str, message: str) -> None:
+    error = failure(folder, **keys)
+
+    assert message in str(error)
+    assert error.kind == kind
+
+
+def test_a_fault_of_the_import_is_told_with_its_place(folder: Path) -> None:
+    (folder / "broken.py").write_text("import json\n\napp = json.nothing\n")
+
+    error = failure(folder, app="broken.py:app")
+
+    assert "cannot import broken.py" in str(error)
+    assert "broken.py:3" in str(error)
+
+
+def test_a_time_limit_ends_a_call(folder: Path) -> None:
+    (folder / "slow.py").write_text(
+        "import asyncio\n\nasync def app(scope, receive, send):\n"
+        "    assert scope['type'] == 'http'\n    await asyncio.Event().wait()\n"
+    )
+
+    assert failure(folder, app="slow.py:app", timeout_seconds=0.2).kind == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"), [({"app": "service"}, "expected package.module:app"), ({"path": "ask"}, "starts with /")]
+)
+def test_faults_are_found_in_the_file(keys: dict[str, str], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        Asgi(**{"app": "a:b", **keys})

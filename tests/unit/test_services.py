@@ -1,0 +1,364 @@
+"""Services that speak HTTP: requests, redirects, replies, streams."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.targets import Target
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.prompts.prompt import ChatMessage, Prompt
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.registry import create_provider
+from pytest_agentv.providers.services.events import read_events
+from pytest_agentv.providers.services.http import Http
+from pytest_agentv.providers.services.json_path import MissingPathError, parse_path
+
+NASTY = 'it\'s "quoted" {{ prompt }} $(rm) \\ \n & ä 🙂'
+Answer = Callable[["Asked"], tuple[int, dict[str, str], Any]]
+
+
+class Asked:
+    """A request that arrived."""
+
+    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
+        self.method = handler.command
+        self.path = handler.path
+        self.headers = {name.lower(): value for name, value in handler.headers.items()}
+        self.content = handler.rfile.read(int(self.headers.get("content-length", "0")))
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.content)
+
+
+class Server:
+    """Answers with what `answer` says, and keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.answer: Answer = lambda _: (200, {}, {"answer": "4", "text": "4"})
+        self.url = ""
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    found = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            asked = Asked(self)
+            found.asked.append(asked)
+            status, headers, body = found.answer(asked)
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            for name, value in {"content-length": str(len(content)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, *_: object) -> None:
+            """Keep standard error clean."""
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    httpd.daemon_threads = True
+    found.url = f"http://127.0.0.1:{httpd.server_address[1]}"
+    thread = Thread(target=httpd.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield found
+    httpd.shutdown()
+    httpd.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def server(running: Server) -> Server:
+    running.asked.clear()
+    running.answer = lambda _: (200, {}, {"answer": "4", "text": "4"})
+    return running
+
+
+def ask(server: Server, *prompts: str | Prompt, **keys: Any) -> list[ProviderResponse]:
+    values = {"url": server.url, "max_retries": 0, **keys}
+    target = Target("shop", "http", Http(**values), path="/p/targets.yaml", line=3)
+
+    async def run() -> list[ProviderResponse]:
+        provider = create_provider(target, {})
+        try:
+            requests = [
+                ProviderRequest(prompt if isinstance(prompt, Prompt) else Prompt(prompt), f"c{number}")
+                for number, prompt in enumerate(prompts or ("2 + 2?",))
+            ]
+            return list(await asyncio.gather(*map(provider.invoke, requests)))
+        finally:
+            await provider.close()
+
+    return asyncio.run(run())
+
+
+def failure(server: Server, **keys: Any) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        ask(server, **keys)
+    return caught.value
+
+
+def replying(body: Any, status: int = 200, **headers: str) -> Answer:
+    return lambda _: (status, headers, body)
+
+
+class TestRequests:
+    def test_a_prompt_is_data_in_url_headers_and_body(self, server: Server) -> None:
+        ask(
+            server,
+            NASTY,
+            url=server.url + "/a?q={{ prompt }}",
+            headers={"X-Question": "{{ eval_id }}"},
+            body={"deep": [{"question": "{{ prompt }}", "n": 1}], "text": "Q: {{ prompt }}!"},
+        )
+
+        (asked,) = server.asked
+        assert asked.body == {"deep": [{"question": NASTY, "n": 1}], "text": f"Q: {NASTY}!"}
+        assert parse_qs(urlsplit(asked.path).query) == {"q": [NASTY]}
+        assert asked.headers["x-question"] == "c0"
+        assert asked.headers["content-type"] == "application/json"
+
+    def test_messages_keep_their_type(self, server: Server) -> None:
+        chat = (ChatMessage("user", "a"), ChatMessage("assistant", "b"), ChatMessage("user", "c"))
+
+        ask(server, Prompt("flat", "", chat), body={"messages": "{{ messages }}", "last": "{{ messages[-1].content }}"})
+
+        roles = [{"role": turn.role, "content": turn.content} for turn in chat]
+        assert server.asked[0].body == {"messages": roles, "last": "c"}
+
+    def test_a_body_is_the_prompt_where_the_target_names_none(self, server: Server) -> None:
+        ask(server, "hi")
+        ask(server, "hi", method="GET")
+
+        assert server.asked[0].body == {"prompt": "hi"}
+        assert (server.asked[1].method, server.asked[1].content) == ("GET", b"")
+
+    def test_a_text_is_sent_as_it_is(self, server: Server) -> None:
+        ask(server, "hi", body="Q: {{ prompt }}")
+
+        assert server.asked[0].content == b"Q: hi"
+        assert server.asked[0].headers["content-type"].startswith("text/plain")
+
+    @pytest.mark.parametrize(
+        ("keys", "fault"),
+        [
+            ({"body": {"a": ["{{ promt }}"]}}, "unknown variable 'promt' (did you mean 'prompt'?)"),
+            ({"url": "http://x/{{ promt }}"}, "unknown variable 'promt'"),
+            ({"headers": {"a": "{{ prompt"}}, "is no valid template"),
+            ({"answer": "choices[0]"}, "expected a path such as $.choices[0].text"),
+            ({"answer": "$.choices[0"}, "is no step"),
+            ({"tokens": {"inputs": "$.a"}}, "expected paths for input, output, cached, reasoning"),
+        ],
+    )
+    def test_faults_are_found_in_the_file(self, keys: dict[str, Any], fault: str) -> None:
+        with pytest.raises(ValueError, match=re.escape(fault)):
+            Http(**{"url": "http://x", **keys})
+
+    def test_fifty_in_flight_do_not_mix(self, server: Server) -> None:
+        server.answer = lambda asked: (200, {}, {"answer": asked.body["prompt"]})
+
+        found = ask(server, *(f"q{number}" for number in range(50)), answer="$.answer")
+
+        assert [candidate_answer(response.output_messages) for response in found] == [f"q{n}" for n in range(50)]
+
+
+class TestReplies:
+    def test_each_part_has_a_path(self, server: Server) -> None:
+        server.answer = replying({
+            "choices": [{"text": "It is 4."}],
+            "usage": {"input_tokens": 10, "output_tokens": 5, "reasoning_tokens": 2},
+            "steps": [{"name": "add", "arguments": '{"a": 2}', "output": 4, "id": "1"}],
+            "sources": [{"text": "a"}, {"text": "b"}],
+        })  # fmt: skip
+
+        (found,) = ask(
+            server, answer="$.choices[0].text", tokens="$.usage", tool_calls="$.steps", context="$.sources[*].text"
+        )
+
+        assert candidate_answer(found.output_messages) == "It is 4."
+        assert found.token_usage == TokenUsage(10, 5, None, 2)
+        assert (found.output_messages or ())[0].tool_calls == (ToolCall("add", {"a": 2}, 4, "1"),)
+        assert found.retrieved_context == ("a", "b")
+        assert not found.is_text_only
+
+    def test_tokens_may_have_a_path_each(self, server: Server) -> None:
+        server.answer = replying({"a": "x", "in": 3, "out": 4})
+
+        (found,) = ask(server, answer="$.a", tokens={"input": "$.in", "output": "$.out"})
+
+        assert found.token_usage == TokenUsage(3, 4)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"text": "hello"},
+            {"choices": [{"message": {"role": "assistant", "content": "hello"}}]},
+            "hello",
+            b"hello",
+        ],
+    )
+    def test_known_shapes_need_no_path(self, server: Server, body: Any) -> None:
+        server.answer = replying(body)
+
+        (found,) = ask(server)
+
+        assert candidate_answer(found.output_messages) == "hello"
+
+    @pytest.mark.parametrize(
+        ("keys", "message"),
+        [
+            ({"answer": "$.answr"}, "there is no $.answr: $ has the keys 'answer', 'calls' (did you mean 'answer'?)"),
+            ({"answer": "$.answer.text"}, 'there is no $.answer.text: $.answer is "4"'),
+            ({"tool_calls": "$.calls[0]"}, "there is no $.calls[0]: $.calls has no entries"),
+            ({"context": "$.sources"}, "there is no $.sources: $ has the keys"),
+        ],
+    )
+    def test_a_missing_path_names_the_nearest_place(self, server: Server, keys: dict[str, str], message: str) -> None:
+        server.answer = replying({"answer": "4", "calls": []})
+
+        error = failure(server, **{"answer": "$.answer", **keys})
+
+        assert message in str(error)
+        assert error.kind == "crash"
+
+    def test_an_optional_path_may_be_missing(self, server: Server) -> None:
+        (found,) = ask(server, answer="$.answer", tool_calls="$.calls?")
+
+        assert [message.tool_calls for message in found.output_messages or ()] == [()]
+        assert not found.is_text_only
+
+    def test_no_answer_is_an_error(self, server: Server) -> None:
+        server.answer = replying({"answer": None})
+
+        assert failure(server, answer="$.answer").kind == "no_answer"
+
+    def test_what_is_no_json_is_told(self, server: Server) -> None:
+        server.answer = replying(b"<html>")
+
+        assert "replied with what is no JSON" in str(failure(server, answer="$.a"))
+
+    def test_a_stream_is_read_to_its_end(self, server: Server) -> None:
+        events = [
+            {"delta": "It is "},
+            {"ping": 1},
+            {"delta": "4."},
+            {"usage": {"prompt_tokens": 3, "completion_tokens": 2}},
+        ]
+        text = ": hello\n\n" + "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+        server.answer = replying(text.encode(), **{"content-type": "text/event-stream"})
+
+        (found,) = ask(server, stream="sse", answer="$.delta", tokens="$.usage")
+
+        assert candidate_answer(found.output_messages) == "It is 4."
+        assert found.token_usage == TokenUsage(3, 2)
+        assert server.asked[0].headers["accept"] == "text/event-stream"
+
+    def test_an_error_in_a_stream_is_one(self, server: Server) -> None:
+        server.answer = replying(b"data: a\n\nevent: error\ndata: out of memory\n\n")
+
+        assert "sent an error in its stream: out of memory" in str(failure(server, stream="sse"))
+
+
+class TestFailures:
+    def test_a_failure_is_repeated_as_those_of_models(self, server: Server) -> None:
+        answers = iter([(503, {"retry-after": "0"}, {"detail": "busy"}), (200, {}, {"answer": "4"})])
+        server.answer = lambda _: next(answers)
+
+        (found,) = ask(server, answer="$.answer", max_retries=1, retry_initial_delay_ms=1)
+
+        assert found.raw["request_attempts"] == 2
+        assert "busy" in found.raw["last_error"]
+
+    @pytest.mark.parametrize(
+        ("status", "kind", "hint"),
+        [(401, "auth", "check the headers"), (422, "config", "check the body"), (500, "network", "")],
+    )
+    def test_the_status_tells_the_kind(self, server: Server, status: int, kind: str, hint: str) -> None:
+        server.answer = replying({"detail": "no"}, status)
+
+        error = failure(server)
+
+        assert (error.kind, hint in str(error)) == (kind, True)
+        assert f"HTTP {status}: no" in str(error)
+
+    def test_a_redirect_to_the_same_server_is_followed(self, server: Server) -> None:
+        server.answer = lambda asked: (307, {"location": "/b/"}, b"") if asked.path == "/b" else (200, {}, "4")
+
+        ask(server, "hi", url=server.url + "/b")
+
+        assert [(asked.path, asked.body) for asked in server.asked] == [
+            ("/b", {"prompt": "hi"}),
+            ("/b/", {"prompt": "hi"}),
+        ]
+
+    def test_a_redirect_to_another_server_is_not_followed(self, server: Server) -> None:
+        other = server.url.replace("127.0.0.1", "localhost")
+        server.answer = lambda _: (307, {"location": f"{other}/c"}, b"")
+
+        error = failure(server, headers={"X-Pass": Secret("hunter2-0123456789")})
+
+        assert f"redirects to {other}/c" in str(error)
+        assert len(server.asked) == 1
+
+    def test_an_error_does_not_show_secrets(self, server: Server) -> None:
+        server.answer = lambda asked: (400, {}, {"detail": asked.headers["x-pass"] + asked.body["k"]})
+
+        error = failure(server, headers={"X-Pass": Secret("hunter2-0123456789")}, body={"k": Secret("body-0123456789")})
+
+        assert "******" in str(error)
+
+    def test_a_time_limit_ends_a_call(self, server: Server) -> None:
+        with pytest.raises(ProviderError) as caught:
+            ask(server, url="http://127.0.0.1:1", timeout_seconds=0.000001)
+        assert caught.value.kind == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("$", {"a b": [{"c": 1}, {"c": 2}], "d": {"x": 3}}),
+        ("$['a b'][0].c", 1),
+        ('$["a b"][-1]["c"]', 2),
+        ("$['a b'][*].c", [1, 2]),
+        ("$.d.*", [3]),
+    ],
+)
+def test_paths(path: str, found: Any) -> None:
+    assert parse_path(path).find({"a b": [{"c": 1}, {"c": 2}], "d": {"x": 3}}) == found
+
+
+def test_a_path_over_all_entries_needs_each() -> None:
+    with pytest.raises(MissingPathError, match=r"\$\[1\] has the keys 'd'"):
+        parse_path("$[*].c").find([{"c": 1}, {"d": 2}])
+
+
+def test_events_have_many_lines_and_line_ends() -> None:
+    assert read_events('\ufeffdata: a\r\ndata: b\r\n\r\nid: 1\rdata:{"c": 1}\r\rdata: rest') == [
+        "a\nb",
+        {"c": 1},
+        "rest",
+    ]
+
+
+def test_a_reply_of_no_known_shape_is_told_with_the_way_out(server: Server) -> None:
+    server.answer = replying({"said": "4"})
+
+    assert "name its place, as in `answer: $.said`" in str(failure(server))
