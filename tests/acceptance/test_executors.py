@@ -27,7 +27,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 def pytest_agentv_executor(config):
-    open("executors.txt", "a").write("x")
+    with open("executors.txt", "a") as file:
+        file.write("x")
     return ProcessPoolExecutor(2, mp_context=get_context("fork"))
 """
 
