@@ -69,9 +69,9 @@ class DirectClient:
         )
         if found is None or len(found.vectors) != len(texts):
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
-        model, usage = found.model or self._settings.model, TokenUsage(found.tokens, 0)
-        cost = prices.price(model, self._api.price_provider, usage) if found.tokens else None
-        return found.replace(cost_usd=cost)
+        model, usage = self._told.base_model or found.model or self._told.model, TokenUsage(found.tokens, 0)
+        price = prices.price(model, self._api.price_provider, usage) if found.tokens else None
+        return found.replace(cost_usd=price and price.usd)
 
     async def close(self) -> None:
         """Close the connections."""
