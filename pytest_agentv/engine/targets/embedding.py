@@ -86,14 +86,20 @@ class TargetEmbedder:
             task.add_done_callback(self._sending.discard)
 
     async def _send_some(self, texts: Sequence[str]) -> None:
-        outcome = await attempt_async(lambda: self._ask(texts, self._timeout_seconds))
+        outcome = await attempt_async(lambda: self._embed(texts))
         if outcome.error is not None:
             for text in texts:  # a later case may try again
                 self._known.pop(text).set_result(Outcome(error=outcome.error))
             return
-        for text, embedding in zip(texts, _shares(outcome.get(), texts), strict=True):
-            self._keep(text, embedding)
+        for text, embedding in zip(texts, outcome.get(), strict=True):
             self._known[text].set_result(Outcome(embedding))
+
+    async def _embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """Ask for the embeddings of some texts and keep them. Whatever breaks here is told to all who wait."""
+        embeddings = list(_shares(await self._ask(texts, self._timeout_seconds), texts))
+        for text, embedding in zip(texts, embeddings, strict=True):
+            self._keep(text, embedding)
+        return embeddings
 
     def _keep(self, text: str, embedding: Embedding) -> None:
         path = self._path(text)

@@ -69,7 +69,7 @@ class DirectClient:
         )
         if found is None or len(found.vectors) != len(texts):
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
-        model, usage = found.model or self._settings.model, TokenUsage(found.tokens, 0)
+        model, usage = self._told.base_model or found.model or self._told.model, TokenUsage(found.tokens, 0)
         price = prices.price(model, self._api.price_provider, usage) if found.tokens else None
         return found.replace(cost_usd=None if price is None else price.usd)
 
