@@ -52,17 +52,26 @@ def block(run, heading):
 FAILURE = """\
 Score 0.500 is below the threshold 1.000 (the default)
 
+Question:
+  Say it
+
+Expected outcome:
+  x
+
+Answer (11 characters):
+  hello world
+
 Evaluator  Type       Score  Weight  Verdict
 words      heuristic  0.500       1  fail
 
-Hits (1):
-  - hello
+Misses (1):
+  - missing: nothing
 
 Reasoning:
   words: 1/2 expected keywords found; missing: nothing
 
-Answer (11 characters):
-  hello world
+Hits (1):
+  - hello
 
 Target: default, 1 attempt, # ms
 Case:   evals/qa.eval.yaml:6
@@ -85,7 +94,7 @@ def test_failures_and_errors_are_told_in_full_and_without_a_traceback(project, m
     assert block(run, "ERROR at setup of broken") == ERROR
     assert sorted(line for line in run.lines if line.startswith(("FAILED ", "ERROR "))) == [
         "ERROR evals/qa.eval.yaml::broken - out of order (exit code 3)",
-        "FAILED evals/qa.eval.yaml::bad - Score 0.500 is below the threshold 1.000 (the default)",
+        'FAILED evals/qa.eval.yaml::bad - words: missing "nothing" (0.50 < 1.00)',
     ]
     assert "Traceback" not in run.text
     assert "pytest_agentv/" not in run.text
@@ -95,10 +104,10 @@ def test_failures_and_errors_are_told_in_full_and_without_a_traceback(project, m
 def test_every_style_of_traceback_shows_the_message_and_none_of_our_frames(project, style):
     run = project.run(f"--tb={style}")
     assert run.outcomes == {"passed": 1, "failed": 1, "errors": 1}
-    assert "FAILED evals/qa.eval.yaml::bad - Score 0.500" in run.text
+    assert "FAILED evals/qa.eval.yaml::bad - words: missing" in run.text
     assert "pytest_agentv/" not in run.text
     if style == "line":
-        assert "evals/qa.eval.yaml:6: Score 0.500 is below the threshold 1.000 (the default)" in run.text
+        assert 'evals/qa.eval.yaml:6: words: missing "nothing" (0.50 < 1.00)' in run.text
 
 
 @pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])

@@ -20,7 +20,10 @@ SHOTS = os.environ.get("AGENTV_TEST_SHOTS")
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser(pytestconfig: pytest.Config) -> Iterator[Any]:
+    """Start Chromium, in runs of these tests only: its driver keeps an event loop, in which no other test can run."""
+    if "browser" not in pytestconfig.getoption("markexpr"):
+        pytest.skip("starts a browser: pytest -m browser")
     playwright = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("Chromium is missing: apt-get install chromium")

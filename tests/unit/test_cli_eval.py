@@ -62,8 +62,8 @@ def test_flags_of_pytest_are_handed_on_wherever_they_stand():
 
 
 def test_flags_of_other_plugins_take_their_value_after_a_sign_or_after_two_dashes():
-    assert call("qa.eval.yaml", "--html=out.html", "--", "--css", "x.css") == [
-        "--html=out.html",
+    assert call("qa.eval.yaml", "--page=out.html", "--", "--css", "x.css") == [
+        "--page=out.html",
         "--css",
         "x.css",
         "qa.eval.yaml",
@@ -101,12 +101,12 @@ def test_all_patterns_without_an_eval_file_are_named_at_once(folder, agentv, gol
 
 
 def test_a_word_after_an_unknown_flag_may_have_been_its_value(agentv):
-    run = agentv("eval", "qa.eval.yaml", "--html", "out.html")
+    run = agentv("eval", "qa.eval.yaml", "--page", "out.html")
     assert run.exit_code == 4
     assert run.err == (
         "agentv eval: no eval files for:\n"
         "  out.html: there is no such file or folder\n"
-        "Write the value of an unknown flag after `=`: --html=out.html\n"
+        "Write the value of an unknown flag after `=`: --page=out.html\n"
         "Try: agentv eval --help\n"
     )
 

@@ -46,7 +46,7 @@ def test_each_word_of_the_table_finds_its_class() -> None:
 @pytest.mark.parametrize("word", KINDS.table)
 def test_each_kind_describes_its_keys_and_can_be_pickled(word: str) -> None:
     kind = KINDS.table[word]
-    needed = {"command_template": "run", "callable": "m:f", "model": "m"}
+    needed = {"command_template": "run", "callable": "m:f", "model": "m", "url": "http://x", "app": "m:app"}
     settings = kind(**{key: value for key, value in needed.items() if key in kind.model_fields})
 
     assert pickle.loads(pickle.dumps(settings)) == settings
