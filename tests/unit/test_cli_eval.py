@@ -101,12 +101,12 @@ def test_all_patterns_without_an_eval_file_are_named_at_once(folder, agentv, gol
 
 
 def test_a_word_after_an_unknown_flag_may_have_been_its_value(agentv):
-    run = agentv("eval", "qa.eval.yaml", "--page", "out.html")
+    run = agentv("eval", "qa.eval.yaml", "--css", "out.html")
     assert run.exit_code == 4
     assert run.err == (
         "agentv eval: no eval files for:\n"
         "  out.html: there is no such file or folder\n"
-        "Write the value of an unknown flag after `=`: --page=out.html\n"
+        "Write the value of an unknown flag after `=`: --css=out.html\n"
         "Try: agentv eval --help\n"
     )
 
