@@ -13,16 +13,17 @@ from pytest_agentv.runtime.outcomes import Outcome, attempt
 T = TypeVar("T")
 
 
-async def run_in_thread(function: Callable[[], T], name: str) -> T:
+async def run_in_thread(function: Callable[[], T], name: str, *, stop: bool = False) -> T:
     """Run a function like `attempt_in_thread`, and return its value or raise its error."""
-    return (await attempt_in_thread(function, name)).get()
+    return (await attempt_in_thread(function, name, stop=stop)).get()
 
 
-async def attempt_in_thread(function: Callable[[], T], name: str) -> Outcome[T]:
+async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool = False) -> Outcome[T]:
     """Run a function in its own daemon thread, with the caller's context variables.
 
     It uses no pool, because the interpreter joins pool threads at exit and a function that hangs would block it.
-    A cancelled caller abandons the thread and drops its result.
+    A cancelled caller abandons the thread and drops its result. With `stop`, `SystemExit` is raised in the thread, which
+    ends a loop of Python code; a call of C code ends first.
     """
     loop = asyncio.get_running_loop()
     ended: Future[Outcome[T]] = loop.create_future()
@@ -33,8 +34,20 @@ async def attempt_in_thread(function: Callable[[], T], name: str) -> Outcome[T]:
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
             loop.call_soon_threadsafe(_deliver, ended, outcome)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
-    return await ended
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    try:
+        return await ended
+    except asyncio.CancelledError:
+        if stop:
+            _raise_exit_in(thread)
+        raise
+
+
+def _raise_exit_in(thread: threading.Thread) -> None:
+    import ctypes  # noqa: PLC0415 - for code that took too long only
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
 
 
 def _deliver(ended: "Future[Outcome[T]]", outcome: Outcome[T]) -> None:

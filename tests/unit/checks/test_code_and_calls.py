@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 
 import pytest
 from pydantic import Field
@@ -114,6 +115,10 @@ def test_the_file_of_a_function_is_not_run_by_loading(bench):
 def test_code_that_hangs_is_given_up(bench):
     result = bench.judged({"python": "[0 for _ in iter(int, 1)]"}, "x", timeout_seconds=0.05)
     assert (result.error, result.error_kind) == ("no result within 0.05 s", "timeout")
+    for thread in threading.enumerate():  # it would fill the memory of the machine
+        if thread.name == "agentv-python":
+            thread.join(20)
+    assert [thread for thread in threading.enumerate() if thread.name == "agentv-python"] == []
 
 
 def test_an_expression_cannot_change_what_others_judge(bench):

@@ -88,11 +88,14 @@ class PythonCheck(Evaluator):
         return FUNCTION.fullmatch(self.value) is not None
 
     async def evaluate(self, context: Context) -> Score:
-        """Call the code in a thread of its own. Raises `EvaluatorError` when it fails or takes too long."""
+        """Call the code in a thread of its own, and stop it when it takes too long.
+
+        Raises `EvaluatorError` when it fails or takes too long.
+        """
         limit = context.timeout_seconds
         try:
             async with asyncio.timeout(limit):
-                return await run_in_thread(lambda: self._judge(context), "agentv-python")
+                return await run_in_thread(lambda: self._judge(context), "agentv-python", stop=True)
         except TimeoutError:
             raise EvaluatorError(f"no result within {limit or 0:g} s", "timeout") from None
 
