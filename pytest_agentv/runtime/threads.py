@@ -22,7 +22,7 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
     """Run a function in its own daemon thread, with the caller's context variables.
 
     It uses no pool, because the interpreter joins pool threads at exit and a function that hangs would block it.
-    A cancelled caller abandons the thread and drops its result. With `stop`, `SystemExit` is raised in the thread, which
+    A cancelled caller abandons the thread and drops its result. With `stop`, `SystemExit` is raised in the thread. That
     ends a loop of Python code; a call of C code ends first.
     """
     loop = asyncio.get_running_loop()
