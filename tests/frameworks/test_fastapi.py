@@ -88,7 +88,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
     """Serve the application with uvicorn, on a port that is free."""
-    server = uvicorn.Server(uvicorn.Config("shop_service:app", port=0, log_level="error", timeout_keep_alive=1))
+    server = uvicorn.Server(
+        uvicorn.Config("shop_service:app", port=0, ws="none", log_level="error", timeout_keep_alive=1)
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
