@@ -17,20 +17,16 @@ settings.load_profile("agentv")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# The runs that tests make are those of a developer, wherever the tests run: a test that means a CI server says so.
+for variable in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "TF_BUILD", "TEAMCITY_VERSION"):
+    os.environ.pop(variable, None)
+
 # `python3` is that of this environment. That of a version manager is a script, which takes longer than a judge.
 os.environ["PATH"] = os.pathsep.join(filter(None, (str(Path(sys.executable).parent), os.environ.get("PATH"))))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A script's `&` starts programs deaf to Ctrl-C, and all that they start: tests that press it would wait for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def no_step_summary() -> Iterator[None]:
-    """Keep the runs that tests make off the summary page of the step that runs the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -36,6 +36,5 @@ def test_a_failing_case_is_marked_once_at_its_line(project, monkeypatch):
 
 
 @IN_ONE_PROCESS
-def test_no_other_log_has_annotations(project, monkeypatch):
-    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+def test_no_other_log_has_annotations(project):
     assert annotations(project.run()) == []

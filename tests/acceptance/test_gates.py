@@ -41,11 +41,6 @@ def suite(count, head="", first=0, **extra):
     return "\n".join(lines) + "\n"
 
 
-@pytest.fixture(autouse=True)
-def no_ci(monkeypatch):
-    monkeypatch.delenv("CI", raising=False)
-
-
 def write(project, text):
     project.write("evals/agent.py", AGENT)
     project.write("evals/targets.yaml", TARGETS)

@@ -40,7 +40,6 @@ class Config:
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("CI", raising=False)
 
 
 def progress(total: int, *results: EvalResult, config: Any = None) -> Progress:
