@@ -16,6 +16,7 @@ from pytest_agentv.loading.cases.messages import (
 )
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME, wants_outcome
 from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.cases.sharing import RecentCases, SharedEvaluators, WrittenEvaluators, aimed
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
@@ -67,6 +68,8 @@ class LoadContext(Record):
     """Level of unknown keys inside evaluators."""
     file_evaluators: dict[tuple[Path, tuple[str, ...]], FileEvaluators] = field(default_factory=dict, compare=False)
     """The evaluators of the eval files so far, by the names of variables. They are checked once, not for each case."""
+    shared_evaluators: SharedEvaluators = field(default_factory=SharedEvaluators, compare=False)
+    recent: RecentCases = field(default_factory=RecentCases, compare=False)
 
 
 @record
@@ -88,6 +91,16 @@ def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Loa
     """
     if entry.fault is not None:
         raise with_problems(CaseError(str(entry.fault)), [entry.fault])
+    if entry.combination is None:
+        return _load_case(suite, entry, context)
+    loaded: LoadedCase | None = context.recent.find(suite, entry)
+    if loaded is None:
+        loaded = _load_case(suite, entry, context)
+        context.recent.keep(suite, entry, loaded)
+    return loaded.replace(case=aimed(loaded.case, entry))
+
+
+def _load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
     problems: list[Problem] = []
     try:
         case, value = _load(suite, entry, context, suite.case_place(entry, problems))
@@ -110,12 +123,10 @@ def _load(
     references = References(suite.path.parent, context.repo_root, context.cwd, context.guideline_patterns)
     value, variables = _filled(suite, entry, place, references)
     execution = mapping_at(value, "execution", place)
-    loader = _CaseLoader(suite, value, execution, place, references, context, variables)
+    written = context.shared_evaluators.of_entry(entry, tuple(variables or ()))
+    loader = _CaseLoader(suite, value, execution, place, references, context, variables, written)
     loader.warn_of_odd_keys()
-    case = loader.load(entry.line)
-    if entry.combination is not None:
-        case = case.replace(eval_id=entry.eval_id or case.eval_id, target=entry.combination.target or case.target)
-    return case, value
+    return loader.load(entry.line), value
 
 
 def _filled(
@@ -146,6 +157,8 @@ class _CaseLoader:
     context: LoadContext
     variables: JsonObject | None
     """None: the case has none."""
+    written: WrittenEvaluators | None
+    """The evaluators that it may share with other cases."""
 
     def load(self, line: int) -> EvalCase:
         written = self._with_input_files(self._input())
@@ -212,16 +225,17 @@ class _CaseLoader:
                     place.at(key).expected("a reason (a text), or true", mapping[key])
 
     def _judged(self) -> tuple[str, str, tuple[AnyEvaluator, ...] | None]:
-        """Return id, expected outcome and evaluators. A case whose evaluators ask for no outcome need not say it."""
+        """Return id, expected outcome and evaluators. A fault of an evaluator is told before a missing outcome."""
         eval_id = self._required_text(("id",))
-        problems, before = self.place.problems, len(self.place.problems)
-        outcome, after = self._required_text(OUTCOME_KEYS), len(problems)
         evaluators = self._evaluators()
+        return eval_id, self._outcome(evaluators), evaluators
+
+    def _outcome(self, evaluators: tuple[AnyEvaluator, ...] | None) -> str:
+        """Return the expected outcome. A case whose evaluators ask for none need not say it."""
         is_meant = any(key in self.value or misspelling(key, self.value, CASE_KEYS) for key in OUTCOME_KEYS)
         if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
-            del problems[before:after]
-            outcome = NO_OUTCOME
-        return eval_id, outcome, evaluators
+            return NO_OUTCOME
+        return self._required_text(OUTCOME_KEYS)
 
     def _required_text(self, keys: tuple[str, ...]) -> str:
         key = first_key(self.value, keys) or keys[0]
@@ -314,7 +328,7 @@ class _CaseLoader:
             if key is not None:
                 from pytest_agentv.loading.cases.evaluators import load_evaluators  # noqa: PLC0415 - pydantic
 
-                return load_evaluators(self._scope(mapping[key], place.at(key)))
+                return load_evaluators(self._scope(mapping[key], place.at(key)), self.written)
         return None
 
     def _scope(self, value: Json, place: Place) -> Scope:

@@ -4,13 +4,14 @@ An item is `{type: contains, value: x}`, the short form `{contains: x}`, a text 
 object. Imports pydantic: import this lazily.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
 
 from pytest_agentv.loading.cases.references import Scope
+from pytest_agentv.loading.cases.sharing import WrittenEvaluators
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.kind_reader import known_keys, read_part
 from pytest_agentv.loading.places import Place, RenamedPlace
@@ -39,19 +40,17 @@ class _Written:
     place: Place
 
 
-def load_evaluators(scope: Scope) -> tuple[AnyEvaluator, ...]:
+def load_evaluators(scope: Scope, written: WrittenEvaluators | None = None) -> tuple[AnyEvaluator, ...]:
     """Check a list of evaluators and read their files.
 
-    Leaves out invalid evaluators, and notes an error at the place of each.
+    Leaves out invalid evaluators, and notes an error at the place of each. `written` has those of other cases.
     Source: agentv-formats 6.1, 6.2; evaluation-2025-11, "User defines multiple evaluators in YAML".
     """
     if not isinstance(scope.value, list):
         hint = "put `- ` before its first key" if isinstance(scope.value, dict) else None
         scope.place.expected("a list of evaluators", scope.value, hint)
         return ()
-    loaded = tuple(evaluator for evaluator in _load_items(scope) if evaluator is not None)
-    _name(loaded)
-    return loaded
+    return _named([evaluator for evaluator in _load_items(scope, written) if evaluator is not None])
 
 
 def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
@@ -87,12 +86,17 @@ def kind_word(value: JsonObject, table: KindTable) -> str | None:
     return next((key for key in value if table.find(key) is not None), None)
 
 
-def _load_items(scope: Scope) -> Iterator[AnyEvaluator | None]:
+def _load_items(scope: Scope, written: WrittenEvaluators | None) -> Iterator[AnyEvaluator | None]:
     """Yield the evaluators of a list. All its texts are one evaluator, which stands where the first of them stands."""
     texts = [index for index, item in enumerate(scope.value) if isinstance(item, str)]
     for index, item in enumerate(scope.value):
         if not isinstance(item, str):
-            yield load_evaluator(scope.at(item, index))
+            inner = scope.at(item, index)
+            yield (
+                load_evaluator(inner)
+                if written is None
+                else written.load(item, scope.place, partial(load_evaluator, inner))
+            )
         elif not item.strip():
             scope.place.at(index).expected("a non-empty text", item)
         elif index == next(each for each in texts if scope.value[each].strip()):
@@ -106,12 +110,14 @@ def _load_statements(scope: Scope, statements: Sequence[str]) -> AnyEvaluator | 
     return found  # type: ignore[no-any-return]
 
 
-def _name(evaluators: Iterable[Any]) -> None:
-    """Derive the names that are not written; each is the only one of its list."""
+def _named(evaluators: Sequence[Any]) -> tuple[AnyEvaluator, ...]:
+    """Return evaluators with a name each, derived where none is written; each is the only one of its list."""
     taken = {each.name for each in evaluators}
+    named: list[AnyEvaluator] = []
     for each in evaluators:
-        each.derive_name(taken)
-        taken.add(each.label)
+        named.append(each.with_name_beside(taken))
+        taken.add(named[-1].label)
+    return tuple(named)
 
 
 def _read_kind(scope: Scope) -> _Written | None:
@@ -176,7 +182,7 @@ def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> 
 
 
 def _read(written: _Written, scope: Scope) -> Any:
-    inner = replace(scope, value=written.keys, place=written.place)
+    inner = scope.replace(value=written.keys, place=written.place)
     found: Any = read_part(written.kind, written.keys, written.place, context=inner, elsewhere=(_TYPE,))
     for key in written.keys:
         if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:

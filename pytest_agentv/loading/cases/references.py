@@ -9,7 +9,7 @@ from pytest_agentv.errors import locate
 from pytest_agentv.loading.cases.config import matches_guideline
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.targets.environment import search_folders
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.records import record
 
@@ -115,7 +115,7 @@ class References:
 
 
 @record
-class Scope:
+class Scope(Record):
     """A part of an eval file, with its place and its references."""
 
     value: Json
@@ -128,7 +128,7 @@ class Scope:
 
     def at(self, value: Json, *keys: str | int) -> "Scope":
         """Return the scope of a nested value."""
-        return replace(self, value=value, place=self.place.at(*keys))
+        return self.replace(value=value, place=self.place.at(*keys))
 
 
 def _encoding_fault(path: Path, data: bytes) -> str | None:
