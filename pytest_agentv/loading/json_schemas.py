@@ -23,6 +23,7 @@ from pytest_agentv.loading.keys import (
     OUTCOME_KEYS,
 )
 from pytest_agentv.loading.schema_help import described
+from pytest_agentv.loading.schema_sharing import shared
 from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.loading.targets.validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
@@ -213,8 +214,7 @@ class _Generator(GenerateJsonSchema):
 
 def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObject:
     document = {"$schema": _DRAFT, "title": title, **root, **({"definitions": definitions} if definitions else {})}
-    whole: JsonObject = described(document)
-    return whole
+    return shared(described(document))
 
 
 def _by_kind(models: Mapping[str, type[BaseModel]], key: str, properties: JsonObject) -> JsonObject:
