@@ -90,7 +90,10 @@ def _long_cases(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject
     for kind in dict.fromkeys(kinds.values()):
         required = models[kind.__name__].get("allOf", ())
         condition = {"properties": {"type": _ref(_words_name(kind))}}
-        yield {"if": condition, "then": {"allOf": [_ref(kind.__name__), *required]} if required else _ref(kind.__name__)}
+        yield {
+            "if": condition,
+            "then": {"allOf": [_ref(kind.__name__), *required]} if required else _ref(kind.__name__),
+        }
 
 
 def _short_cases(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
