@@ -40,9 +40,11 @@ _PATH: Final = re.compile(r"(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
 
 
 def _path(value: str) -> str:
-    if not _PATH.fullmatch(value):
+    """Return a path without the `$` with which JSONPath begins."""
+    path = re.sub(r"^\$(?:\.|(?=\[))", "", value)
+    if not _PATH.fullmatch(path):
         raise expected("a path such as items[0].price")
-    return value
+    return path
 
 
 AnswerPath: TypeAlias = Annotated[Text, AfterValidator(_path)]

@@ -2,7 +2,7 @@
 
 from dataclasses import field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pytest_agentv.errors import CaseError, locate
 from pytest_agentv.loading.cases.messages import (
@@ -15,8 +15,7 @@ from pytest_agentv.loading.cases.messages import (
     reference_answer,
 )
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME, wants_outcome
-from pytest_agentv.loading.cases.references import References, Scope
-from pytest_agentv.loading.cases.sharing import RecentCases, SharedEvaluators, WrittenEvaluators, aimed
+from pytest_agentv.loading.cases.references import LoadShared, References, Scope
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
@@ -68,8 +67,8 @@ class LoadContext(Record):
     """Level of unknown keys inside evaluators."""
     file_evaluators: dict[tuple[Path, tuple[str, ...]], FileEvaluators] = field(default_factory=dict, compare=False)
     """The evaluators of the eval files so far, by the names of variables. They are checked once, not for each case."""
-    shared_evaluators: SharedEvaluators = field(default_factory=SharedEvaluators, compare=False)
-    recent: RecentCases = field(default_factory=RecentCases, compare=False)
+    shared: dict[str, Any] = field(default_factory=dict, compare=False)
+    """What `loading.cases.sharing` keeps of cases that are made from the same template."""
 
 
 @record
@@ -93,10 +92,13 @@ def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Loa
         raise with_problems(CaseError(str(entry.fault)), [entry.fault])
     if entry.combination is None:
         return _load_case(suite, entry, context)
-    loaded: LoadedCase | None = context.recent.find(suite, entry)
+    from pytest_agentv.loading.cases.sharing import RecentCases, aimed  # noqa: PLC0415 - few files have a matrix
+
+    recent: RecentCases = context.shared.setdefault("cases", RecentCases())
+    loaded: LoadedCase | None = recent.find(suite, entry)
     if loaded is None:
         loaded = _load_case(suite, entry, context)
-        context.recent.keep(suite, entry, loaded)
+        recent.keep(suite, entry, loaded)
     return loaded.replace(case=aimed(loaded.case, entry))
 
 
@@ -123,10 +125,19 @@ def _load(
     references = References(suite.path.parent, context.repo_root, context.cwd, context.guideline_patterns)
     value, variables = _filled(suite, entry, place, references)
     execution = mapping_at(value, "execution", place)
-    written = context.shared_evaluators.of_entry(entry, tuple(variables or ()))
-    loader = _CaseLoader(suite, value, execution, place, references, context, variables, written)
+    share = _sharing(entry, context, tuple(variables or ()))
+    loader = _CaseLoader(suite, value, execution, place, references, context, variables, share)
     loader.warn_of_odd_keys()
     return loader.load(entry.line), value
+
+
+def _sharing(entry: CaseEntry, context: LoadContext, variables: tuple[str, ...]) -> LoadShared | None:
+    """Return what finds the evaluators that an entry shares with others; None: it is made from no template."""
+    if entry.row is None and entry.combination is None and not entry.origins:
+        return None
+    from pytest_agentv.loading.cases.sharing import written_evaluators  # noqa: PLC0415 - most files have no template
+
+    return written_evaluators(entry.value, variables, context.shared.setdefault("evaluators", {})).load
 
 
 def _filled(
@@ -157,8 +168,8 @@ class _CaseLoader:
     context: LoadContext
     variables: JsonObject | None
     """None: the case has none."""
-    written: WrittenEvaluators | None
-    """The evaluators that it may share with other cases."""
+    share: LoadShared | None
+    """Finds the evaluators that it shares with other cases; None: it has only its own."""
 
     def load(self, line: int) -> EvalCase:
         written = self._with_input_files(self._input())
@@ -328,7 +339,7 @@ class _CaseLoader:
             if key is not None:
                 from pytest_agentv.loading.cases.evaluators import load_evaluators  # noqa: PLC0415 - pydantic
 
-                return load_evaluators(self._scope(mapping[key], place.at(key)), self.written)
+                return load_evaluators(self._scope(mapping[key], place.at(key)), self.share)
         return None
 
     def _scope(self, value: Json, place: Place) -> Scope:

@@ -1,9 +1,10 @@
 """Finds and reads the files that eval files refer to (agentv-formats 1.5)."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.cases.config import matches_guideline
@@ -12,6 +13,9 @@ from pytest_agentv.loading.targets.environment import search_folders
 from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.records import record
+
+LoadShared: TypeAlias = Callable[[Json, Place, Callable[[], Any]], Any]
+"""Returns the evaluator of a mapping at a place: that of another case, or that which the function loads."""
 
 
 @record

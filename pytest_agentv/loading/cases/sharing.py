@@ -1,33 +1,33 @@
 """What cases have in common, so that it is loaded once: evaluators without variables, and cases of several targets."""
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
 from pytest_agentv.loading.places import Place
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.records import record
 
+Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
+"""Evaluators with the mappings that they are written as, by the ids of these and the names of variables."""
 
-class SharedEvaluators:
-    """Evaluators by the mappings that they are written as, where several cases are made from one mapping."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, Collection[str]], tuple[Json, Any]] = {}
+def written_evaluators(value: JsonObject, variables: tuple[str, ...], known: Known) -> "WrittenEvaluators":
+    """Return the evaluators that a case, as written, shares with the others that are made from it.
 
-    def of_entry(self, entry: CaseEntry, variables: Collection[str]) -> "WrittenEvaluators | None":
-        """Return those that an entry may share; None: its mappings are its own."""
-        is_template = entry.row is not None or entry.combination is not None or entry.origins
-        if not is_template or not isinstance(entry.value, dict):
-            return None
-        execution = entry.value.get("execution")
-        mappings = (entry.value, execution if isinstance(execution, dict) else {})
-        lists = (mapping.get(key) for mapping in mappings for key in EVALUATOR_LIST_KEYS)
-        written = frozenset(id(item) for each in lists if isinstance(each, list) for item in each)
-        return WrittenEvaluators(written, variables, self._known)
+    Args:
+        value: The case, before its variables were filled in.
+        variables: The names of its variables.
+        known: The evaluators of the cases so far.
+    """
+    execution = value.get("execution")
+    mappings = (value, execution if isinstance(execution, dict) else {})
+    lists = (mapping.get(key) for mapping in mappings for key in EVALUATOR_LIST_KEYS)
+    ids = frozenset(id(item) for each in lists if isinstance(each, list) for item in each)
+    return WrittenEvaluators(ids, variables, known)
 
 
 @record
@@ -35,8 +35,8 @@ class WrittenEvaluators:
     """The mappings of an entry before its variables were filled in. One without variables is still the same object."""
 
     ids: frozenset[int]
-    variables: Collection[str]
-    known: dict[tuple[int, Collection[str]], tuple[Json, Any]]
+    variables: tuple[str, ...]
+    known: Known
 
     def load(self, value: Json, place: Place, load: Callable[[], Any]) -> Any:
         """Return the evaluator of a mapping: that of another case, unless it has variables or a problem."""
