@@ -20,6 +20,7 @@ from pytest_agentv.reporting.html.texts import (
     points,
 )
 from pytest_agentv.reporting.html.values import mapping_of, number_of
+from pytest_agentv.reporting.verdicts.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 _MOST_FIRST: Final = 8
@@ -85,8 +86,8 @@ class Reason(Record):
     link: str
 
 
-def headline(cases: Sequence[Case], compared: Compared, red: Sequence[str] | None = None) -> Headline:
-    """Return the verdict. `red`: what the gates that judged the run said where they failed; None: none judged."""
+def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDGED) -> Headline:
+    """Return the verdict on a run that ended like this."""
     counts = Counter(case.status for case in cases)
     broken = sum(case.is_broken for case in cases)
     total = len(cases)
@@ -95,14 +96,23 @@ def headline(cases: Sequence[Case], compared: Compared, red: Sequence[str] | Non
     facts = [f"{counted(broken, 'case')} broke against the baseline"] if broken else []
     facts += [f"{counts['fail']:,} of {total:,} fail"] if counts["fail"] else []
     facts += [f"{counts['error']:,} could not be judged"] if counts["error"] else []
-    more = " ".join(filter(None, (*(red or ()), _as_a_whole(compared), _rules(cases))))
-    if not facts and not red:
-        every = f"all {total:,} cases pass" if total > 1 else "the one case passes"
-        return Headline("pass", f"Passed: {every}.", more)
-    required = any(case.status == "fail" and case.judged.required for case in cases)
-    if red is not None and not red and not counts["error"] and not required:
+    unjudged = f"No verdict on the run as a whole: {ending.unjudged}." if ending.unjudged else ""
+    gates = [f"The gate says: {text}." for text in ending.red]
+    more = " ".join(filter(None, (*gates, unjudged, _as_a_whole(compared), _rules(cases))))
+    if _is_bad(cases, ending) or (broken and not ending.replaces_cases):
+        return Headline("fail", f"Failed: {listed([*ending.troubles, *facts]) or 'a gate'}.", more)
+    if ending.replaces_cases and facts:
         return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
-    return Headline("fail", f"Failed: {listed(facts) or 'a gate'}.", more)
+    every = f"all {total:,} cases pass" if total > 1 else "the one case passes"
+    if counts["fail"]:
+        every = f"{counts['pass']:,} of {total:,} cases pass, {counts['fail']:,} failed as expected"
+    return Headline("none", f"No verdict: {every}.", more) if unjudged else Headline("pass", f"Passed: {every}.", more)
+
+
+def _is_bad(cases: Sequence[Case], ending: Ending) -> bool:
+    """Whether anything fails the run, but for what the comparison with another run shows."""
+    failed = any(case.status == "fail" and not ending.excuses(case.judged) for case in cases)
+    return bool(ending.red or ending.troubles) or failed or any(case.status == "error" for case in cases)
 
 
 def figures(cases: Sequence[Case], compared: Compared) -> tuple[Figure, ...]:

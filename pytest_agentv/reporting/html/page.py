@@ -22,6 +22,7 @@ from pytest_agentv.reporting.html.history import in_order, past_of_cases, past_r
 from pytest_agentv.reporting.html.packing import blocks
 from pytest_agentv.reporting.html.reading import Run
 from pytest_agentv.reporting.html.texts import spelled
+from pytest_agentv.reporting.verdicts.endings import AS_JUDGED, Ending
 from pytest_agentv.runtime.files import write_atomically
 
 STATIC_ROWS: Final = 40
@@ -42,8 +43,8 @@ class ReportInput(Record):
     """Further runs, for the history."""
     margin: float = DEFAULT_MARGIN
     is_confirming: bool | None = None
-    red: tuple[str, ...] | None = None
-    """What the gates that failed said; empty: they passed; None: no gate judged the run."""
+    ending: Ending = AS_JUDGED
+    """How the run ended beyond what its results tell."""
 
 
 def write_report(path: Path, given: ReportInput) -> int:
@@ -67,14 +68,14 @@ def report_text(given: ReportInput) -> str:
             policy=_policy(script, style),
             style=Markup(style),  # noqa: S704 - ours
             script=Markup(script),  # noqa: S704 - ours
-            title=_title(compared, cases, given.red),
+            title=_title(compared, cases, given.ending),
             run=given.run,
             when=when_of(given.run),
             made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             base=given.base,
             cases=cases,
             shown=cases[:STATIC_ROWS],
-            headline=overview.headline(cases, compared, given.red),
+            headline=overview.headline(cases, compared, given.ending),
             figures=overview.figures(cases, compared),
             firsts=overview.firsts(cases),
             broken=sum(case.is_broken for case in cases),
@@ -127,10 +128,10 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _title(compared: Compared, cases: Sequence[Case], red: Sequence[str] | None) -> str:
+def _title(compared: Compared, cases: Sequence[Case], ending: Ending) -> str:
     rate = compared.statistics.rate
     share = f"{100 * rate.mean:.1f} % " if rate is not None else ""
-    return f"{overview.headline(cases, compared, red).sign} {share}– agentv report"
+    return f"{overview.headline(cases, compared, ending).sign} {share}– agentv report"
 
 
 def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:

@@ -13,6 +13,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, cases_of_run
+from pytest_agentv.reporting.verdicts.endings import verdict_path
 from pytest_agentv.reporting.verdicts.gates import REGRESSION, GateOutcome, baseline_gate, gate_lines, rate_gate
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
@@ -114,14 +115,14 @@ class RunGate:
         if self.statistics is None:
             return None
         gates = [{"name": each.name, "failed": each.is_red, "reason": each.reason} for each in self.outcomes]
-        return {**self.statistics.contract(), **({"gates": gates} if gates else {})}
+        return {**self.statistics.contract(), **({"gate": self._options.gate, "gates": gates} if gates else {})}
 
     def write(self, results_path: Path) -> str | None:
         """Write the verdict beside the results; return why it cannot be."""
         contract = self.contract()
         if contract is None or not results_path.is_file():
             return None
-        path = results_path.with_suffix(".verdict.json")
+        path = verdict_path(results_path)
         try:
             write_atomically(path, json.dumps(contract, ensure_ascii=False, indent=2, sort_keys=False) + "\n")
         except (AgentvError, OSError) as error:

@@ -161,7 +161,7 @@ class RunReporter:
             self._remarks += self._section.finish(self._results, self._identity.results_path)
         self._home.drop_answers()
         if self._options.html is not None:
-            self._write_html(self._options.html)
+            self._write_html(self._options.html, exitstatus)
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._home.write_errors:
@@ -221,12 +221,12 @@ class RunReporter:
     def _expected_words(self) -> str:
         return "failed as expected" if self._options.gate in ("cases", "off") else "judged with the run"
 
-    def _write_html(self, path: Path) -> None:
+    def _write_html(self, path: Path, exitstatus: int) -> None:
         """Write the HTML report; note why that could not be done, if so."""
         from pytest_agentv.session.showing.ending.html_report import write_html  # noqa: PLC0415 - for who wants it
 
         contract = self._section.contract() if self._section is not None else None
-        if fault := write_html(path, self._run, self._identity.results_path, self._options, contract):
+        if fault := write_html(path, self._ended(exitstatus), contract):
             self._remarks.append(fault)
         else:
             self._report = path
