@@ -1,19 +1,13 @@
-"""Reports of stored results: a comment, code quality, JUnit, CSV; and the workflows that use them."""
+"""Reports of stored results: a comment, code quality, JUnit, CSV."""
 
 import csv
 import json
-import os
-import shutil
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from pytest_agentv.cli.starting.workflows import PATHS, workflow
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
@@ -22,8 +16,6 @@ from pytest_agentv.reporting.ci.comment import MARKER, comment_lines
 from pytest_agentv.reporting.writers import ResultSink
 
 EVIL = "=1+1 </details> <script>x</script> ```\n````\n::error::x @team [a](javascript:x) s3cret-value \x1b[31m"
-CHECKER = shutil.which("check-jsonschema", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-SERVICES = pytest.mark.parametrize("service", list(PATHS))
 
 
 def result(eval_id: str, score: float = 1.0, **changes: Any) -> EvalResult:
@@ -146,35 +138,3 @@ def test_convert_writes_csv_that_no_spreadsheet_runs(agentv: Any, tmp_path: Path
     assert rows[0]["score: facts"] == ""
     assert rows[2]["score"] == ""
     assert rows[3]["candidate_answer"].startswith("'=1+1")
-
-
-@SERVICES
-@pytest.mark.parametrize("shards", [1, 3])
-def test_workflows_are_yaml_without_gaps(service: str, shards: int) -> None:
-    text = workflow(service, shards)
-    jobs = yaml.safe_load(text)
-    assert "@COUNT@" not in text
-    assert "@SHARDS@" not in text
-    if service == "github":
-        assert jobs["jobs"]["evals"]["strategy"]["matrix"]["shard"] == list(range(1, shards + 1))
-        assert all("timeout-minutes" in job for job in jobs["jobs"].values())
-        assert MARKER in text
-    else:
-        assert jobs["evals"].get("parallel") == (shards if shards > 1 else None)
-
-
-@SERVICES
-def test_init_writes_the_workflow_of_a_service(agentv: Any, tmp_path: Path, service: str) -> None:
-    assert agentv("init", f"--ci={service}", "--shards=4", str(tmp_path / service)).exit_code == 0
-    assert (tmp_path / service / PATHS[service]).read_text() == workflow(service, 4)
-
-
-@SERVICES
-@pytest.mark.skipif(CHECKER is None, reason="needs check-jsonschema")
-def test_the_schema_of_a_service_knows_its_workflow(tmp_path: Path, service: str) -> None:
-    file = tmp_path / "workflow.yml"
-    file.write_text(workflow(service, 3))
-    schema = {"github": "vendor.github-workflows", "gitlab": "vendor.gitlab-ci"}[service]
-    command = [str(CHECKER), "--builtin-schema", schema, str(file)]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stdout
