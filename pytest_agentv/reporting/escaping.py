@@ -9,6 +9,7 @@ import os
 import re
 import textwrap
 from typing import Final
+from unicodedata import combining, east_asian_width
 
 from pytest_agentv.models.masking.secrets import Masker
 
@@ -51,6 +52,18 @@ def wrap(text: str, width: int) -> list[str]:
     for line in text.split("\n"):
         lines += textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
     return lines
+
+
+def columns(text: str) -> int:
+    """Return the width of a text on a terminal: characters of East Asian scripts take two columns."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
+
+
+def padded(text: str, width: int) -> str:
+    """Return a text with blanks up to a number of columns."""
+    return text + " " * (width - columns(text))
 
 
 def escaped_size(text: str) -> int:

@@ -146,6 +146,10 @@ class RunReporter:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
+        if self._outcomes.told and self._terminal is not None:
+            from pytest_agentv.session.showing.ending.wrapping import wrap_accounts  # noqa: PLC0415 - for runs that failed
+
+            wrap_accounts(self._terminal)
         self._home.close(self._crashes)
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
