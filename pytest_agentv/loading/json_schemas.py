@@ -78,9 +78,9 @@ _CONTENT_ITEM: Final = _any_of(
     {
         **_MAPPING,
         "required": ["type", "value"],
-        "properties": {"type": {"enum": ["text", "file"]}, "value": _TEXT},
+        "properties": {"type": {"enum": ["text", "file", "image"]}, "value": _TEXT},
     },
-    {**_MAPPING, "properties": {"type": {"not": {"enum": ["text", "file"]}}}},
+    {**_MAPPING, "properties": {"type": {"not": {"enum": ["text", "file", "image"]}}}},
 )
 _MESSAGE: Final = {
     **_MAPPING,
