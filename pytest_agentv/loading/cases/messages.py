@@ -1,11 +1,10 @@
 """Loads the input messages and expected messages of a case (agentv-formats 1.4, 1.7, 1.9)."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
-from pytest_agentv.errors import locate
+from pytest_agentv.loading.cases.media import is_address, is_picture
 from pytest_agentv.loading.cases.references import ReferencedFile, References
 from pytest_agentv.loading.files.source import LayeredSource, Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
@@ -13,7 +12,6 @@ from pytest_agentv.loading.places import Place, misspelling, text_at
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.messages import (
-    PDF,
     ROLES,
     ContentPart,
     FilePart,
@@ -28,9 +26,6 @@ from pytest_agentv.models.text import pretty_json
 
 _KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
 """The last part made from each file, while its case exists."""
-
-_ADDRESS: Final = re.compile(r"(?i)(https?|data|file|gs|s3):(?=//|.*,)")
-"""How what is no path begins."""
 
 
 @record
@@ -130,7 +125,7 @@ def _load_part(item: Json, role: Role, place: Place, references: References) -> 
             return None if text is None else TextPart(text)
         case "file" | "image":
             file = _read_file(item, place, references)
-            if file is None or (item["type"] == "image" and not _is_picture(file, role, place)):
+            if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
                 return None
             return _file_part(file, references)
         case kind:
@@ -162,28 +157,7 @@ def _read_file(item: JsonObject, place: Place, references: References) -> Refere
     if value is not None and not value.strip():
         place.at("value").expected("the path of a file", value)
         return None
-    if value is not None and (scheme := _ADDRESS.match(value)):
-        what = "the path of a file: what lies elsewhere may change, and no result would tell"
-        place.at("value").expected(what, f"{scheme[0]}…", "download it, and write its path")
-        return None
-    return None if value is None else references.read(value, place.at("value"))
-
-
-def _is_picture(file: ReferencedFile, role: Role, place: Place) -> bool:
-    """Whether a file of an image item can be sent. Notes an error if not."""
-    path, media = locate(file.path, None), file.media
-    if media is None or media.media_type == PDF:
-        what = "a text" if media is None else "a PDF"
-        place.at("value").error(
-            f"expected a picture (PNG, JPEG, GIF or WebP), but {path} is {what}", "write type: file"
-        )
-    elif media.fault is not None:
-        place.at("value").error(f"{path} {media.fault}")
-    elif role != "user":
-        place.error(f"models take pictures in messages of the user only, and the role of this one is {role}")
-    else:
-        return True
-    return False
+    return None if value is None or is_address(value, place) else references.read(value, place.at("value"))
 
 
 def _file_part(file: ReferencedFile, references: References) -> FilePart:
