@@ -40,9 +40,8 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Fields of kinds": ("Text", "Amount", "AnswerPath", "Items", "spelled", "Part"),
     "Cases": (
-        *("EvalCase", "InputMessage", "Role", "ContentPart", "TextPart", "FilePart", "Media", "ObjectPart"),
-        "OtherPart",
-    ),
+        *("EvalCase", "InputMessage", "Role", "ContentPart", "TextPart", "FilePart", "ObjectPart", "OtherPart"),
+        "Media",
     ),
     "Answers": (
         *("Message", "ToolCall", "TraceEvent", "TraceEventType", "TraceSummary", "TokenUsage", "ExecutionMetrics"),
