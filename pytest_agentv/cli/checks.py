@@ -27,7 +27,7 @@ from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
-from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.models.options.values import UnknownKeys
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.providers.table import KINDS

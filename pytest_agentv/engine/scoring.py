@@ -5,7 +5,8 @@ from typing import Final, Literal
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.options import DEFAULT_THRESHOLD, RunOptions
+from pytest_agentv.models.options.defaults import DEFAULT_THRESHOLD
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import EvaluatorResult, clamp_score
 

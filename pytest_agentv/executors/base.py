@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import Json, JsonObject, Record
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 
 

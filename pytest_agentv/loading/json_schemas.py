@@ -28,7 +28,7 @@ from pytest_agentv.loading.targets.validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import REFERENCE, Kind, Part, parts_of, spellings
 from pytest_agentv.models.messages import ROLES
-from pytest_agentv.models.option_values import MAX_REPEAT
+from pytest_agentv.models.options.values import MAX_REPEAT
 
 Kinds: TypeAlias = Mapping[str, type[Part]]
 

@@ -9,15 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.models.option_values import parse_bool
-from pytest_agentv.models.options import (
-    DEFAULT_BASELINE,
-    DEFAULT_EVAL_GLOBS,
-    DEFAULT_EXPLORATION_TOOLS,
-    RUN_OPTIONS,
-    RunOption,
-    RunOptions,
-)
+from pytest_agentv.models.options.defaults import DEFAULT_BASELINE, DEFAULT_EVAL_GLOBS, DEFAULT_EXPLORATION_TOOLS
+from pytest_agentv.models.options.option import RunOption
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.options.table import RUN_OPTIONS
+from pytest_agentv.models.options.values import parse_bool
 from pytest_agentv.session.compat import ini_value
 
 PREFIX = "agentv"

@@ -31,7 +31,8 @@ from pytest_agentv.loading.tables.delimited import read_delimited
 from pytest_agentv.loading.targets.environment import REFERENCE, Environment
 from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import RUN_OPTIONS, RunOption
+from pytest_agentv.models.options.option import RunOption
+from pytest_agentv.models.options.table import RUN_OPTIONS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.table import KINDS
 

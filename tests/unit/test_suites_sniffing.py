@@ -14,7 +14,7 @@ from pytest_agentv.loading.cases.cases import LoadContext, load_case
 from pytest_agentv.loading.files.discovery import is_eval_file, left_out
 from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite
 from pytest_agentv.loading.files.suites import dataset_fault, read_suite
-from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS
+from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
 
 
 @pytest.fixture(autouse=True)

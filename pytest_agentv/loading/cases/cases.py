@@ -45,7 +45,7 @@ from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart, InputMessage, Role
-from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.models.options.values import UnknownKeys
 from pytest_agentv.models.records import record
 
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
