@@ -6,7 +6,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.options.run_options import RunOptions

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any, cast
 
 from pytest_agentv.engine.batching import Batch, BatchMember
-from pytest_agentv.engine.case import CaseJob, run_case
-from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.engine.case import run_case
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.targets.checks import HealthChecks
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import TargetError

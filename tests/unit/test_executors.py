@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES
-from pytest_agentv.engine.results import CaseIdentity
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack, unpack

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator

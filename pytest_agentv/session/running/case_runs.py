@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytest_agentv.engine.asking_hooks import tell
-from pytest_agentv.engine.case import CaseJob, run_case
+from pytest_agentv.engine.case import run_case
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError

@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
-from pytest_agentv.engine.results import CaseIdentity, error_result
+from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import choose_target
