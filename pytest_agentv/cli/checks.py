@@ -13,8 +13,9 @@ from pytest_agentv.engine.targets.judging import evaluators_of, judging_fault, n
 from pytest_agentv.engine.targets.pool import DEFAULT_TARGET
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.cases import load_case
 from pytest_agentv.loading.cases.config import check_config_file, load_guideline_patterns
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.discovery import is_sidecar
 from pytest_agentv.loading.files.shapes import looks_like_suite
 from pytest_agentv.loading.files.suite_source import SuiteSource

@@ -24,7 +24,8 @@ from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.cases import load_case
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.tables.delimited import read_delimited

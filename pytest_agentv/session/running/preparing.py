@@ -15,9 +15,10 @@ from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
-from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
+from pytest_agentv.loading.cases.cases import LoadedCase, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
