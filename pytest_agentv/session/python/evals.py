@@ -81,16 +81,8 @@ class Agentv:
         """
         __tracebackhide__ = True
         words = CaseWords(
-            id,
-            expected_outcome,
-            reference_answer,
-            expected_messages,
-            evaluators,
-            rubrics,
-            threshold,
-            files,
-            repeat,
-            min_pass_rate,
+            *(id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files),
+            *(repeat, min_pass_rate),
         )
         return self._evaluate(prompt, words, None)
 

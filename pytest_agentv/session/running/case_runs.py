@@ -16,9 +16,8 @@ from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import Carried
 from pytest_agentv.session.recording.recorder import Recorder
 from pytest_agentv.session.running.begun import Ending
-from pytest_agentv.session.running.limits import FailureLimit
 from pytest_agentv.session.running.preparing import PreparedCase
-from pytest_agentv.session.running.stopping import Stopping, lost_text
+from pytest_agentv.session.running.stopping import FailureLimit, Stopping, lost_text
 from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLog, current_log
 
