@@ -12,7 +12,8 @@ from pytest_agentv.models.options import DEFAULT_BASELINE, RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, cases_of_run
+from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.gates import REGRESSION, GateOutcome, baseline_gate, gate_lines, rate_gate
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
@@ -51,7 +52,8 @@ class RunGate:
             if options.baseline is not None or options.update_baseline is not None:
                 self._baseline = self._read_baseline()
         except AgentvError as error:
-            raise pytest.UsageError(str(error)) from None
+            hint = "" if options.update_baseline is None else "; delete the file to write the baseline anew"
+            raise pytest.UsageError(f"{error}{hint}") from None
         if self._gates and narrowed_by(self._config, options) is None:
             fault = unmatched_tags(self._gates, tags_of(node_ids, self._config.rootpath))
             if fault is not None:
