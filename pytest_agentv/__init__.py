@@ -63,8 +63,8 @@ _NAMES = {
         "TextPart",
         "ToolCall",
     ),
-    "models.option_values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Shard", "Stop", "UnknownKeys"),
-    "models.options": ("RunOptions",),
+    "models.options.values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Shard", "Stop", "UnknownKeys"),
+    "models.options.run_options": ("RunOptions",),
     "models.results": ("ErrorDetail", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
     "models.targets": ("Target",),
@@ -165,7 +165,7 @@ if TYPE_CHECKING:
         TextPart as TextPart,
         ToolCall as ToolCall,
     )
-    from pytest_agentv.models.option_values import (
+    from pytest_agentv.models.options.values import (
         BaselineUpdate as BaselineUpdate,
         Shard as Shard,
         Gate as Gate,
@@ -174,7 +174,7 @@ if TYPE_CHECKING:
         Stop as Stop,
         UnknownKeys as UnknownKeys,
     )
-    from pytest_agentv.models.options import RunOptions as RunOptions
+    from pytest_agentv.models.options.run_options import RunOptions as RunOptions
     from pytest_agentv.models.results import (
         ErrorDetail as ErrorDetail,
         EvalResult as EvalResult,

@@ -145,6 +145,7 @@ def test_a_baseline_holds_no_answers_and_a_second_one_is_equal(small):
         (("--agentv-cache",), "does not go with --agentv-cache"),
         (("--agentv-stop=certain",), "does not go with --agentv-stop=certain"),
         (("--reruns=2",), "does not go with --reruns"),
+        (("--agentv-sample=2",), "does not go with --agentv-sample"),
     ],
 )
 def test_what_is_no_baseline_is_refused_before_anything_is_paid_for(small, flags, reason):
@@ -153,6 +154,37 @@ def test_what_is_no_baseline_is_refused_before_anything_is_paid_for(small, flags
     assert (run.exit_code, run.results) == (4, [])
     assert f"--agentv-update-baseline {reason}" in run.text
     assert (small.path / BASELINE).read_text("utf-8") == before
+
+
+def test_a_part_of_the_files_is_no_baseline_and_costs_nothing(small):
+    small.write("evals/b.eval.yaml", suite(2, first=10))
+    assert small.run("--agentv-update-baseline").exit_code == 0
+    before = (small.path / BASELINE).read_text("utf-8")
+    for mode in ((), ("-n", "2")):
+        run = small.run("--agentv-update-baseline", "evals/b.eval.yaml", mode=mode, subprocess=bool(mode))
+        assert (run.exit_code, run.results) == (4, [])
+        assert "--agentv-update-baseline needs all cases: evals/a.eval.yaml was not collected" in run.text
+    assert (small.path / BASELINE).read_text("utf-8") == before
+
+
+def test_cases_that_a_conftest_left_out_are_missing_from_a_baseline(small):
+    """It is known before anything is paid for, in one process."""
+    small.write("conftest.py", """
+        def pytest_collection_modifyitems(config, items):
+            config.hook.pytest_deselected(items=items[1:])
+            del items[1:]
+        """)  # fmt: skip
+    run = small.run("--agentv-update-baseline")
+    assert (run.exit_code, run.results) == (4, [])
+    assert "--agentv-update-baseline needs all cases: some were deselected" in run.text
+
+
+def test_a_broken_baseline_is_not_written_over(small):
+    """It may hold how often it was written, and answers to add to."""
+    (small.path / BASELINE).write_text("<<<<<<< HEAD\n")
+    run = small.run("--agentv-update-baseline")
+    assert (run.exit_code, run.results) == (4, [])
+    assert "merge conflict: resolve it; delete the file to write the baseline anew" in " ".join(run.text.split())
 
 
 def test_in_ci_a_baseline_is_written_by_force_only(small, monkeypatch):

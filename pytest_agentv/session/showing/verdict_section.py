@@ -1,13 +1,13 @@
 """The section EVALUATION STATISTICS. Imported where a run has repeats, or is judged as a whole."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.session.gating.run_gate import RunGate
@@ -28,7 +28,7 @@ class VerdictSection:
         if options.judges_run:
             config.pluginmanager.register(self, "agentv-verdict")
 
-    def check(self, node_ids: Iterable[str]) -> None:
+    def check(self, node_ids: Collection[str]) -> None:
         """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
         self._gate.check(node_ids)
 
