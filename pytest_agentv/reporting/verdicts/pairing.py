@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.results import BaselineFigures
 from pytest_agentv.reporting.verdicts.baseline import is_same_subject
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.statistics.broken import (
@@ -84,6 +85,11 @@ class CaseComparison(Record):
     q: float | None = None
     """The same among all cases that were looked at."""
     broke: bool = False
+
+    @property
+    def figures(self) -> BaselineFigures:
+        """What the line of the case in the results file says."""
+        return BaselineFigures(self.passes, self.judged, self.delta, self.p, self.q, self.broke, self.state)
 
 
 def exact_key(case: JudgedCase) -> tuple[str | None, ...]:

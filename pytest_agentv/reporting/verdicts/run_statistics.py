@@ -1,11 +1,12 @@
 """What a run may claim: its pass rate, how it differs from a baseline, and the verdict on it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.results import BaselineFigures
 from pytest_agentv.reporting.verdicts.baseline import Baseline, judges_of
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
 from pytest_agentv.reporting.verdicts.comparison import RunComparison, compare_runs
@@ -65,6 +66,14 @@ class RunStatistics(Record):
     @property
     def errors(self) -> tuple[JudgedCase, ...]:
         return tuple(case for case in self.cases if case.is_error)
+
+    def figures(self) -> Iterator[tuple[JudgedCase, BaselineFigures]]:
+        """Yield how each case of the run did against the baseline; nothing where it was compared with none."""
+        compared = self.comparison.cases if self.comparison is not None else ()
+        found = {(each.case, each.target): each for each in compared if each.state not in ("gone", "skipped")}
+        for case in self.cases:
+            if (case.name, case.target) in found:
+                yield case, found[case.name, case.target].figures
 
     def contract(self) -> JsonObject:
         """Return the JSON of `<results>.verdict.json`; keys without a value are left out."""
