@@ -62,8 +62,8 @@ _NAMES = {
         "TextPart",
         "ToolCall",
     ),
-    "models.option_values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Shard", "Stop", "UnknownKeys"),
-    "models.options": ("RunOptions",),
+    "models.options.values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Shard", "Stop", "UnknownKeys"),
+    "models.options.run_options": ("RunOptions",),
     "models.results": ("BaselineFigures", "ErrorDetail", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
     "models.targets": ("Target",),
@@ -163,7 +163,7 @@ if TYPE_CHECKING:
         TextPart as TextPart,
         ToolCall as ToolCall,
     )
-    from pytest_agentv.models.option_values import (
+    from pytest_agentv.models.options.values import (
         BaselineUpdate as BaselineUpdate,
         Shard as Shard,
         Gate as Gate,
@@ -172,7 +172,7 @@ if TYPE_CHECKING:
         Stop as Stop,
         UnknownKeys as UnknownKeys,
     )
-    from pytest_agentv.models.options import RunOptions as RunOptions
+    from pytest_agentv.models.options.run_options import RunOptions as RunOptions
     from pytest_agentv.models.results import (
         BaselineFigures as BaselineFigures,
         ErrorDetail as ErrorDetail,

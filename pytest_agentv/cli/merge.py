@@ -9,7 +9,7 @@ from typing import Final
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.models.option_values import OutputFormat
+from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.reporting.merging.merged import Merged, Missing, find_missing, foreign_fault, merge_parts
 from pytest_agentv.reporting.merging.parts import Part, read_part
 from pytest_agentv.reporting.readers import Entry, iter_entries

@@ -6,10 +6,10 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import Json, JsonObject, Record
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 
 

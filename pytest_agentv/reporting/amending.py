@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.option_values import OutputFormat
+from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.reporting.readers import iter_entries, iter_texts
 from pytest_agentv.reporting.serialization import json_safe
 from pytest_agentv.reporting.writers import result_text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.option_values import OutputFormat
+from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.serialization import recordable

@@ -5,20 +5,18 @@ import itertools
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_agentv.models.option_values import parse_bool
-from pytest_agentv.models.options import (
-    DEFAULT_BASELINE,
-    DEFAULT_EVAL_GLOBS,
-    DEFAULT_EXPLORATION_TOOLS,
-    RUN_OPTIONS,
-    RunOption,
-    RunOptions,
-)
+from pytest_agentv.models.options.defaults import DEFAULT_BASELINE, DEFAULT_EVAL_GLOBS, DEFAULT_EXPLORATION_TOOLS
+from pytest_agentv.models.options.option import RunOption
+from pytest_agentv.models.options.table import RUN_OPTIONS
+from pytest_agentv.models.options.values import parse_bool
 from pytest_agentv.session.compat import ini_value
+
+if TYPE_CHECKING:
+    from pytest_agentv.models.options.run_options import RunOptions
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
@@ -43,7 +41,6 @@ def add_options(parser: pytest.Parser) -> None:
         "args",
         list(DEFAULT_EXPLORATION_TOOLS),
     )
-
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
 
 
@@ -90,8 +87,10 @@ def eval_globs(config: pytest.Config) -> Sequence[str]:
     return _names(config, "agentv_files")
 
 
-def run_options(config: pytest.Config) -> RunOptions:
+def run_options(config: pytest.Config) -> "RunOptions":
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
+    from pytest_agentv.models.options.run_options import RunOptions  # noqa: PLC0415 - runs without evals need none
+
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume"):
@@ -115,7 +114,7 @@ def run_options(config: pytest.Config) -> RunOptions:
     )
 
 
-def has_executor(config: pytest.Config, options: RunOptions) -> bool:
+def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
     """Whether an option or a hook may have cases run elsewhere. The workers of xdist run their cases themselves."""
     if hasattr(config, "workerinput") or options.executor == "local":
         return False

@@ -7,8 +7,9 @@ import pytest
 
 from pytest_agentv.errors import CaseError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
+from pytest_agentv.loading.cases.cases import LoadedCase, load_case
 from pytest_agentv.loading.cases.config import DEFAULT_GUIDELINE_PATTERNS, load_guideline_patterns
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage, ObjectPart, OtherPart, TextPart

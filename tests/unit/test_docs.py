@@ -24,14 +24,16 @@ from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.cases import load_case
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.tables.delimited import read_delimited
 from pytest_agentv.loading.targets.environment import REFERENCE, Environment
 from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import RUN_OPTIONS, RunOption
+from pytest_agentv.models.options.option import RunOption
+from pytest_agentv.models.options.table import RUN_OPTIONS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.table import KINDS
 

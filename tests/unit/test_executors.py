@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES
-from pytest_agentv.engine.results import CaseIdentity
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack, unpack
@@ -24,8 +23,8 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import InputMessage, TextPart
-from pytest_agentv.models.option_values import parse_executor, parse_lost_retries
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.options.values import parse_executor, parse_lost_retries
 from pytest_agentv.session.away.away import Away
 from pytest_agentv.session.recording.left_results import add_left_results
 from pytest_agentv.session.showing.logs import CaseLog

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.option_values import (
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.options.table import RUN_OPTIONS
+from pytest_agentv.models.options.values import (
     parse_bool,
     parse_milliseconds,
     parse_output_format,
@@ -16,10 +18,6 @@ from pytest_agentv.models.option_values import (
     parse_seconds,
     parse_threshold,
     parse_workers,
-)
-from pytest_agentv.models.options import (
-    RUN_OPTIONS,
-    RunOptions,
 )
 from pytest_agentv.session.options import run_options
 

@@ -9,7 +9,7 @@ from typing import Final
 from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.options import DEFAULT_BASELINE
+from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.readers import Entry, iter_entries
 from pytest_agentv.reporting.verdicts.baseline import baseline_of, read_baseline

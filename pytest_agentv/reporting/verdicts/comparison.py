@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.baseline import Baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of

@@ -12,7 +12,7 @@ import pytest
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.errors import locate
 from pytest_agentv.executors.base import CaseExecutor, Setup
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.writers import kept_folder
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.workers.shares import shared_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, baseline_text, pooled, updated
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.runtime.files import write_atomically

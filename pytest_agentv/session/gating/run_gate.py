@@ -8,7 +8,8 @@ import pytest
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.options import DEFAULT_BASELINE, RunOptions
+from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.amending import amend
 from pytest_agentv.reporting.summary import SummaryLine

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.results import CaseIdentity, effective_target_name
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.scoring import decide_status, effective_threshold
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
@@ -141,8 +141,8 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
         return result if planned in (None, repeat) else None
     if planned != repeat:
         return None
-    from pytest_agentv.engine.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
-    from pytest_agentv.engine.repeats import RepeatPlan  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.plan import RepeatPlan  # noqa: PLC0415 - for repeated cases only
 
     return judged_anew(result, RepeatPlan.of(job, repeat), effective_threshold(job.options, job.case))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_agentv.errors import locate
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line

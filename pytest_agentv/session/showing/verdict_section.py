@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.session.gating.run_gate import RunGate
