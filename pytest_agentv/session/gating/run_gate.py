@@ -11,6 +11,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.amending import amend
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
@@ -25,6 +26,7 @@ from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, re
 from pytest_agentv.session.gating.gate_reports import report_gate
 from pytest_agentv.session.gating.marked_items import MarkedItems
 from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of
+from pytest_agentv.session.recording.identity import RunIdentity
 
 
 class RunGate:
@@ -131,6 +133,21 @@ class RunGate:
             write_atomically(path, json.dumps(contract, ensure_ascii=False, indent=2, sort_keys=False) + "\n")
         except (AgentvError, OSError) as error:
             return f"the verdict was not written: {error}"
+        return None
+
+    def amend(self, identity: RunIdentity) -> str | None:
+        """Write into the results how each case did against the baseline; return why that cannot be."""
+        path, statistics = identity.results_path, self.statistics
+        if statistics is None or self._options.update_baseline is not None or not path.is_file():
+            return None
+        additions = {
+            (case.node_id, case.eval_id): {"baseline": figures.to_plain()} for case, figures in statistics.figures()
+        }
+        try:
+            if additions:
+                amend(path, identity.run_id, self._options.output_format, additions)
+        except AgentvError as error:
+            return f"the results do not say how cases did against the baseline: {error}"
         return None
 
     @property
