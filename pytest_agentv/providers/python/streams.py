@@ -24,10 +24,10 @@ async def gather(stream: AsyncIterator[Any]) -> Chunks:
 
 def gather_sync(stream: Iterator[Any]) -> Chunks:
     """Read a generator to its end. Blocks. Raises `TooLargeError`, and `ProviderError` for one that returns a value."""
-    budget, parts = _Budget(), list[Any]()
+    budget, parts, chunks = _Budget(), list[Any](), iter(stream)
     while True:
         try:
-            part = next(stream)
+            part = next(chunks)
         except StopIteration as end:
             if end.value is not None:
                 message = f"the generator ends with `return` and a {type(end.value).__name__}: yield it, or it is lost"
