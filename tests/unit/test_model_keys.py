@@ -46,7 +46,13 @@ def ask(
     """Ask a model once; return what arrived and the response."""
     name = f"keys-{next(NUMBERS)}"
     base_url = llm.script(name, *replies) + ("/v1" if kind == "openai" else "")
-    values = {"model": MODELS[kind], "api_key": Secret("sk-0123456789"), "base_url": base_url, "max_retries": 0, **keys}
+    values = {
+        "model": MODELS.get(kind),
+        "api_key": Secret("sk-0123456789"),
+        "base_url": base_url,
+        "max_retries": 0,
+        **keys,
+    }
     target = Target("t", kind, KINDS.table[kind](**values))
 
     async def run() -> ProviderResponse:
