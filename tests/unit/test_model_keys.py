@@ -284,3 +284,4 @@ def test_a_target_of_litellm_sends_the_same_keys(llm: FakeLlm) -> None:
     assert request.headers["openai-organization"] == "org-1"
     assert request.body["tools"] == [{"type": "function", "function": PRICE}]
     assert request.body["response_format"] == FORMAT
+    assert not [key for key in request.body if key.startswith("_")]
