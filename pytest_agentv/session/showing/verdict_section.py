@@ -16,7 +16,7 @@ _BROKE_OFF: Final = "the run broke off before its end"
 
 
 class VerdictSection:
-    """Has the run judged when its items are done, in the process that owns the terminal."""
+    """Judges the run when its items are done, in the process that owns the terminal."""
 
     def __init__(self, config: pytest.Config, options: RunOptions, results: Callable[[], Sequence[EvalResult]]) -> None:
         self._options = options
@@ -29,7 +29,7 @@ class VerdictSection:
             config.pluginmanager.register(self, "agentv-verdict")
 
     def check(self, node_ids: Iterable[str]) -> None:
-        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
         self._gate.check(node_ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -52,7 +52,7 @@ class VerdictSection:
         self._gate.judge(session, self._results(), self._trouble())
 
     def finish(self, results: Sequence[EvalResult], results_path: Path) -> list[str]:
-        """Take the figures of a run that nobody judged, and write the verdict; return what is to be said of it."""
+        """Compute the figures of a run without gates, and write the verdict. Returns the lines to show."""
         if results and not self._options.judges_run:
             self._gate.describe(results)
         elif results and not self._is_judged:
