@@ -13,7 +13,8 @@ from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.readers import Entry, iter_entries
 from pytest_agentv.reporting.verdicts.baseline import baseline_of, read_baseline
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, read_cases, unique_names
+from pytest_agentv.reporting.verdicts.case_reading import read_cases
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
 from pytest_agentv.reporting.verdicts.comparison import compare_runs
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key

@@ -27,6 +27,7 @@ def refuse_before(config: pytest.Config, options: RunOptions) -> None:
         "-m": config.getoption("markexpr", ""),
         "-x or --maxfail": config.getoption("maxfail", 0),
         "--deselect": config.getoption("deselect", None),
+        "--agentv-sample": options.sample is not None,
         "--reruns (a case that is asked until it passes tells nothing)": config.getoption("reruns", 0),
     }
     found = [name for name, value in given.items() if value]

@@ -42,7 +42,10 @@ class Journal:
                 self._note(key, result, with_errors=with_errors)
 
     def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
-        """Return the result of a job that need not run, with its status under the current threshold."""
+        """Return the result of a job that need not run, with its status under the current threshold.
+
+        Drops its change against the baseline, which the verdict on this run adds again.
+        """
         identity = job.identity
         key = case_key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
         result = None if key is None else self._results.get(key)
@@ -51,7 +54,8 @@ class Journal:
             return None
         del self._results[key]
         shard = identity.shard or result.shard
-        current = current.replace(node_id=identity.node_id, line=identity.line, run_id=self._run_id, shard=shard)
+        own = {"node_id": identity.node_id, "line": identity.line, "run_id": self._run_id, "shard": shard}
+        current = current.replace(**own, baseline=None)
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _says(current) != _says(result))
 

@@ -225,6 +225,8 @@ class CasePreparer:
 
 def _content(part: FilePart) -> str:
     """Return what a file holds. Bytes that are no text are all read as the same character: they are hashed."""
+    if part.media is not None:
+        return part.media.sha256
     if "\N{REPLACEMENT CHARACTER}" not in part.text:
         return part.text
     try:
