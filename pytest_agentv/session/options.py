@@ -22,7 +22,7 @@ PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
 
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
-"""Options that beat cases and files as flags, and are beaten by them as ini keys."""
+"""Options that override cases and files as flags, and are overridden by them as ini keys."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -45,7 +45,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def attach_optional_values(args: list[str]) -> None:
-    """Write out, in place, what a flag means that stands without its optional value.
+    """Give each flag without its optional value that value, in place.
 
     argparse would take the next argument for it: `pytest --agentv-dump-traces evals` would run everything there is and
     write the traces into `evals`.

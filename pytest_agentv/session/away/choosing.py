@@ -23,7 +23,7 @@ _HOOK = "pytest_agentv_executor"
 def executor_opener(
     config: pytest.Config, options: RunOptions, identity: RunIdentity, places: Places
 ) -> Callable[[], CaseExecutor | None]:
-    """Return what opens the run's executor on first use.
+    """Return a function that opens the run's executor.
 
     It returns None if the hooks name none, and raises `pytest.UsageError` if they name something else.
     """

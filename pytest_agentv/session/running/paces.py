@@ -22,7 +22,7 @@ class Paces:
     def __init__(
         self, loop: LoopThread, pool: TargetPool, options: RunOptions, share: ProcessShare, size: Callable[[], int]
     ) -> None:
-        """Ask nothing yet. `size` returns how many cases run at once unless the run or a target says so."""
+        """`size` returns how many cases run at once if neither the run nor a target sets a number."""
         self._loop = loop
         self._pool = pool
         self._options = options
@@ -39,7 +39,7 @@ class Paces:
         return self._pace(prepared).is_batched
 
     def _pace(self, prepared: PreparedCase) -> Pace:
-        """Return how a case's target wants its cases; the case itself will say what is wrong with its target."""
+        """Return the limits of a case's target. A broken target gets the default: its case reports the error."""
         job = prepared.job
         if isinstance(job, EvalResult) or prepared.own.replace_target:
             return _ONE_BY_ONE
