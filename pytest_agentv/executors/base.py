@@ -17,6 +17,10 @@ class WorkerLost(AgentvError):
     """A worker ended, or its executor broke, before it gave the result of a job."""
 
 
+class ExecutorLost(WorkerLost):
+    """No worker can be reached any more, so the run has to end."""
+
+
 class JobRefused(AgentvError):
     """A job did not start in the worker, so nothing was paid for."""
 
@@ -83,6 +87,9 @@ class CaseExecutor(Protocol):
 
         Raises `WorkerLost` or `JobRefused`.
         """
+
+    def written(self, ticket: str) -> None:
+        """Learn that the results file has a result. A worker that keeps it on another machine then forgets it."""
 
     async def close(self) -> None:
         """End all jobs and the processes that they started."""

@@ -49,6 +49,9 @@ class Futures:
             raise JobRefused(reply.refused)
         return reply
 
+    def written(self, ticket: str) -> None:
+        """Do nothing: the run itself deletes what these workers keep."""
+
     async def close(self) -> None:
         self._leash.release()
         self._executor.shutdown(wait=False, cancel_futures=True)

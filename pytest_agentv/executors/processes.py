@@ -39,6 +39,9 @@ class Processes:
         await worker.connect()
         return await worker.ask(ticket, job)
 
+    def written(self, ticket: str) -> None:
+        """Do nothing: the run itself deletes what these workers keep."""
+
     async def close(self) -> None:
         await asyncio.gather(*(worker.close() for worker in (*self._workers, *self._past)))
 

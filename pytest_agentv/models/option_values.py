@@ -30,6 +30,9 @@ UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
 MAX_LOST_RETRIES: Final = 10
 MAX_PROCESSES: Final = 64
 """The most worker processes of `--agentv-executor`."""
+CLUSTERS: Final = ("dask", "dask+tls", "tls")
+"""The protocols of clusters."""
+DASK_PORT: Final = 8786
 
 Gate = Literal["cases", "run", "strict", "off"]
 """What makes a run fail: its cases, or the verdict on the run as a whole."""
@@ -116,14 +119,27 @@ def parse_run_rule(text: str) -> RunRule:
 
 
 def parse_executor(text: str) -> str:
+    if "://" in text:
+        return _parse_cluster(text.strip())
     word, colon, count = text.strip().lower().partition(":")
     if (word, colon) == ("local", ""):
         return word
     if word != "processes":
-        raise ValueError(f"unknown executor {text!r}: expected local or processes:N")
+        raise ValueError(f"unknown executor {text!r}: expected local, processes:N or dask://HOST:PORT")
     if not count.isdecimal() or not 1 <= int(count) <= MAX_PROCESSES:
         raise ValueError(f"{count or 'no'!s} processes: expected 1 to {MAX_PROCESSES}, such as processes:2")
     return f"{word}:{int(count)}"
+
+
+def _parse_cluster(text: str) -> str:
+    """Return the address of a scheduler with its port."""
+    word, _, place = text.partition("://")
+    if word.lower() not in CLUSTERS:
+        raise ValueError(f"unknown executor {text!r}: expected local, processes:N or dask://HOST:PORT")
+    found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)(?::(\d{1,5}))?/?", place)
+    if found is None:
+        raise ValueError(f"{text!r} names no scheduler: expected {word}://HOST:PORT, such as {word}://localhost:8786")
+    return f"{word.lower()}://{found[1]}:{int(found[2] or DASK_PORT)}"
 
 
 def parse_lost_retries(text: str) -> int:

@@ -113,7 +113,7 @@ class RunOptions(Record):
     workers: int | None = None
     """`--agentv-workers`: cases in flight over the whole run, 1 to 50; None: as each target says, else 1."""
     executor: str | None = None
-    """`--agentv-executor`: `local`, or `processes:N`; None: that of a hook, else local."""
+    """`--agentv-executor`: `local`, `processes:N`, or the address of a Dask scheduler; None: that of a hook, else local."""
     lost_retries: int = 0
     """`--agentv-lost-retries`: how often a case is asked again whose worker was lost."""
     threshold: float | None = None
@@ -335,7 +335,8 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "executor",
-        "Where cases run: local (in this process) or processes:N (in N worker processes). "
+        "Where cases run: local (in this process), processes:N (in N worker processes), or dask://HOST:PORT or "
+        "dask+tls://HOST:PORT (on the workers of a Dask cluster). "
         "The hook `pytest_agentv_executor` may name another (default: that of the hook, else local).",
         parse=parse_executor,
         metavar="WHERE",

@@ -11,7 +11,7 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.executors.base import CaseExecutor, JobRefused, Reply, WorkerLost, pack
+from pytest_agentv.executors.base import CaseExecutor, ExecutorLost, JobRefused, Reply, WorkerLost, pack
 from pytest_agentv.executors.kept import KeptResults
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
@@ -87,6 +87,8 @@ class Away:
         """Let go of the results of a case: the results file has them."""
         for ticket in self._tickets.pop(node_id, ()):
             self._kept.drop(ticket)
+            if self._executor is not None:
+                self._executor.written(ticket)
 
     async def close(self) -> None:
         """End what runs elsewhere."""
@@ -120,6 +122,9 @@ class Away:
                 if kept is not None:  # it was lost after its last word
                     return self._arrived(kept.result)
                 reason = str(error)
+                if isinstance(error, ExecutorLost):
+                    self._pool.stop_reason = self._pool.stop_reason or reason
+                    break
                 _LOGGER.warning("worker lost (attempt %s): %s", attempt + 1, reason)
                 continue
             self._note(reply, log)

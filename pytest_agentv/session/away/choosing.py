@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.engine.targets.folders import Places
-from pytest_agentv.errors import locate
+from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.executors.base import CaseExecutor, Setup
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.reporting.writers import kept_folder
@@ -39,6 +39,8 @@ def executor_opener(
             tuple(os.path.abspath(folder) for folder in sys.path),  # noqa: PTH100 - "" is the current folder
             {name: logging.getLogger(name).level for name in ("", "pytest_agentv")},
         )
+        if options.executor is not None and "://" in options.executor:
+            return _open_cluster(options.executor, setup)
         if options.executor is not None:
             from pytest_agentv.executors.processes import Processes  # noqa: PLC0415 - for runs that ask for it
 
@@ -55,6 +57,22 @@ def executor_opener(
             raise pytest.UsageError(f"{text}; does another run write to the same results file?") from None
 
     return open_executor
+
+
+def _open_cluster(address: str, setup: Setup) -> CaseExecutor:
+    try:
+        from pytest_agentv.executors.dask.cluster import DaskWorkers  # noqa: PLC0415 - for runs that ask for it
+
+        return DaskWorkers(address, setup)
+    except AgentvError as error:
+        raise pytest.UsageError(str(error)) from None
+    except ModuleNotFoundError as error:
+        raise pytest.UsageError(missing_text(address, error)) from None
+
+
+def missing_text(address: str, error: ModuleNotFoundError) -> str:
+    """Return what to install for a cluster."""
+    return f"{address} needs a package that is not installed ({error.name}): pip install 'pytest-agentv[dask]'"
 
 
 def _ask_hook(config: pytest.Config) -> Executor | None:
