@@ -75,12 +75,8 @@ class CaseExecutor(Protocol):
         """How the terminal calls it."""
 
     @property
-    def size(self) -> int:
-        """How many cases run at once unless the run or a target says so."""
-
-    @property
     def processes(self) -> int:
-        """How many processes run cases; each takes 50 at most."""
+        """How many processes run cases: as many at once unless the run or a target says so, and 50 each at most."""
 
     async def ask(self, ticket: str, job: bytes) -> Reply:
         """Run a packed job. A cancelled call returns when the job has ended.

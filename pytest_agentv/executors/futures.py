@@ -27,7 +27,7 @@ class Futures:
         replace: Callable[[], concurrent.futures.Executor | None],
     ) -> None:
         self.name = type(executor).__name__
-        self.size = self.processes = max(1, int(getattr(executor, "_max_workers", None) or 1))
+        self.processes = max(1, int(getattr(executor, "_max_workers", None) or 1))
         self._executor = executor
         self._replace = replace
         self._broken: set[int] = set()

@@ -27,7 +27,7 @@ class Processes:
 
     def __init__(self, count: int, setup: Setup, environment: Mapping[str, str]) -> None:
         self.name = f"processes:{count}"
-        self.size = self.processes = count
+        self.processes = count
         self._setup = pack(setup)
         self._cwd = setup.cwd
         self._environment = dict(environment)
@@ -49,7 +49,7 @@ class Processes:
         self._past += [worker for worker in self._workers if worker.is_lost]
         self._workers = [worker for worker in self._workers if not worker.is_lost]
         least = min(self._workers, key=lambda worker: worker.busy, default=None)
-        if least is not None and (least.busy == 0 or len(self._workers) == self.size):
+        if least is not None and (least.busy == 0 or len(self._workers) == self.processes):
             return least
         worker = _WorkerProcess(self._setup, self._cwd, self._environment)
         self._workers.append(worker)

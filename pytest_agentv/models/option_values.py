@@ -182,13 +182,35 @@ def parse_repeat(text: str) -> int:
 
 def parse_workers(text: str) -> int:
     """Source: eval-cli-2026-01, "Worker limits and validation"."""
+    return check_workers(_workers(text), MAX_WORKERS)
+
+
+def parse_run_workers(text: str) -> int:
+    """Parse a number of workers that an executor may allow; `most_workers` and `check_workers` say if it does."""
+    count = _workers(text)
+    return check_workers(count, MAX_WORKERS if count < 1 else MAX_WORKERS * MAX_PROCESSES)
+
+
+def most_workers(executor: str | None) -> int:
+    """Return how many cases may be in flight: 50 for each process."""
+    if executor is None or executor == "local":
+        return MAX_WORKERS
+    word, _, count = executor.partition(":")
+    return MAX_WORKERS * (int(count) if word == "processes" else MAX_PROCESSES)
+
+
+def check_workers(count: int, most: int) -> int:
+    """Return a number of workers that is in range. Raises `ValueError`."""
+    if not 1 <= count <= most:
+        raise ValueError(f"{count} workers are out of range: expected 1 to {most} (the minimum is 1)")
+    return count
+
+
+def _workers(text: str) -> int:
     try:
-        count = int(text)
+        return int(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a number of workers: expected 1 to {MAX_WORKERS}") from None
-    if not 1 <= count <= MAX_WORKERS:
-        raise ValueError(f"{count} workers are out of range: expected 1 to {MAX_WORKERS} (the minimum is 1)")
-    return count
 
 
 def parse_seconds(text: str) -> float:

@@ -24,13 +24,13 @@ from pytest_agentv.models.option_values import (
     parse_repeat,
     parse_retries,
     parse_run_rule,
+    parse_run_workers,
     parse_sample,
     parse_seconds,
     parse_shard,
     parse_stop,
     parse_threshold,
     parse_unknown_keys,
-    parse_workers,
 )
 from pytest_agentv.models.records import record
 
@@ -111,9 +111,9 @@ class RunOptions(Record):
     max_retries: int = DEFAULT_MAX_RETRIES
     """`--agentv-max-retries`: how often a call that timed out is repeated."""
     workers: int | None = None
-    """`--agentv-workers`: cases in flight over the whole run, 1 to 50; None: as each target says, else 1."""
+    """`--agentv-workers`: cases in flight over the whole run, 1 to 50 for each process; None: as each target says, else 1."""
     executor: str | None = None
-    """`--agentv-executor`: `local`, `processes:N`, or the address of a Dask scheduler; None: that of a hook, else local."""
+    """`--agentv-executor`: `local`, `processes:N`, or the address of a scheduler; None: that of a hook, else local."""
     lost_retries: int = 0
     """`--agentv-lost-retries`: how often a case is asked again whose worker was lost."""
     threshold: float | None = None
@@ -327,9 +327,9 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "workers",
-        "Most cases in flight at once in the whole run, 1 to 50 "
+        "Most cases in flight at once in the whole run, 1 to 50; with an executor, 50 for each of its processes "
         "(default: the target's `workers`, else 1: one after another).",
-        parse=parse_workers,
+        parse=parse_run_workers,
         metavar="N",
         ini=True,
     ),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.models.option_values import parse_bool
+from pytest_agentv.models.option_values import MAX_WORKERS, check_workers, most_workers, parse_bool
 from pytest_agentv.models.options import (
     DEFAULT_BASELINE,
     DEFAULT_EVAL_GLOBS,
@@ -68,6 +68,7 @@ def check_options(config: pytest.Config) -> None:
     words = list(itertools.takewhile(lambda word: word != "--", map(str, config.invocation_params.args)))
     if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
+    _check_workers(config, config.getoption("agentv_workers"), "argument --agentv-workers")
     for option in RUN_OPTIONS:
         given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
         if len(given) > 1:  # xdist hands this on to workers, which do not see the command line
@@ -93,6 +94,7 @@ def eval_globs(config: pytest.Config) -> Sequence[str]:
 def run_options(config: pytest.Config) -> RunOptions:
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
+    _check_workers(config, values["workers"], f"{_ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
@@ -119,7 +121,25 @@ def has_executor(config: pytest.Config, options: RunOptions) -> bool:
     """Whether an option or a hook may have cases run elsewhere. The workers of xdist run their cases themselves."""
     if hasattr(config, "workerinput") or options.executor == "local":
         return False
-    return options.executor is not None or bool(config.hook.pytest_agentv_executor.get_hookimpls())
+    return options.executor is not None or _has_executor_hook(config)
+
+
+def _has_executor_hook(config: pytest.Config) -> bool:
+    return bool(config.hook.pytest_agentv_executor.get_hookimpls())
+
+
+def _check_workers(config: pytest.Config, count: int | None, place: str) -> None:
+    """Raise `pytest.UsageError` for more cases in flight than the processes of a run may have."""
+    if count is None or count <= MAX_WORKERS:
+        return
+    option = next(option for option in RUN_OPTIONS if option.name == "executor")
+    executor: str | None = _value(config, option)
+    if executor is None and _has_executor_hook(config):
+        return  # how many it takes is known when it is there
+    try:
+        check_workers(count, most_workers(executor))
+    except ValueError as error:
+        raise pytest.UsageError(f"{place}: {error}") from None
 
 
 def _flags(option: RunOption) -> list[str]:

@@ -179,7 +179,7 @@ def test_an_older_result_is_not_the_last_word(engine: WorkerEngine, folder: Path
 class LosingExecutor:
     """Loses the worker of each job, before or after its last word."""
 
-    name, size, processes = "losing", 1, 1
+    name, processes = "losing", 1
 
     def __init__(self, kept: KeptResults, record: JsonObject | None) -> None:
         self.asked = 0
@@ -260,7 +260,7 @@ def test_a_leash_holds_within_its_process_until_it_is_released(tmp_path: Path) -
 def test_an_executor_of_threads_runs_jobs(setup: Setup, folder: Path) -> None:
     async def ask() -> Reply:
         futures = Futures(ThreadPoolExecutor(2), setup, lambda: None)
-        assert futures.size == 2
+        assert futures.processes == 2
         try:
             return await futures.ask("ticket", pack(job_of(folder)))
         finally:

@@ -49,12 +49,8 @@ class DaskWorkers:
         self._watching: Future[None] | None = None
 
     @property
-    def size(self) -> int:
-        return max(1, sum(worker.threads for worker in self._workers.values()))
-
-    @property
     def processes(self) -> int:
-        return self.size
+        return max(1, sum(worker.threads for worker in self._workers.values()))
 
     @property
     def is_encrypted(self) -> bool:

@@ -111,7 +111,7 @@ class EvalSession:
                 identity=self.identity,
                 away=self.away,
             ),
-            paces=Paces(self._loop, self._pool, self.options, share, self._size),
+            paces=Paces(self._loop, self._pool, self.options, share, self._processes),
             signer=CaseSigner(Fingerprints(self._pool, places, dry_run=self.options.dry_run), self._loop),
             finished=self._finished,
             recorder=self.recorder,
@@ -157,10 +157,10 @@ class EvalSession:
             lost_retries=self.options.lost_retries,
         )
 
-    def _size(self) -> int:
-        """Return how many cases run at once unless the run or a target says so."""
+    def _processes(self) -> int:
+        """Return how many processes run the cases: as many at once, unless the run or a target says so."""
         executor = None if self.away is None else self.away.executor
-        return 1 if executor is None else executor.size
+        return 1 if executor is None else executor.processes
 
     @property
     def is_own_thread(self) -> bool:
