@@ -31,6 +31,10 @@ MAX_LOST_RETRIES: Final = 10
 MAX_PROCESSES: Final = 64
 """The most worker processes of `--agentv-executor`."""
 
+Ship = Literal["bundle", "none"]
+"""How workers get the files of the cases."""
+SHIPS: Final[tuple[Ship, ...]] = ("bundle", "none")
+
 Gate = Literal["cases", "run", "strict", "off"]
 """What makes a run fail: its cases, or the verdict on the run as a whole."""
 GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
@@ -124,6 +128,20 @@ def parse_executor(text: str) -> str:
     if not count.isdecimal() or not 1 <= int(count) <= MAX_PROCESSES:
         raise ValueError(f"{count or 'no'!s} processes: expected 1 to {MAX_PROCESSES}, such as processes:2")
     return f"{word}:{int(count)}"
+
+
+def parse_ship(text: str) -> Ship:
+    for known in SHIPS:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown way to ship files {text!r}: expected one of {', '.join(SHIPS)}")
+
+
+def parse_megabytes(text: str) -> float:
+    value = _number(text, "a number of megabytes above 0")
+    if value <= 0:
+        raise ValueError(f"{text} megabytes are out of range: expected a number above 0")
+    return value
 
 
 def parse_lost_retries(text: str) -> int:
