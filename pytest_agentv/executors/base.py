@@ -1,13 +1,14 @@
 """What travels between the process that owns the run and those that run its cases."""
 
 import json
-import pickle
+import sys
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.executors.shipping.packing import NO_ROOTS
+from pytest_agentv.executors.shipping.roots import Roots
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.records import record
@@ -21,13 +22,12 @@ class ExecutorLost(WorkerLost):
     """No worker can be reached any more, so the run has to end."""
 
 
-class JobRefused(AgentvError):
-    """A job did not start in the worker, so nothing was paid for."""
-
-
 @record
 class Setup(Record):
-    """What a worker has to know of a run. It holds no secret: a worker reads its own environment and `.env`."""
+    """What a worker has to know of a run. It holds no secret: a worker reads its own environment and `.env`.
+
+    All paths are those of the process of the run.
+    """
 
     options: RunOptions
     repo_root: Path
@@ -40,6 +40,16 @@ class Setup(Record):
     """The folders that the process of the run imports modules from."""
     log_levels: dict[str, int] = field(default_factory=dict)
     """The levels of loggers by name; the root logger has an empty name."""
+    roots: Roots = NO_ROOTS
+    """The folders that paths in jobs are relative to."""
+    ships: bool = False
+    """Whether workers get the files of the cases; False: they find them in the same folders, or in their own."""
+    process: str = ""
+    """The process of the run, as `process_name` tells it: the files are there."""
+    is_here: bool = True
+    """Whether the worker has the interpreter and the packages of the run."""
+    python: str = sys.executable
+    """The interpreter of the run, which records name."""
 
 
 @record
@@ -49,7 +59,13 @@ class Reply(Record):
     result: JsonObject | None = None
     """The keys of the result; None: the job was cancelled or refused."""
     refused: str | None = None
-    """Why the job did not start."""
+    """Why the job did not start, so that the process of the run has to run it."""
+    missing: tuple[str, ...] = ()
+    """The digests of bundles that the worker lacks. The job did not start."""
+    worker: str = ""
+    """Which worker says so."""
+    fault: str | None = None
+    """Why no worker of this sort can start the job."""
     log: tuple[str, ...] = ()
     """The lines that the case logged."""
     warnings: tuple[JsonObject, ...] = ()
@@ -63,7 +79,7 @@ class Reply(Record):
     @staticmethod
     def from_bytes(data: bytes) -> "Reply":
         values: dict[str, Json] = json.loads(data)
-        texts = {name: tuple(values.get(name, ())) for name in ("log", "warnings")}
+        texts = {name: tuple(values.get(name, ())) for name in ("missing", "log", "warnings")}
         return Reply(**{**values, **texts})
 
 
@@ -78,8 +94,8 @@ class CaseExecutor(Protocol):
     def processes(self) -> int:
         """How many processes run cases: as many at once unless the run or a target says so, and 50 each at most."""
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
-        """Run a packed job. A cancelled call returns when the job has ended.
+    async def ask(self, ticket: str, parcel: bytes) -> Reply:
+        """Hand a packed `Parcel` to a worker. A cancelled call returns when the job has ended.
 
         Raises `WorkerLost` or `JobRefused`.
         """
@@ -89,19 +105,3 @@ class CaseExecutor(Protocol):
 
     async def close(self) -> None:
         """End all jobs and the processes that they started."""
-
-
-def pack(value: CaseJob | Setup) -> bytes:
-    """Return a job or a setup as bytes. Raises `JobRefused` for one that holds objects of this process only."""
-    try:
-        return pickle.dumps(value, protocol=5)
-    except Exception as error:
-        raise JobRefused(f"{type(error).__name__}: {error}") from error
-
-
-def unpack(data: bytes) -> Any:
-    """Return what `pack` was given. Raises `JobRefused` if a class of it cannot be imported here."""
-    try:
-        return pickle.loads(data)  # noqa: S301 - written by the process that owns the run
-    except Exception as error:
-        raise JobRefused(f"{type(error).__name__}: {error}") from error

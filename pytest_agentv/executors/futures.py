@@ -8,9 +8,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack, unpack
+from pytest_agentv.executors.base import Reply, Setup, WorkerLost
 from pytest_agentv.executors.engine import WorkerEngine
 from pytest_agentv.executors.leash import Leash, LeashEnd
+from pytest_agentv.executors.shipping.packing import JobRefused, pack, unpack
 from pytest_agentv.runtime.threads import run_in_thread
 
 _LOOK_SECONDS: Final = 0.5
@@ -34,13 +35,13 @@ class Futures:
         self._setup = pack(setup)
         self._leash = Leash(setup.kept_folder)
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
+    async def ask(self, ticket: str, parcel: bytes) -> Reply:
         executor = self._executor
         try:
-            future = executor.submit(run_job, self._setup, ticket, job)
+            future = executor.submit(run_job, self._setup, ticket, parcel)
         except RuntimeError as error:  # it is broken or was shut down, and has not taken the job
             executor = self._executor = self._replacement(executor, error)
-            future = executor.submit(run_job, self._setup, ticket, job)
+            future = executor.submit(run_job, self._setup, ticket, parcel)
         try:
             reply = Reply.from_bytes(await self._wait(future, ticket))
         except Exception as error:
@@ -97,13 +98,13 @@ def _settle(done: "asyncio.Future[None]") -> None:
         done.set_result(None)
 
 
-def run_job(setup: bytes, ticket: str, job: bytes) -> bytes:
+def run_job(setup: bytes, ticket: str, parcel: bytes) -> bytes:
     """Run a job in a worker, and return the bytes of a `Reply`. Blocks until the job has ended."""
     try:
         engine = _ENGINES.get(setup)
     except JobRefused as error:
         return Reply(refused=str(error)).to_bytes()
-    return engine.run(ticket, job)
+    return engine.run(ticket, parcel)
 
 
 class _LeashedEngine:
@@ -114,10 +115,11 @@ class _LeashedEngine:
         self._engine = WorkerEngine(setup)
         self._end = LeashEnd(setup.kept_folder)
         self._running: dict[str, Future[bytes]] = {}
-        threading.Thread(target=self._look, name="agentv-leash", daemon=True).start()
+        if setup.kept_folder.is_dir() or not setup.ships:  # else this is another machine
+            threading.Thread(target=self._look, name="agentv-leash", daemon=True).start()
 
-    def run(self, ticket: str, job: bytes) -> bytes:
-        future = self._running[ticket] = self._engine.start(ticket, job)
+    def run(self, ticket: str, parcel: bytes) -> bytes:
+        future = self._running[ticket] = self._engine.start(ticket, parcel)
         try:
             return future.result()
         except concurrent.futures.CancelledError:

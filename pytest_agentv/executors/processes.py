@@ -10,8 +10,9 @@ from pathlib import Path
 from socket import socketpair
 from typing import IO, Any, Final
 
-from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack
+from pytest_agentv.executors.base import Reply, Setup, WorkerLost
 from pytest_agentv.executors.frames import Frame, FrameReader
+from pytest_agentv.executors.shipping.packing import JobRefused, pack
 from pytest_agentv.executors.worker import END_SECONDS
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -25,19 +26,20 @@ _SHOWN: Final = 500
 class Processes:
     """Hands each job to the worker that has the fewest. A worker that is lost is replaced when a job needs it."""
 
-    def __init__(self, count: int, setup: Setup, environment: Mapping[str, str]) -> None:
+    def __init__(self, count: int, setup: Setup, environment: Mapping[str, str], cwd: Path | None = None) -> None:
+        """Start none yet. `cwd` is where they start; None: where the run was started."""
         self.name = f"processes:{count}"
         self.processes = count
         self._setup = pack(setup)
-        self._cwd = setup.cwd
+        self._cwd = cwd or setup.cwd
         self._environment = dict(environment)
         self._workers: list[_WorkerProcess] = []
         self._past: list[_WorkerProcess] = []
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
+    async def ask(self, ticket: str, parcel: bytes) -> Reply:
         worker = self._next_worker()
         await worker.connect()
-        return await worker.ask(ticket, job)
+        return await worker.ask(ticket, parcel)
 
     def written(self, ticket: str) -> None:
         """Do nothing: the run itself deletes what these workers keep."""
@@ -103,11 +105,11 @@ class _WorkerProcess(asyncio.Protocol):
         finally:
             self._arriving -= 1
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
+    async def ask(self, ticket: str, parcel: bytes) -> Reply:
         if self.is_lost:
             raise WorkerLost(await self._last_words())
         replied = self._open[ticket] = asyncio.get_running_loop().create_future()
-        self._send(Frame("job", ticket, job))
+        self._send(Frame("job", ticket, parcel))
         try:
             reply: Reply = await asyncio.shield(replied)
         except asyncio.CancelledError:

@@ -9,9 +9,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from pytest_agentv.executors.base import Setup, unpack
+from pytest_agentv.executors.base import Setup
 from pytest_agentv.executors.engine import WorkerEngine
 from pytest_agentv.executors.frames import Frame, FrameReader
+from pytest_agentv.executors.shipping.packing import unpack
 
 END_SECONDS: Final = 8.0
 """How long a worker may take to end what it started, when the run is over or its process is gone."""
@@ -41,7 +42,10 @@ class Worker:
     def _take(self, frame: Frame) -> None:
         if frame.word == "setup":
             setup: Setup = unpack(frame.body)
-            sys.path[:] = setup.import_path  # the same interpreter, so the same modules are found in the same order
+            if (
+                setup.is_here and not setup.ships
+            ):  # the same interpreter, so the same modules are found in the same order
+                sys.path[:] = setup.import_path
             self._engine = WorkerEngine(setup)
             self._send(Frame("ready"))
         elif self._engine is not None and frame.word == "job":

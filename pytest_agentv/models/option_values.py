@@ -34,6 +34,10 @@ CLUSTERS: Final = ("dask", "dask+tls", "tls")
 """The protocols of clusters."""
 DASK_PORT: Final = 8786
 
+Ship = Literal["bundle", "none"]
+"""How workers get the files of the cases."""
+SHIPS: Final[tuple[Ship, ...]] = ("bundle", "none")
+
 Gate = Literal["cases", "run", "strict", "off"]
 """What makes a run fail: its cases, or the verdict on the run as a whole."""
 GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
@@ -131,6 +135,11 @@ def parse_executor(text: str) -> str:
     return f"{word}:{int(count)}"
 
 
+def is_cluster(executor: str | None) -> bool:
+    """Whether an executor is a cluster, whose workers are other machines."""
+    return executor is not None and "://" in executor
+
+
 def _parse_cluster(text: str) -> str:
     """Return the address of a scheduler with its port."""
     word, _, place = text.partition("://")
@@ -140,6 +149,20 @@ def _parse_cluster(text: str) -> str:
     if found is None:
         raise ValueError(f"{text!r} names no scheduler: expected {word}://HOST:PORT, such as {word}://localhost:8786")
     return f"{word.lower()}://{found[1]}:{int(found[2] or DASK_PORT)}"
+
+
+def parse_ship(text: str) -> Ship:
+    for known in SHIPS:
+        if text.strip().lower() == known:
+            return known
+    raise ValueError(f"unknown way to ship files {text!r}: expected one of {', '.join(SHIPS)}")
+
+
+def parse_megabytes(text: str) -> float:
+    value = _number(text, "a number of megabytes above 0")
+    if value <= 0:
+        raise ValueError(f"{text} megabytes are out of range: expected a number above 0")
+    return value
 
 
 def parse_lost_retries(text: str) -> int:

@@ -11,6 +11,7 @@ from pytest_agentv.models.option_values import (
     OutputFormat,
     RunRule,
     Shard,
+    Ship,
     Stop,
     UnknownKeys,
     parse_baseline_update,
@@ -28,6 +29,7 @@ from pytest_agentv.models.option_values import (
     parse_sample,
     parse_seconds,
     parse_shard,
+    parse_ship,
     parse_stop,
     parse_threshold,
     parse_unknown_keys,
@@ -39,6 +41,7 @@ DEFAULT_MAX_RETRIES: Final = 2
 DEFAULT_THRESHOLD: Final = 1.0
 DEFAULT_MARGIN: Final = 0.05
 DEFAULT_CONFIRM: Final = 10
+DEFAULT_SHIP_LIMIT: Final = 50.0
 DEFAULT_EVAL_GLOBS: Final = ("*.eval.yaml", "*.eval.yml", "*.eval.jsonl")
 DEFAULT_EXPLORATION_TOOLS: Final = (
     *("read", "grep", "glob", "search", "list"),
@@ -111,11 +114,17 @@ class RunOptions(Record):
     max_retries: int = DEFAULT_MAX_RETRIES
     """`--agentv-max-retries`: how often a call that timed out is repeated."""
     workers: int | None = None
-    """`--agentv-workers`: cases in flight over the whole run, 1 to 50 for each process; None: as each target says, else 1."""
+    """`--agentv-workers`: cases in flight, 1 to 50 for each process; None: as each target says, else one for each."""
     executor: str | None = None
     """`--agentv-executor`: `local`, `processes:N`, or the address of a scheduler; None: that of a hook, else local."""
     lost_retries: int = 0
     """`--agentv-lost-retries`: how often a case is asked again whose worker was lost."""
+    ship: Ship | None = None
+    """`--agentv-ship`: how workers get the files of the cases; None: as the executor needs it."""
+    ship_ignore: tuple[str, ...] = ()
+    """`agentv_ship_ignore` in the ini file: globs of files that are not shipped."""
+    ship_limit: float = DEFAULT_SHIP_LIMIT
+    """`agentv_ship_limit` in the ini file: megabytes that the files of a folder may have."""
     threshold: float | None = None
     """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None
@@ -348,6 +357,14 @@ RUN_OPTIONS: Final = (
         parse=parse_lost_retries,
         default=0,
         metavar="N",
+        ini=True,
+    ),
+    RunOption(
+        "ship",
+        "How workers get the files of the cases: bundle (each worker is sent those that it lacks) or none (workers see "
+        "the project's folder, or work in a copy of it) (default: none).",
+        parse=parse_ship,
+        metavar="HOW",
         ini=True,
     ),
     RunOption(

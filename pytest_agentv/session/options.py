@@ -9,11 +9,18 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.models.option_values import MAX_WORKERS, check_workers, most_workers, parse_bool
+from pytest_agentv.models.option_values import (
+    MAX_WORKERS,
+    check_workers,
+    most_workers,
+    parse_bool,
+    parse_megabytes,
+)
 from pytest_agentv.models.options import (
     DEFAULT_BASELINE,
     DEFAULT_EVAL_GLOBS,
     DEFAULT_EXPLORATION_TOOLS,
+    DEFAULT_SHIP_LIMIT,
     RUN_OPTIONS,
     RunOption,
     RunOptions,
@@ -22,6 +29,8 @@ from pytest_agentv.session.compat import ini_value
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
+_SHIP_IGNORE_HELP = "Globs of files that are not shipped to workers: of names, or of paths below the project."
+_SHIP_LIMIT_HELP = f"Megabytes that the files of a folder may have that are shipped (default: {DEFAULT_SHIP_LIMIT:g})."
 
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
 """Options that beat cases and files as flags, and are beaten by them as ini keys."""
@@ -44,6 +53,8 @@ def add_options(parser: pytest.Parser) -> None:
         list(DEFAULT_EXPLORATION_TOOLS),
     )
 
+    parser.addini("agentv_ship_ignore", _SHIP_IGNORE_HELP, "args", [])
+    parser.addini("agentv_ship_limit", _SHIP_LIMIT_HELP, default=None)
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
 
 
@@ -112,6 +123,8 @@ def run_options(config: pytest.Config) -> RunOptions:
             "several_targets": tuple(dict.fromkeys(targets)) if len(targets) > 1 else (),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
+            "ship_ignore": _names(config, "agentv_ship_ignore"),
+            "ship_limit": _ship_limit(config),
             "exploration_tools": _names(config, "agentv_exploration_tools"),
         }
     )
@@ -233,6 +246,17 @@ def _gates(config: pytest.Config) -> tuple[str, ...]:
         except ValueError as error:
             raise pytest.UsageError(f"{_ini_name(config)}: agentv_gates: {error}") from None
     return tuple(map(str, lines))
+
+
+def _ship_limit(config: pytest.Config) -> float:
+    """Return the megabytes of `agentv_ship_limit`. Raises `pytest.UsageError`."""
+    written = ini_value(config, "agentv_ship_limit")
+    if written is None or (isinstance(written, str) and not written.strip()):
+        return DEFAULT_SHIP_LIMIT
+    try:
+        return parse_megabytes(_as_text(written, "a number"))
+    except ValueError as error:
+        raise pytest.UsageError(f"{_ini_name(config)}: agentv_ship_limit: {error}") from None
 
 
 def _shown(written: object) -> str:

@@ -130,6 +130,10 @@ class TargetPool:
                 text = f"target {name!r}: {warning}"
                 self.warn([Problem(Path(target.path), target.line, "", text, level="warning")])
 
+    def file(self, eval_dir: Path) -> TargetsFile:
+        """Return the targets file of a folder. Raises like `prepare`."""
+        return self._folders.file(eval_dir)
+
     def definition(self, eval_dir: Path, name: str) -> Target:
         """Return a target as its file defines it, with variables filled in. Opens nothing. Raises like `prepare`."""
         return self._folders.definition(eval_dir, name)

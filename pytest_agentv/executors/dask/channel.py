@@ -46,7 +46,7 @@ class Channel:
             fault: str | None = await self._cluster.tell(
                 self._worker.address, do="open", run=self._run, task=task, setup=setup
             )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever Dask raises, another worker may do
             return _text(error)
         if fault is None:
             self._is_open = True
@@ -78,8 +78,10 @@ class Channel:
             self._holder = None
 
     async def _send(self) -> None:
-        while await self._has_mail.wait() and await self._exchange(0):
-            pass
+        is_open = True
+        while is_open:
+            await self._has_mail.wait()
+            is_open = await self._exchange(0)
 
     async def _receive(self) -> None:
         while await self._exchange(_PATIENCE_SECONDS):
@@ -87,13 +89,15 @@ class Channel:
 
     async def _exchange(self, patience: float) -> bool:
         """Send what there is, and take what comes; return whether the session goes on."""
-        data, self._outbox = b"".join(self._outbox), []
-        self._has_mail.clear()
+        data = b""
+        if not patience:  # all on one way, so that it arrives in order
+            data, self._outbox = b"".join(self._outbox), []
+            self._has_mail.clear()
         try:
             found = await self._cluster.tell(
                 self._worker.address, do="exchange", run=self._run, data=data, patience=patience
             )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever Dask raises, the worker cannot be reached
             self._end(_text(error))
             return False
         if found is None:

@@ -57,7 +57,7 @@ class Cluster:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of versions: those that matter are checked
                 self.client = Client(_url(address), timeout=CONNECT_SECONDS, set_as_default=False, name="agentv")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - Dask raises what the network and OpenSSL do
             raise ClusterError(_unreachable_text(address, error)) from None
         logger = logging.getLogger("distributed")
         for handler in logger.handlers:

@@ -9,11 +9,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from pytest_agentv.executors.base import ExecutorLost, Reply, Setup, WorkerLost, pack
+from pytest_agentv.executors.base import ExecutorLost, Reply, Setup, WorkerLost
 from pytest_agentv.executors.dask.client import WorkerInfo, connect
 from pytest_agentv.executors.dask.left import LeftRun, LeftRuns, fetch
 from pytest_agentv.executors.dask.link import Link
 from pytest_agentv.executors.kept import KeptResult
+from pytest_agentv.executors.shipping.packing import pack
 from pytest_agentv.runtime.threads import run_in_thread
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -56,11 +57,11 @@ class DaskWorkers:
     def is_encrypted(self) -> bool:
         return self._cluster.is_encrypted
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
+    async def ask(self, ticket: str, parcel: bytes) -> Reply:
         self._start()
         link = await self._next_link()
         self._links_of[ticket] = link
-        return await link.ask(ticket, job)
+        return await link.ask(ticket, parcel)
 
     def written(self, ticket: str) -> None:
         link = self._links_of.pop(ticket, None)

@@ -6,10 +6,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from pytest_agentv.executors.base import JobRefused, Reply, WorkerLost
+from pytest_agentv.executors.base import Reply, WorkerLost
 from pytest_agentv.executors.dask.channel import Channel
 from pytest_agentv.executors.dask.client import Cluster, WorkerInfo
 from pytest_agentv.executors.frames import Frame, FrameReader
+from pytest_agentv.executors.shipping.packing import JobRefused
 from pytest_agentv.executors.worker import END_SECONDS
 
 _GRACE_SECONDS: Final = END_SECONDS + 1
@@ -63,14 +64,14 @@ class Link:
         finally:
             self._arriving -= 1
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
+    async def ask(self, ticket: str, parcel: bytes) -> Reply:
         """Run a job. Raises `WorkerLost` or `JobRefused`."""
         if self.is_lost:
             raise WorkerLost(f"worker {self.worker} is gone")
         replied = self._open[ticket] = self._loop.create_future()
-        self._send(Frame("job", ticket, job))
+        self._send(Frame("job", ticket, parcel))
         try:
-            reply = await asyncio.shield(replied)
+            reply: Reply = await asyncio.shield(replied)
         except asyncio.CancelledError:
             self._send(Frame("cancel", ticket))
             await asyncio.wait([replied], timeout=_GRACE_SECONDS)

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from distributed import Status, get_worker, secede
 
-from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, unpack
+from pytest_agentv.executors.base import Reply, Setup, WorkerLost
 from pytest_agentv.executors.frames import Frame, FrameReader
 from pytest_agentv.executors.kept import KeptResults
 from pytest_agentv.executors.processes import Processes
+from pytest_agentv.executors.shipping.packing import JobRefused, unpack
 
 OPERATION: Final = "agentv"
 """The name of our handler in a worker of Dask."""
@@ -71,14 +72,13 @@ class _Handler:
     async def _open(self, run: str, task: str, setup: bytes) -> str | None:
         """Open a session for a run; return why that cannot be."""
         async with asyncio.timeout(_APPEAR_SECONDS):
-            while not _is_wanted(self._worker, task):
-                await asyncio.sleep(_LOOK_SECONDS / 10)
+            while not _is_wanted(self._worker, task):  # noqa: ASYNC110 - Dask has no event for it
+                await asyncio.sleep(_LOOK_SECONDS / 10)  # the task comes on another way than this message
         try:
             found: Setup = unpack(setup)
         except JobRefused as error:
             return str(error)
-        found = found.replace(kept_folder=_kept_folder(self._worker, run))
-        session = self._sessions[run] = _Session(self._worker, task, found)
+        session = self._sessions[run] = _Session(self._worker, task, _moved(found, self._worker, run))
         watch = asyncio.ensure_future(session.watch())
         watch.add_done_callback(lambda _: self._sessions.pop(run, None))
         return None
@@ -109,11 +109,10 @@ class _Session:
     def __init__(self, worker: Any, task: str, setup: Setup) -> None:
         self._worker = worker
         self._task = task
-        self._processes = Processes(max(1, worker.state.nthreads), setup, os.environ)
+        self._processes = Processes(max(1, worker.state.nthreads), setup, os.environ, Path.cwd())
         self._kept = KeptResults(setup.kept_folder)
         self._reader = FrameReader(self._take)
         self._jobs: dict[str, asyncio.Task[None]] = {}
-        self._seen: set[str] = set()
         self._replies: list[bytes] = []
         self._arrived = asyncio.Event()
         self._is_over = asyncio.Event()
@@ -151,8 +150,7 @@ class _Session:
         self._arrived.set()
 
     def _take(self, frame: Frame) -> None:
-        if frame.word == "job" and frame.ticket not in self._seen:
-            self._seen.add(frame.ticket)
+        if frame.word == "job":
             self._jobs[frame.ticket] = asyncio.ensure_future(self._run(frame.ticket, frame.body))
         elif frame.word == "cancel" and frame.ticket in self._jobs:
             self._jobs[frame.ticket].cancel()
@@ -160,9 +158,9 @@ class _Session:
             for ticket in frame.body.decode().split():
                 self._kept.drop(ticket)
 
-    async def _run(self, ticket: str, job: bytes) -> None:
+    async def _run(self, ticket: str, parcel: bytes) -> None:
         try:
-            frame = Frame("reply", ticket, (await self._processes.ask(ticket, job)).to_bytes())
+            frame = Frame("reply", ticket, (await self._processes.ask(ticket, parcel)).to_bytes())
         except JobRefused as error:
             frame = Frame("reply", ticket, Reply(refused=str(error)).to_bytes())
         except WorkerLost as error:
@@ -185,6 +183,13 @@ def _is_wanted(worker: Any, task: str) -> bool:
     """Whether the client of a task wants it, and the worker goes on. The client releases its tasks when it dies."""
     found = worker.state.tasks.get(task)
     return found is not None and found.state in _ALIVE and worker.status in (Status.running, Status.paused)
+
+
+def _moved(setup: Setup, worker: Any, run: str) -> Setup:
+    """Return a setup for processes of this machine: modules are those of this environment and of the project."""
+    ours = (folder for folder in setup.import_path if Path(folder).name not in ("site-packages", "dist-packages"))
+    import_path = tuple(folder for folder in ours if setup.roots.spot(folder) is not None)
+    return setup.replace(kept_folder=_kept_folder(worker, run), import_path=import_path, is_here=False)
 
 
 def _kept_folder(worker: Any, run: str) -> Path:

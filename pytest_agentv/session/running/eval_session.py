@@ -147,11 +147,13 @@ class EvalSession:
             return None
         from pytest_agentv.executors.kept import KeptResults  # noqa: PLC0415 - for runs with an executor only
         from pytest_agentv.session.away.away import Away  # noqa: PLC0415 - as above
-        from pytest_agentv.session.away.choosing import executor_opener  # noqa: PLC0415 - as above
+        from pytest_agentv.session.away.choosing import executor_opener, shipper_of  # noqa: PLC0415 - as above
 
+        shipper = shipper_of(config, self.options, self.identity, self._pool, self._places)
         return Away(
-            executor_opener(config, self.options, self.identity, self._places),
+            executor_opener(config, self.options, self.identity, self._places, shipper.roots),
             pool=self._pool,
+            shipper=shipper,
             own_providers=providers,
             kept=KeptResults(kept_folder(self.identity.results_path)),
             lost_retries=self.options.lost_retries,
