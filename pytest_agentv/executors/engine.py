@@ -13,12 +13,14 @@ from typing import Any, Final
 from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.combining import is_set_up_error
 from pytest_agentv.engine.results import error_result
+from pytest_agentv.engine.targets.checks import Together
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.base import Reply, Setup
 from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.leash import process_name
+from pytest_agentv.executors.probes import Probes
 from pytest_agentv.executors.shipping.packing import JobRefused, pack, unpack
 from pytest_agentv.executors.shipping.parcel import Parcel
 from pytest_agentv.executors.shipping.roots import Roots, Translation
@@ -40,8 +42,10 @@ _LINES: Final[ContextVar[list[str] | None]] = ContextVar("agentv_job_lines", def
 class WorkerEngine:
     """Runs jobs of one run, side by side. Any thread may call it."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, probes: Probes | None = None) -> None:
+        """`probes` shares health checks with workers that share no folder with this one."""
         self._setup = setup
+        self._probes = probes
         self._masker = Masker()
         self._masker.add_environment(os.environ)
         self._site: Site = Store(setup.roots) if _is_elsewhere(setup) else SeenFiles(setup.roots)
@@ -125,7 +129,7 @@ class WorkerEngine:
     def _settle(self) -> "_Here":
         """Return what the run has here, made for the first job: only then is it known where its files lie."""
         if self._here is None:
-            self._here = _Here(self._setup, self._site, self._masker)
+            self._here = _Here(self._setup, self._site, self._masker, self._probes)
         return self._here
 
     async def _result(self, job: CaseJob, here: "_Here") -> EvalResult:
@@ -160,7 +164,7 @@ def _is_elsewhere(setup: Setup) -> bool:
 class _Here:
     """What a run has on this machine: its folders and its targets."""
 
-    def __init__(self, setup: Setup, site: Site, masker: Masker) -> None:
+    def __init__(self, setup: Setup, site: Site, masker: Masker, probes: Probes | None) -> None:
         options, repo_root, cwd, import_path = _moved(setup, site.roots)
         self.roots = site.roots
         sys.path += [folder for folder in import_path if folder not in sys.path]
@@ -175,7 +179,10 @@ class _Here:
             cwd.mkdir(parents=True, exist_ok=True)
             os.chdir(cwd)
         places = Places(repo_root, cwd, setup.shared_folder, dotenv_root)
-        self.pool = TargetPool(options, places, masker, {})
+        together: Together | None = None
+        if probes is not None:
+            together = lambda key, check: probes.together(key, check, self.translation.text)  # noqa: E731 - typed
+        self.pool = TargetPool(options, places, masker, {}, together)
 
     def homeward(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Return lines as the process of the run would have written them."""

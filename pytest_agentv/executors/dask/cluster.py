@@ -14,7 +14,6 @@ from pytest_agentv.executors.dask.client import WorkerInfo, connect
 from pytest_agentv.executors.dask.left import LeftRun, LeftRuns, fetch
 from pytest_agentv.executors.dask.link import Link
 from pytest_agentv.executors.kept import KeptResult
-from pytest_agentv.executors.shipping.packing import pack
 from pytest_agentv.runtime.threads import run_in_thread
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ class DaskWorkers:
         self._refused: dict[str, str] = {}
         """Workers that cannot take jobs, and why."""
         self._run = uuid.uuid4().hex
-        self._setup = pack(setup)
+        self._setup = setup
         self._left = LeftRuns(setup.kept_folder)
         self._left.add(LeftRun(address, self._run))
         self._links: dict[str, Link] = {}
@@ -102,7 +101,7 @@ class DaskWorkers:
 
     async def _await_worker(self) -> Link:
         deadline = time.monotonic() + _NO_WORKER_SECONDS
-        while self._gone is None and time.monotonic() < deadline:
+        while not (self._gone or self._workers) and time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_SECONDS)
             if (link := self._least()) is not None:
                 return link

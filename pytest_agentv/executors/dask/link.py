@@ -6,11 +6,13 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from pytest_agentv.executors.base import Reply, WorkerLost
+from pytest_agentv.executors.base import Reply, Setup, WorkerLost
 from pytest_agentv.executors.dask.channel import Channel
 from pytest_agentv.executors.dask.client import Cluster, WorkerInfo
+from pytest_agentv.executors.dask.probing import LinkProbes
 from pytest_agentv.executors.frames import Frame, FrameReader
-from pytest_agentv.executors.shipping.packing import JobRefused
+from pytest_agentv.executors.probes import PROBE, PROBED
+from pytest_agentv.executors.shipping.packing import JobRefused, pack
 from pytest_agentv.executors.worker import END_SECONDS
 
 _GRACE_SECONDS: Final = END_SECONDS + 1
@@ -27,14 +29,15 @@ class Link:
         cluster: Cluster,
         worker: WorkerInfo,
         run: str,
-        setup: bytes,
+        setup: Setup,
         on_lost: Callable[["Link", str], None],
     ) -> None:
         """Send nothing yet. `on_lost` is called with the reason; it ends the jobs by `resolve`."""
         self.worker = worker
         self.is_lost = False
         self._cluster = cluster
-        self._setup = setup
+        self._setup = pack(setup)
+        self._probes = LinkProbes(setup.shared_folder, self._send)
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._channel = Channel(cluster, worker, run, self._feed, self._lose)
@@ -134,10 +137,13 @@ class Link:
 
     def _lost(self, reason: str) -> None:
         self.is_lost = True
+        self._probes.lose()
         self._on_lost(self, reason)
 
     def _take(self, frame: Frame) -> None:
         if frame.word == "reply":
             self.resolve(frame.ticket, Reply.from_bytes(frame.body))
+        elif frame.word in (PROBE, PROBED):
+            self._probes.take(frame)
         else:
             self.resolve(frame.ticket, WorkerLost(f"{frame.body.decode()} on worker {self.worker}"))

@@ -18,7 +18,8 @@ from distributed import Status, get_worker, secede
 from pytest_agentv.executors.base import Reply, Setup, WorkerLost
 from pytest_agentv.executors.frames import Frame, FrameReader
 from pytest_agentv.executors.kept import KeptResults
-from pytest_agentv.executors.processes import Processes
+from pytest_agentv.executors.probes import PROBE
+from pytest_agentv.executors.processes import Processes, WorkerProcess
 from pytest_agentv.executors.shipping.packing import JobRefused, unpack
 
 OPERATION: Final = "agentv"
@@ -110,6 +111,8 @@ class _Session:
         self._worker = worker
         self._task = task
         self._processes = Processes(max(1, worker.state.nthreads), setup, os.environ, Path.cwd())
+        self._processes.on_probe = self._probe
+        self._askers: dict[str, WorkerProcess] = {}
         self._kept = KeptResults(setup.kept_folder)
         self._reader = FrameReader(self._take)
         self._jobs: dict[str, asyncio.Task[None]] = {}
@@ -157,6 +160,18 @@ class _Session:
         elif frame.word == "written":
             for ticket in frame.body.decode().split():
                 self._kept.drop(ticket)
+        elif frame.word == PROBE:
+            number, _, key = frame.ticket.partition(" ")
+            self._askers[number].send(Frame(PROBE, key, frame.body))
+
+    def _probe(self, asker: WorkerProcess, frame: Frame) -> None:
+        number = str(id(asker))
+        self._askers[number] = asker
+        self._put(frame.replace(ticket=f"{number} {frame.ticket}"))
+
+    def _put(self, frame: Frame) -> None:
+        self._replies.append(frame.to_bytes())
+        self._arrived.set()
 
     async def _run(self, ticket: str, parcel: bytes) -> None:
         try:
@@ -169,8 +184,7 @@ class _Session:
             frame = Frame("reply", ticket, Reply().to_bytes())
         finally:
             self._jobs.pop(ticket, None)
-        self._replies.append(frame.to_bytes())
-        self._arrived.set()
+        self._put(frame)
 
     def _lost(self, ticket: str, error: WorkerLost) -> Frame:
         kept = self._kept.find(ticket)
