@@ -11,9 +11,10 @@ from typing import Final
 
 from pytest_agentv.executors.base import ExecutorLost, Reply, Setup, WorkerLost
 from pytest_agentv.executors.dask.client import WorkerInfo, connect
-from pytest_agentv.executors.dask.left import LeftRun, LeftRuns, fetch
+from pytest_agentv.executors.dask.left import fetch
 from pytest_agentv.executors.dask.link import Link
 from pytest_agentv.executors.kept import KeptResult
+from pytest_agentv.executors.left_runs import LeftRun, LeftRuns
 from pytest_agentv.runtime.threads import run_in_thread
 
 _LOGGER: Final = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.executors.base import CaseExecutor, Setup
 from pytest_agentv.executors.leash import process_name
+from pytest_agentv.executors.left_runs import missing_text
 from pytest_agentv.executors.shipper import Shipper
 from pytest_agentv.executors.shipping.ignoring import ShippingRules
 from pytest_agentv.executors.shipping.roots import Roots, roots_of
@@ -98,11 +99,6 @@ def _open_cluster(address: str, setup: Setup) -> CaseExecutor:
         raise pytest.UsageError(str(error)) from None
     except ModuleNotFoundError as error:
         raise pytest.UsageError(missing_text(address, error)) from None
-
-
-def missing_text(address: str, error: ModuleNotFoundError) -> str:
-    """Return what to install for a cluster."""
-    return f"{address} needs a package that is not installed ({error.name}): pip install 'pytest-agentv[dask]'"
 
 
 def _ask_hook(config: pytest.Config) -> Executor | None:
