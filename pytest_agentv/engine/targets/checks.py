@@ -21,8 +21,10 @@ class HealthChecks:
     when the first of them ends.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, root: Path) -> None:
+        """`root` is the folder that the processes may have in different places."""
         self._folder = folder
+        self._root = root
         self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
 
     async def check(self, target: Target, provider: Adapter) -> None:
@@ -31,10 +33,19 @@ class HealthChecks:
         if key not in self._probes:
             is_probed = target.settings.is_probed
             folder = self._folder if is_probed else None
-            probe = provider.check if folder is None else lambda: _check_together(folder, repr(key), provider.check)
+            probe = (
+                provider.check
+                if folder is None
+                else lambda: _check_together(folder, self._name(target), provider.check)
+            )
             self._probes[key] = asyncio.ensure_future(capture(probe))
         # A cancelled case must not cancel the probe that others wait for.
         (await asyncio.shield(self._probes[key])).get()
+
+    def _name(self, target: Target) -> str:
+        """Return what a target is called in all processes."""
+        path = Path(target.path or "")
+        return repr((str(path.relative_to(self._root) if path.is_relative_to(self._root) else path), target.name))
 
 
 async def _check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:

@@ -79,7 +79,7 @@ class TargetPool:
         self._options = options
         self._places = places
         self._folders = FolderTargets(options, places, masker, kinds)
-        self._checks = HealthChecks(places.shared_folder)
+        self._checks = HealthChecks(places.shared_folder, places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}
         self._told_of_cap = False
         self._told_of_answers: set[tuple[Path, str]] = set()
