@@ -2,11 +2,13 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.executors.shipping.outgoing import SentFile
 from pytest_agentv.executors.shipping.packing import NO_ROOTS
 from pytest_agentv.executors.shipping.roots import Roots
 from pytest_agentv.models.base import Json, JsonObject, Record
@@ -24,7 +26,7 @@ class ExecutorLost(WorkerLost):
 
 @record
 class Setup(Record):
-    """What a worker has to know of a run. It holds no secret: a worker reads its own environment and `.env`.
+    """What a worker has to know of a run. It holds no secret but `passed`: a worker has its own environment and `.env`.
 
     All paths are those of the process of the run.
     """
@@ -50,6 +52,8 @@ class Setup(Record):
     """Whether the worker has the interpreter and the packages of the run."""
     python: str = sys.executable
     """The interpreter of the run, which records name."""
+    passed: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The variables of `--agentv-pass-env`, which are secrets."""
 
 
 @record
@@ -72,6 +76,8 @@ class Reply(Record):
     """The keys of `Problem`s that were found."""
     stop_reason: str | None = None
     """Why the whole run is to end: a target is not well."""
+    files: tuple[SentFile, ...] = ()
+    """What cases have written for the run where its folders are not seen."""
 
     def to_bytes(self) -> bytes:
         return json.dumps(self.to_plain(), ensure_ascii=True).encode()
@@ -79,8 +85,9 @@ class Reply(Record):
     @staticmethod
     def from_bytes(data: bytes) -> "Reply":
         values: dict[str, Json] = json.loads(data)
-        texts = {name: tuple(values.get(name, ())) for name in ("missing", "log", "warnings")}
-        return Reply(**{**values, **texts})
+        lists = {name: tuple(values.get(name, ())) for name in ("missing", "log", "warnings")}
+        files = tuple(SentFile(**each) for each in values.get("files", ()))
+        return Reply(**{**values, **lists, "files": files})
 
 
 class CaseExecutor(Protocol):

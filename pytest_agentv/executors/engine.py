@@ -3,32 +3,25 @@
 import asyncio
 import logging
 import os
-import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.engine.case import CaseJob, run_case
 from pytest_agentv.engine.combining import is_set_up_error
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.engine.targets.checks import Together
-from pytest_agentv.engine.targets.folders import Places
-from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.base import Reply, Setup
+from pytest_agentv.executors.here import Here, PassedVariables, is_elsewhere
 from pytest_agentv.executors.kept import KeptResult, KeptResults
-from pytest_agentv.executors.leash import process_name
 from pytest_agentv.executors.probes import Probes
-from pytest_agentv.executors.shipping.packing import JobRefused, pack, unpack
+from pytest_agentv.executors.shipping.packing import JobRefused, unpack
 from pytest_agentv.executors.shipping.parcel import Parcel
-from pytest_agentv.executors.shipping.roots import Roots, Translation
 from pytest_agentv.executors.shipping.site import FilesAbsent, SeenFiles, Site
 from pytest_agentv.executors.shipping.store import Store
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.runtime.loop import LoopThread
@@ -46,10 +39,11 @@ class WorkerEngine:
         """`probes` shares health checks with workers that share no folder with this one."""
         self._setup = setup
         self._probes = probes
-        self._masker = Masker()
+        self._masker = Masker(setup.passed.values())
+        self._passed = PassedVariables(setup)
         self._masker.add_environment(os.environ)
-        self._site: Site = Store(setup.roots) if _is_elsewhere(setup) else SeenFiles(setup.roots)
-        self._here: _Here | None = None
+        self._site: Site = Store(setup.roots) if is_elsewhere(setup) else SeenFiles(setup.roots)
+        self._here: Here | None = None
         self._kept = KeptResults(setup.kept_folder)
         self._loop = LoopThread()
         self._running: dict[str, Future[bytes]] = {}
@@ -82,6 +76,7 @@ class WorkerEngine:
         if self._here is not None:
             self._here.leave()
         self._site.close()
+        self._passed.hide()
         logging.getLogger().removeHandler(self._handler)
 
     def _cancel(self, ticket: str) -> None:
@@ -108,17 +103,19 @@ class WorkerEngine:
             return Reply(fault=self._masker.mask(str(error))).to_bytes()
         try:
             result = await self._result(job, here)
-            record: JsonObject = here.translation.plain(recordable(result.to_plain(), self._masker))
+            files = await here.take_files(result)
+            record: JsonObject = here.plain_home(recordable(result.to_plain(), self._masker))
             if not is_set_up_error(result):
                 await self._keep(ticket, job, record)
         except asyncio.CancelledError:
-            return Reply(log=here.homeward(lines)).to_bytes()
+            return Reply(log=here.lines_home(lines)).to_bytes()
         return Reply(
             record,
             worker=self._site.name,
-            log=here.homeward(lines),
+            log=here.lines_home(lines),
             warnings=self._warnings(here),
             stop_reason=self._stop_reason(here),
+            files=files,
         ).to_bytes()
 
     async def _take(self, parcel: Parcel) -> tuple[str, ...]:
@@ -126,13 +123,13 @@ class WorkerEngine:
             return self._site.take(parcel)
         return await run_in_thread(lambda: self._site.take(parcel), "agentv-unpack")
 
-    def _settle(self) -> "_Here":
+    def _settle(self) -> Here:
         """Return what the run has here, made for the first job: only then is it known where its files lie."""
         if self._here is None:
-            self._here = _Here(self._setup, self._site, self._masker, self._probes)
+            self._here = Here(self._setup, self._site.roots, self._masker, self._probes)
         return self._here
 
-    async def _result(self, job: CaseJob, here: "_Here") -> EvalResult:
+    async def _result(self, job: CaseJob, here: Here) -> EvalResult:
         try:
             return await run_case(job, here.pool)
         except Exception as error:  # noqa: BLE001 - whatever breaks is a result, as in the process of the run
@@ -147,58 +144,13 @@ class WorkerEngine:
         except AgentvError as error:
             logging.getLogger(__name__).warning("a result is not kept until the run has it: %s", error)
 
-    def _warnings(self, here: "_Here") -> tuple[JsonObject, ...]:
+    def _warnings(self, here: Here) -> tuple[JsonObject, ...]:
         masked = (self._masker.mask_plain(problem.to_plain()) for problem in here.pool.take_warnings())
-        return tuple(map(here.translation.plain, masked))
+        return tuple(map(here.plain_home, masked))
 
-    def _stop_reason(self, here: "_Here") -> str | None:
+    def _stop_reason(self, here: Here) -> str | None:
         reason = here.pool.stop_reason
-        return None if reason is None else here.translation.text(self._masker.mask(reason))
-
-
-def _is_elsewhere(setup: Setup) -> bool:
-    """Whether the files of the run are shipped to this process; an executor of threads runs jobs in that of the run."""
-    return setup.ships and setup.process != process_name()
-
-
-class _Here:
-    """What a run has on this machine: its folders and its targets."""
-
-    def __init__(self, setup: Setup, site: Site, masker: Masker, probes: Probes | None) -> None:
-        options, repo_root, cwd, import_path = _moved(setup, site.roots)
-        self.roots = site.roots
-        sys.path += [folder for folder in import_path if folder not in sys.path]
-        homes = dict(setup.roots.folders)
-        paths = {folder: homes[name] for name, folder in site.roots.folders}
-        self.translation = Translation({**paths, sys.executable: setup.python})
-        """What makes paths of this place those of the run."""
-        self._left: Path | None = None
-        dotenv_root = None
-        if _is_elsewhere(setup):
-            self._left = dotenv_root = Path.cwd()
-            cwd.mkdir(parents=True, exist_ok=True)
-            os.chdir(cwd)
-        places = Places(repo_root, cwd, setup.shared_folder, dotenv_root)
-        together: Together | None = None
-        if probes is not None:
-            together = lambda key, check: probes.together(key, check, self.translation.text)  # noqa: E731 - typed
-        self.pool = TargetPool(options, places, masker, {}, together)
-
-    def homeward(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """Return lines as the process of the run would have written them."""
-        return tuple(map(self.translation.text, lines))
-
-    def leave(self) -> None:
-        """Go back to the folder in which the process was."""
-        if self._left is not None:
-            os.chdir(self._left)
-
-
-def _moved(setup: Setup, roots: Roots) -> tuple[RunOptions, Path, Path, tuple[str, ...]]:
-    """Return what a setup says of folders, with the paths of this place."""
-    said = setup.options, setup.repo_root, setup.cwd, setup.import_path
-    moved: tuple[RunOptions, Path, Path, tuple[str, ...]] = said
-    return moved if roots == setup.roots else unpack(pack(said, setup.roots), roots)
+        return None if reason is None else here.text_home(self._masker.mask(reason))
 
 
 class _LineHandler(logging.Handler):

@@ -98,6 +98,12 @@ def _settle(done: "asyncio.Future[None]") -> None:
         done.set_result(None)
 
 
+def is_private(executor: concurrent.futures.Executor) -> bool:
+    """Whether nobody can read what goes to the workers: they are on this machine, or the executor says so."""
+    known = (concurrent.futures.ProcessPoolExecutor, concurrent.futures.ThreadPoolExecutor)
+    return isinstance(executor, known) or getattr(executor, "agentv_is_private", False) is True
+
+
 def run_job(setup: bytes, ticket: str, parcel: bytes) -> bytes:
     """Run a job in a worker, and return the bytes of a `Reply`. Blocks until the job has ended."""
     try:

@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.case import CaseJob
@@ -32,12 +33,13 @@ class Shipper:
     sent once to that worker, and the job is handed over again.
     """
 
-    def __init__(self, roots: Roots, pool: TargetPool, rules: ShippingRules | None) -> None:
-        """`rules` are those for files that are shipped; None: workers see the files."""
+    def __init__(self, roots: Roots, pool: TargetPool, rules: ShippingRules | None, cache: Path | None = None) -> None:
+        """`rules` are those for files that are shipped; None: workers see the files. `cache` has kept answers."""
         self.roots = roots
         self._pool = pool
         self._rules = rules
-        self._needs = NeedsFinder(roots)
+        self._needs = None if rules is None else NeedsFinder(roots, rules)
+        self._kept = () if cache is None else (str(cache),)
         self._making = asyncio.Lock()
         self._digests: dict[tuple[str, ...], str] = {}
         self._bundles: dict[str, Bundle] = {}
@@ -49,7 +51,7 @@ class Shipper:
         """Return a job as what travels. Raises `JobRefused`, `OutsideProject` and `BundleTooLarge`."""
         data = pack(job, self.roots)
         probe = self.roots.spot(job.case.path)
-        if self._rules is None:
+        if self._rules is None or self._needs is None:
             return Parcel(data, probe)
         file, targets = self._targets(job)
         needs = self._needs.find(job, file, targets)
@@ -80,7 +82,7 @@ class Shipper:
         return tuple((digest, self._bundles[digest].data) for digest in digests)
 
     async def _digests_of(self, needs: Needs, rules: ShippingRules) -> tuple[str, ...]:
-        groups = [(folder,) for folder in needs.folders] + ([needs.files] if needs.files else [])
+        groups = [(folder,) for folder in (*needs.folders, *self._kept)] + ([needs.files] if needs.files else [])
         return tuple([await self._digest(group, rules) for group in groups])
 
     async def _digest(self, places: tuple[str, ...], rules: ShippingRules) -> str:

@@ -140,6 +140,11 @@ def is_cluster(executor: str | None) -> bool:
     return executor is not None and "://" in executor
 
 
+def is_encrypted(cluster: str) -> bool:
+    """Whether the connection to a cluster is encrypted."""
+    return not cluster.startswith("dask://")
+
+
 def _parse_cluster(text: str) -> str:
     """Return the address of a scheduler with its port."""
     word, _, place = text.partition("://")

@@ -52,6 +52,7 @@ DEFAULT_RESULTS_FOLDER: Final = Path(".agentv/results")
 DEFAULT_BASELINE: Final = Path("agentv.baseline.jsonl")
 """In pytest's root directory."""
 CACHE_FOLDER: Final = Path(".agentv/cache")
+LOGS_FOLDER: Final = Path(".agentv/logs")
 
 
 @record
@@ -121,6 +122,8 @@ class RunOptions(Record):
     """`--agentv-lost-retries`: how often a case is asked again whose worker was lost."""
     ship: Ship | None = None
     """`--agentv-ship`: how workers get the files of the cases; None: as the executor needs it."""
+    pass_env: tuple[str, ...] = ()
+    """`--agentv-pass-env`: names of variables that workers get from the run."""
     ship_ignore: tuple[str, ...] = ()
     """`agentv_ship_ignore` in the ini file: globs of files that are not shipped."""
     ship_limit: float = DEFAULT_SHIP_LIMIT
@@ -366,6 +369,13 @@ RUN_OPTIONS: Final = (
         parse=parse_ship,
         metavar="HOW",
         ini=True,
+    ),
+    RunOption(
+        "pass-env",
+        "Give workers this variable of the run; may be repeated. Only for workers on this machine or over an encrypted "
+        "connection (default: each worker has its own).",
+        metavar="NAME",
+        repeatable=True,
     ),
     RunOption(
         "cache",

@@ -123,6 +123,7 @@ def run_options(config: pytest.Config) -> RunOptions:
             "several_targets": tuple(dict.fromkeys(targets)) if len(targets) > 1 else (),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
+            "pass_env": tuple(dict.fromkeys(values["pass_env"] or ())),
             "ship_ignore": _names(config, "agentv_ship_ignore"),
             "ship_limit": _ship_limit(config),
             "exploration_tools": _names(config, "agentv_exploration_tools"),

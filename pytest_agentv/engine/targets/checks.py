@@ -21,9 +21,13 @@ Together: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[N
 class HealthChecks:
     """Checks targets before their first case, and keeps the findings. Used on the event loop."""
 
-    def __init__(self, together: Together | None) -> None:
-        """`together` is how the processes of a run share their findings; None: there is only one."""
+    def __init__(self, together: Together | None, root: Path) -> None:
+        """`together` is how the processes of a run share their findings; None: there is only one.
+
+        `root` is the folder that they may have in different places.
+        """
         self._together = together
+        self._root = root
         self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
 
     async def check(self, target: Target, provider: Adapter) -> None:
@@ -32,10 +36,15 @@ class HealthChecks:
         if key not in self._probes:
             is_probed = target.settings.is_probed
             together = self._together if is_probed else None
-            probe = provider.check if together is None else lambda: together(repr(key), provider.check)
+            probe = provider.check if together is None else lambda: together(self._name(target), provider.check)
             self._probes[key] = asyncio.ensure_future(capture(probe))
         # A cancelled case must not cancel the probe that others wait for.
         (await asyncio.shield(self._probes[key])).get()
+
+    def _name(self, target: Target) -> str:
+        """Return what a target is called in all processes."""
+        path = Path(target.path or "")
+        return repr((str(path.relative_to(self._root) if path.is_relative_to(self._root) else path), target.name))
 
 
 def sharing(folder: Path) -> Together:

@@ -82,7 +82,7 @@ class TargetPool:
         self._places = places
         self._folders = FolderTargets(options, places, masker, kinds)
         shared = None if places.shared_folder is None else sharing(places.shared_folder)
-        self._checks = HealthChecks(together or shared)
+        self._checks = HealthChecks(together or shared, places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}
         self._told_of_cap = False
         self._told_of_answers: set[tuple[Path, str]] = set()

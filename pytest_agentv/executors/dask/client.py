@@ -16,6 +16,7 @@ from distributed import Client
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.dask.remote import OPERATION, install
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.option_values import is_encrypted
 from pytest_agentv.models.records import record
 
 T = TypeVar("T")
@@ -63,10 +64,6 @@ class Cluster:
         for handler in logger.handlers:
             logger.removeHandler(handler)  # it writes to the stderr that pytest captures
         logger.propagate = True
-
-    @property
-    def is_encrypted(self) -> bool:
-        return _url(self.address).startswith("tls:")
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """Start a coroutine in the client's thread."""
@@ -189,12 +186,12 @@ def _minor(version: str) -> tuple[str, ...]:
 
 def _url(address: str) -> str:
     """Return an address as Dask writes it."""
-    protocol, _, place = address.partition("://")
-    return f"{'tcp' if protocol == 'dask' else 'tls'}://{place}"
+    place = address.partition("://")[2]
+    return f"{'tls' if is_encrypted(address) else 'tcp'}://{place}"
 
 
 def _unreachable_text(address: str, error: Exception) -> str:
-    if "tls" in _url(address) and isinstance(error, (TypeError, RuntimeError, ValueError)):
+    if is_encrypted(address) and isinstance(error, (TypeError, RuntimeError, ValueError)):
         where = "set distributed.comm.tls.ca-file and distributed.comm.tls.client in Dask's configuration"
         return f"{address}: the connection cannot be encrypted: {error}; {where}"
     reason = str(error).partition("\n")[0] or type(error).__name__

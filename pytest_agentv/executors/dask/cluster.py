@@ -53,10 +53,6 @@ class DaskWorkers:
     def processes(self) -> int:
         return max(1, sum(worker.threads for worker in self._workers.values()))
 
-    @property
-    def is_encrypted(self) -> bool:
-        return self._cluster.is_encrypted
-
     async def ask(self, ticket: str, parcel: bytes) -> Reply:
         self._start()
         link = await self._next_link()

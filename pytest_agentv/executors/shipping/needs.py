@@ -6,6 +6,7 @@ from pathlib import Path
 from pytest_agentv.engine.case import CaseJob
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.executors.shipping.ignoring import ShippingRules
 from pytest_agentv.executors.shipping.roots import Roots
 from pytest_agentv.loading.project_files import ProjectFiles, command_words
 from pytest_agentv.loading.targets.definitions import TargetsFile
@@ -33,8 +34,9 @@ class Needs(Record):
 class NeedsFinder:
     """Finds what jobs need. It reads each script once."""
 
-    def __init__(self, roots: Roots) -> None:
+    def __init__(self, roots: Roots, rules: ShippingRules) -> None:
         self._roots = roots
+        self._rules = rules
         self._files = ProjectFiles(*(Path(folder) for _, folder in roots.folders))
 
     def find(self, job: CaseJob, file: TargetsFile | None, targets: Sequence[Target]) -> Needs:
@@ -54,7 +56,7 @@ class NeedsFinder:
             wanted |= dict.fromkeys(self._of_evaluator(evaluator))
         for target in targets:
             wanted |= dict.fromkeys(self._of_target(target))
-        return _without_inner(self._inside(wanted))
+        return self._without_inner(self._inside(wanted))
 
     def _inside(self, paths: Iterable[str]) -> list[str]:
         found = list(paths)
@@ -106,16 +108,19 @@ class NeedsFinder:
         elif isinstance(value, Plain):
             yield from self._named_in(value.to_plain())
 
+    def _without_inner(self, paths: Sequence[str]) -> Needs:
+        folders = sorted({path for path in paths if Path(path).is_dir()}, key=len)
+        outer: list[str] = []
+        for folder in folders:
+            if not self._is_within(folder, outer):
+                outer.append(folder)
+        files = {path for path in paths if not Path(path).is_dir() and not self._is_within(path, outer)}
+        return Needs(tuple(sorted(outer)), tuple(sorted(files)))
 
-def _without_inner(paths: Sequence[str]) -> Needs:
-    folders = sorted({path for path in paths if Path(path).is_dir()}, key=len)
-    outer: list[str] = []
-    for folder in folders:
-        if not _is_within(folder, outer):
-            outer.append(folder)
-    files = {path for path in paths if not Path(path).is_dir() and not _is_within(path, outer)}
-    return Needs(tuple(sorted(outer)), tuple(sorted(files)))
+    def _is_within(self, path: str, folders: Iterable[str]) -> bool:
+        """Whether a path goes with one of some folders: within, and not left out by the rules."""
+        return any(self._goes_with(path, folder) for folder in folders if path.startswith(f"{folder.rstrip('/')}/"))
 
-
-def _is_within(path: str, folders: Iterable[str]) -> bool:
-    return any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
+    def _goes_with(self, path: str, folder: str) -> bool:
+        between = (str(each) for each in Path(path).parents if len(str(each)) > len(folder))
+        return not any(map(self._rules.ignores, (path, *between)))

@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import importlib
 import io
 import os
 import shutil
@@ -62,6 +63,7 @@ class Store:
             if hashlib.sha256(data).hexdigest() != digest:
                 raise JobRefused(f"bundle {digest[:12]} arrived damaged")
             unpack_bundle(data, dict(self.roots.folders))
+            importlib.invalidate_caches()
             self._known.add(digest)
 
 

@@ -11,11 +11,13 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.errors import FileError
 from pytest_agentv.executors.base import CaseExecutor, ExecutorLost, Reply, WorkerLost
 from pytest_agentv.executors.kept import KeptResults
 from pytest_agentv.executors.shipper import Shipper
 from pytest_agentv.executors.shipping.bundle import BundleTooLarge
 from pytest_agentv.executors.shipping.needs import OutsideProject
+from pytest_agentv.executors.shipping.outgoing import write_sent
 from pytest_agentv.executors.shipping.packing import JobRefused
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
@@ -163,6 +165,10 @@ class Away:
         log.lines.extend(map(self._pool.masker.mask, reply.log))
         self._pool.warn(Problem.from_plain(each) for each in reply.warnings)
         self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
+        try:
+            write_sent(reply.files, self._shipper.roots, self._pool.masker)
+        except FileError as error:
+            _LOGGER.warning("a file of a worker is lost: %s", error)
 
 
 def told(away: Away) -> Iterator[str]:

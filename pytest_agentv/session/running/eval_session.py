@@ -147,8 +147,9 @@ class EvalSession:
             return None
         from pytest_agentv.executors.kept import KeptResults  # noqa: PLC0415 - for runs with an executor only
         from pytest_agentv.session.away.away import Away  # noqa: PLC0415 - as above
-        from pytest_agentv.session.away.choosing import executor_opener, shipper_of  # noqa: PLC0415 - as above
+        from pytest_agentv.session.away.choosing import executor_opener, passed_variables, shipper_of  # noqa: PLC0415 - as above
 
+        self.masker.add(passed_variables(self.options, self._places).values())
         shipper = shipper_of(config, self.options, self.identity, self._pool, self._places)
         return Away(
             executor_opener(config, self.options, self.identity, self._places, shipper.roots),
