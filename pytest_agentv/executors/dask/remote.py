@@ -7,6 +7,7 @@ that crashes would take other people's work with it.
 import asyncio
 import json
 import os
+import shutil
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -26,6 +27,7 @@ OPERATION: Final = "agentv"
 """The name of our handler in a worker of Dask."""
 _KEPT: Final = "agentv-kept"
 """A folder beside the workers' own ones, which Dask deletes when a worker ends."""
+_KEPT_SECONDS: Final = 30 * 24 * 3600
 _LOOK_SECONDS: Final = 0.25
 _APPEAR_SECONDS: Final = 10.0
 _ALIVE: Final = frozenset({"waiting", "ready", "constrained", "executing", "long-running"})
@@ -79,6 +81,7 @@ class _Handler:
             found: Setup = unpack(setup)
         except JobRefused as error:
             return str(error)
+        _clear_old(_kept_folder(self._worker, run).parent)
         session = self._sessions[run] = _Session(self._worker, task, _moved(found, self._worker, run))
         watch = asyncio.ensure_future(session.watch())
         watch.add_done_callback(lambda _: self._sessions.pop(run, None))
@@ -95,7 +98,7 @@ class _Handler:
             await self._end(run)
         kept = KeptResults(_kept_folder(self._worker, run))
         found = kept.all() if tickets is None else filter(None, map(kept.find, tickets))
-        return [json.dumps(each.to_plain()).encode() for each in found]
+        return [json.dumps([each.ticket, each.result, each.answer]).encode() for each in found]
 
     def _forget(self, run: str, tickets: Collection[str]) -> None:
         kept = KeptResults(_kept_folder(self._worker, run))
@@ -204,6 +207,15 @@ def _moved(setup: Setup, worker: Any, run: str) -> Setup:
     ours = (folder for folder in setup.import_path if Path(folder).name not in ("site-packages", "dist-packages"))
     import_path = tuple(folder for folder in ours if setup.roots.spot(folder) is not None)
     return setup.replace(kept_folder=_kept_folder(worker, run), import_path=import_path, is_here=False)
+
+
+def _clear_old(folder: Path) -> None:
+    """Remove what is kept of runs that nobody has gone on with for long."""
+    oldest = time.time() - _KEPT_SECONDS
+    for run in folder.glob("*"):
+        with suppress(OSError):
+            if run.stat().st_mtime < oldest:
+                shutil.rmtree(run)
 
 
 def _kept_folder(worker: Any, run: str) -> Path:

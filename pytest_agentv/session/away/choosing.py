@@ -78,7 +78,7 @@ def _setup(options: RunOptions, identity: RunIdentity, places: Places, roots: Ro
         ships=ships(options),
         process=process_name(),
     )
-    if setup.ships:  # workers use these if they see them
+    if setup.ships and not is_cluster(options.executor):  # workers use these if they see them
         setup.kept_folder.mkdir(parents=True, exist_ok=True)
         setup.shared_folder.mkdir(mode=0o700, exist_ok=True)
         remove_at_end(setup.shared_folder)
