@@ -62,10 +62,3 @@ def test_variables_are_not_passed_in_clear(cases, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "sk-0123456789abcdef")
     text = refused(cases, "dask://127.0.0.1:1", "--agentv-pass-env=SHOP_API_KEY")
     assert "--agentv-pass-env: the executor dask://127.0.0.1:1 does not say that its connection is encrypted" in text
-
-
-def test_a_missing_package_is_named(cases, monkeypatch):
-    cases.write("conftest.py", "import sys\nsys.modules['distributed'] = None\n")
-    text = refused(cases, "dask://127.0.0.1:1")
-    assert "ERROR: dask://127.0.0.1:1 needs a package that is not installed (distributed): " in text
-    assert "pip install 'pytest-agentv[dask]'" in text

@@ -297,13 +297,36 @@ def test_an_executor_that_takes_no_more_is_lost(setup: Setup, folder: Path) -> N
         asyncio.run(ask())
 
 
-@pytest.mark.parametrize(("text", "value"), [("local", "local"), (" Processes:04 ", "processes:4")])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("local", "local"),
+        (" Processes:04 ", "processes:4"),
+        ("dask://Host", "dask://Host:8786"),
+        ("DASK://10.0.0.1:99", "dask://10.0.0.1:99"),
+        ("dask+tls://[::1]:99/", "dask+tls://[::1]:99"),
+        ("tls://host", "tls://host:8786"),
+    ],
+)
 def test_executors_are_parsed(text: str, value: str) -> None:
     assert parse_executor(text) == value
 
 
 @pytest.mark.parametrize(
-    "text", ["", "processes", "processes:", "processes:0", "processes:65", "processes:x", "local:2"]
+    "text",
+    [
+        "",
+        "processes",
+        "processes:",
+        "processes:0",
+        "processes:65",
+        "processes:x",
+        "local:2",
+        "dask://",
+        "dask://a b",
+        "dask://h:x",
+        "tcp://h",
+    ],
 )
 def test_other_executors_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
