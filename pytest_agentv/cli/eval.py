@@ -14,8 +14,10 @@ from pytest_agentv.cli.console import note
 from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, find_left_out, is_eval_by_itself
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.option_values import parse_workers
-from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS, RUN_OPTIONS, RunOption
+from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
+from pytest_agentv.models.options.executors import check_workers
+from pytest_agentv.models.options.option import RunOption
+from pytest_agentv.models.options.table import RUN_OPTIONS
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
 
@@ -107,7 +109,7 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
 
 def _check_workers(text: str) -> None:
     try:
-        parse_workers(text)
+        check_workers(text, "local")
     except ValueError as error:
         raise UsageError(f"argument --workers: {error}") from None
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from pytest_agentv.models.base import ABSENT, Absent, Json, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
-from pytest_agentv.models.options import DEFAULT_THRESHOLD
+from pytest_agentv.models.options.defaults import DEFAULT_THRESHOLD
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt

@@ -12,7 +12,7 @@ from pytest_agentv.executors.shipping.outgoing import SentFile
 from pytest_agentv.executors.shipping.packing import NO_ROOTS
 from pytest_agentv.executors.shipping.roots import Roots
 from pytest_agentv.models.base import Json, JsonObject, Record
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 
 

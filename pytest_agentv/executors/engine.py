@@ -8,8 +8,9 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final
 
-from pytest_agentv.engine.case import CaseJob, run_case
-from pytest_agentv.engine.combining import is_set_up_error
+from pytest_agentv.engine.case import run_case
+from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.repeating.combining import is_set_up_error
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.base import Reply, Setup

@@ -15,7 +15,7 @@ from pytest_agentv.executors.shipping.outgoing import Outgoing, SentFile, writte
 from pytest_agentv.executors.shipping.packing import pack, unpack
 from pytest_agentv.executors.shipping.roots import Roots, Translation
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.threads import run_in_thread
 

@@ -5,27 +5,24 @@ import itertools
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_agentv.models.option_values import (
-    MAX_WORKERS,
-    check_workers,
-    most_workers,
-    parse_bool,
-    parse_megabytes,
-)
-from pytest_agentv.models.options import (
+from pytest_agentv.models.options.defaults import (
     DEFAULT_BASELINE,
     DEFAULT_EVAL_GLOBS,
     DEFAULT_EXPLORATION_TOOLS,
     DEFAULT_SHIP_LIMIT,
-    RUN_OPTIONS,
-    RunOption,
-    RunOptions,
 )
+from pytest_agentv.models.options.executors import check_workers
+from pytest_agentv.models.options.option import RunOption
+from pytest_agentv.models.options.table import RUN_OPTIONS
+from pytest_agentv.models.options.values import MAX_WORKERS, parse_bool, parse_megabytes
 from pytest_agentv.session.compat import ini_value
+
+if TYPE_CHECKING:
+    from pytest_agentv.models.options.run_options import RunOptions
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
@@ -52,7 +49,6 @@ def add_options(parser: pytest.Parser) -> None:
         "args",
         list(DEFAULT_EXPLORATION_TOOLS),
     )
-
     parser.addini("agentv_ship_ignore", _SHIP_IGNORE_HELP, "args", [])
     parser.addini("agentv_ship_limit", _SHIP_LIMIT_HELP, default=None)
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
@@ -102,8 +98,10 @@ def eval_globs(config: pytest.Config) -> Sequence[str]:
     return _names(config, "agentv_files")
 
 
-def run_options(config: pytest.Config) -> RunOptions:
+def run_options(config: pytest.Config) -> "RunOptions":
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
+    from pytest_agentv.models.options.run_options import RunOptions  # noqa: PLC0415 - runs without evals need none
+
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     _check_workers(config, values["workers"], f"{_ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
@@ -131,7 +129,7 @@ def run_options(config: pytest.Config) -> RunOptions:
     )
 
 
-def has_executor(config: pytest.Config, options: RunOptions) -> bool:
+def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
     """Whether an option or a hook may have cases run elsewhere. The workers of xdist run their cases themselves."""
     if hasattr(config, "workerinput") or options.executor == "local":
         return False
@@ -151,7 +149,7 @@ def _check_workers(config: pytest.Config, count: int | None, place: str) -> None
     if executor is None and _has_executor_hook(config):
         return  # how many it takes is known when it is there
     try:
-        check_workers(count, most_workers(executor))
+        check_workers(str(count), executor)
     except ValueError as error:
         raise pytest.UsageError(f"{place}: {error}") from None
 

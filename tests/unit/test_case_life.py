@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from pytest_agentv.engine.batching import Batch, BatchMember
-from pytest_agentv.engine.case import CaseJob, run_case
-from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.engine.case import run_case
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.targets.checks import HealthChecks
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import TargetError
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import Message
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES
-from pytest_agentv.engine.results import CaseIdentity
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.executors.base import Reply, Setup, WorkerLost
@@ -28,8 +27,9 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import InputMessage, TextPart
-from pytest_agentv.models.option_values import parse_executor, parse_lost_retries
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.executors import check_workers, parse_executor
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.options.values import parse_lost_retries
 from pytest_agentv.session.away.away import Away
 from pytest_agentv.session.recording.left_results import add_left_results
 from pytest_agentv.session.showing.logs import CaseLog
@@ -337,3 +337,12 @@ def test_other_executors_are_refused(text: str) -> None:
 def test_odd_numbers_of_lost_retries_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected 0"):
         parse_lost_retries(text)
+
+
+@pytest.mark.parametrize(
+    ("executor", "most"), [(None, 50), ("local", 50), ("processes:3", 150), ("dask://host:8786", 3200)]
+)
+def test_each_process_takes_fifty_cases(executor: str | None, most: int) -> None:
+    assert check_workers(str(most), executor) == most
+    with pytest.raises(ValueError, match=rf"{most + 1} workers are out of range: expected 1 to {most} \("):
+        check_workers(str(most + 1), executor)

@@ -362,3 +362,9 @@ def test_a_script_that_exits_when_imported_is_an_error_each_time() -> None:
         asyncio.run(scenario())
         == ["target 'mine': agent.py:run: cannot import agent.py: SystemExit: usage\n  agent.py:2 in <module>"] * 2
     )
+
+
+def test_a_sync_function_that_needs_a_loop_says_what_to_write() -> None:
+    message = fault("import asyncio\ndef run(prompt):\n    asyncio.get_running_loop()", kind="crash")
+    assert "raised RuntimeError: no running event loop" in message
+    assert message.endswith("it needs an event loop: write the function with `async def`")

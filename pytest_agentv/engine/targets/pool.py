@@ -25,7 +25,8 @@ from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import Environment
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
+from pytest_agentv.models.options.defaults import CACHE_FOLDER
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import Adapter

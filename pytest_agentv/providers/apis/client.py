@@ -45,7 +45,7 @@ class HttpClient:
 
     async def post(self, request: ApiRequest) -> JsonObject:
         """Send a request and return the JSON object of its reply. Raises `RequestError`."""
-        body = json.dumps(request.body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        body = await asyncio.to_thread(_encoded, request.body) if request.is_large else _encoded(request.body)
         headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
         reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
         if reply.status != 200:
@@ -134,6 +134,10 @@ class HttpClient:
             return RequestFailure(f"{self._model} did not reply in time: {text}", "timeout", is_network=True)
         kind: ErrorKind = "network"
         return RequestFailure(f"no whole reply from {self._model}: {text}", kind, is_network=True)
+
+
+def _encoded(body: JsonObject) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:

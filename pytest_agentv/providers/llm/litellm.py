@@ -1,9 +1,10 @@
 """Asks a model through litellm."""
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 from weakref import WeakSet
 
 from pytest_agentv.models.masking.secrets import Masker
@@ -15,6 +16,7 @@ from pytest_agentv.providers.llm.limit import limited_replies
 from pytest_agentv.providers.llm.litellm_import import begin_import, imported_litellm, load_litellm
 from pytest_agentv.providers.llm.reply import build_response, read_cost, read_litellm
 from pytest_agentv.providers.llm.request import build_arguments, system_role
+from pytest_agentv.providers.media import chat_content
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 _NO_LIMIT_SECONDS: Final = 86_400.0
@@ -52,10 +54,7 @@ class LitellmClient:
     async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
         """Make one request. Raises `RequestError`, and `ProviderError` when litellm cannot be imported."""
         litellm = await load_litellm()
-        turns = [
-            {"role": self._system_role if message.role == "system" else message.role, "content": message.content}
-            for message in messages
-        ]
+        turns = await self._turns(messages)
         started = time.perf_counter()
         try:
             with limited_replies():
@@ -69,6 +68,18 @@ class LitellmClient:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
         response = build_response(known, self._model, self._told)
         return response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm")
+
+    async def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+        """Return the messages in the shape of OpenAI; those with pictures or PDFs in a thread, which reads them."""
+
+        def build() -> list[dict[str, Any]]:
+            role = self._system_role
+            return [
+                {"role": role if message.role == "system" else message.role, "content": chat_content(message)}
+                for message in messages
+            ]
+
+        return await asyncio.to_thread(build) if any(message.parts for message in messages) else build()
 
     async def close(self) -> None:
         """Close litellm's clients when the last target with a model is closed: litellm keeps them for the process."""

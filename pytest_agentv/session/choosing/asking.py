@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.loading.files.discovery import EVALS_FOLDER
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.session.compat import named_arguments
 
 REASON: Final = "not asked for: --agentv-run asks for it"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.loading.targets.environment import find_repo_root
-from pytest_agentv.models.option_values import Shard
+from pytest_agentv.models.options.values import Shard
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import is_evaluation

@@ -9,7 +9,7 @@ from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 
 
 class Spending:

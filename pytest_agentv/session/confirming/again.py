@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource

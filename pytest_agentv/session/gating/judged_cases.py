@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates
 from pytest_agentv.session.gating.selection import DESELECTED, DESELECTED_OUTPUT, narrowed_by, note_deselected

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
@@ -81,16 +81,8 @@ class Agentv:
         """
         __tracebackhide__ = True
         words = CaseWords(
-            id,
-            expected_outcome,
-            reference_answer,
-            expected_messages,
-            evaluators,
-            rubrics,
-            threshold,
-            files,
-            repeat,
-            min_pass_rate,
+            *(id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files),
+            *(repeat, min_pass_rate),
         )
         return self._evaluate(prompt, words, None)
 

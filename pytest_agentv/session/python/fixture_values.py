@@ -14,7 +14,7 @@ from pytest_agentv.loading.targets.files import find_targets_file, load_targets_
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.masking.secret_rule import is_secret_name
 from pytest_agentv.models.masking.secrets import MASK
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.options import run_options

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.masking.secrets import Masker

@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import DEFAULT_RESULTS_FOLDER, RunOptions
+from pytest_agentv.models.options.defaults import DEFAULT_RESULTS_FOLDER
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.writers import default_results_path
 from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.results import CaseIdentity, effective_target_name
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.scoring import decide_status, effective_threshold
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
@@ -42,7 +42,10 @@ class Journal:
                 self._note(key, result, with_errors=with_errors)
 
     def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
-        """Return the result of a job that need not run; its status follows the threshold of now, or a hook of then."""
+        """Return the result of a job that need not run; its status follows the threshold of now, or a hook of then.
+
+        What it says of a baseline is left out: only the verdict on this run tells.
+        """
         identity = job.identity
         key = case_key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
         result = None if key is None else self._results.get(key)
@@ -51,7 +54,8 @@ class Journal:
             return None
         del self._results[key]
         shard = identity.shard or result.shard
-        current = current.replace(node_id=identity.node_id, line=identity.line, run_id=self._run_id, shard=shard)
+        own = {"node_id": identity.node_id, "line": identity.line, "run_id": self._run_id, "shard": shard}
+        current = current.replace(**own, baseline=None)
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _says(current) != _says(result))
 
@@ -137,8 +141,8 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
         return result if planned in (None, repeat) else None
     if planned != repeat:
         return None
-    from pytest_agentv.engine.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
-    from pytest_agentv.engine.repeats import RepeatPlan  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.plan import RepeatPlan  # noqa: PLC0415 - for repeated cases only
 
     return judged_anew(result, RepeatPlan.of(job, repeat), effective_threshold(job.options, job.case))
 

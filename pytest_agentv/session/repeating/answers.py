@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeAlias
 
-from pytest_agentv.engine.combining import is_set_up_error
-from pytest_agentv.engine.repeats import RepeatPlan
+from pytest_agentv.engine.repeating.combining import is_set_up_error
+from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scheduler import Queuer, Scheduler
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult

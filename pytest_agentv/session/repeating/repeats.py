@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_agentv.engine.batching import BatchMember
-from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.combining import combine_answers, confirmed_by, is_set_up_error, rejudged
-from pytest_agentv.engine.repeats import RepeatPlan
+from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by, is_set_up_error, rejudged
+from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.loading.problems import Problem

@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytest_agentv.engine.asking_hooks import tell
-from pytest_agentv.engine.case import CaseJob, run_case
+from pytest_agentv.engine.case import run_case
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
@@ -15,9 +16,8 @@ from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import Carried
 from pytest_agentv.session.recording.recorder import Recorder
 from pytest_agentv.session.running.begun import Ending
-from pytest_agentv.session.running.limits import FailureLimit
 from pytest_agentv.session.running.preparing import PreparedCase
-from pytest_agentv.session.running.stopping import Stopping, lost_text
+from pytest_agentv.session.running.stopping import FailureLimit, Stopping, lost_text
 from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLog, current_log
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.scheduler import Scheduler
-from pytest_agentv.models.option_values import MAX_WORKERS
+from pytest_agentv.models.options.values import MAX_WORKERS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import STOP_SECONDS, LoopThread, wait_for
 from pytest_agentv.session.recording.journal import FinishedCases

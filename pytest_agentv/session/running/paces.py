@@ -7,8 +7,8 @@ from typing import Final
 from pytest_agentv.engine.targets.pacing import Pace
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.models.option_values import MAX_WORKERS
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.options.values import MAX_WORKERS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.running.preparing import PreparedCase

@@ -8,16 +8,17 @@ from typing import Final
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
-from pytest_agentv.engine.results import CaseIdentity, error_result
+from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
-from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
+from pytest_agentv.loading.cases.cases import LoadedCase, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
@@ -25,8 +26,8 @@ from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import FilePart
-from pytest_agentv.models.option_values import MAX_REPEAT
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.options.values import MAX_REPEAT
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult, ShardFigures
 
@@ -224,6 +225,8 @@ class CasePreparer:
 
 def _content(part: FilePart) -> str:
     """Return what a file holds. Bytes that are no text are all read as the same character: they are hashed."""
+    if part.media is not None:
+        return part.media.sha256
     if "\N{REPLACEMENT CHARACTER}" not in part.text:
         return part.text
     try:

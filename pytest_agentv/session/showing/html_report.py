@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.html.page import ReportInput, write_report
 from pytest_agentv.reporting.html.reading import Run, read_run, run_of
 from pytest_agentv.session.recording.run_results import RunResults

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.writers import ResultSink, answers_path
 from pytest_agentv.session.recording.identity import RunIdentity

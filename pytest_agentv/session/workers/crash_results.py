@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.results import CaseIdentity, error_result
+from pytest_agentv.engine.jobs import CaseIdentity
+from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.discovery import is_eval_file
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.python.row_makers import call_row_maker

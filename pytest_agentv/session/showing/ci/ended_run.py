@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble
 from pytest_agentv.session.recording.identity import RunIdentity

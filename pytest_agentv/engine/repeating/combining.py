@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pytest_agentv.engine.repeats import RepeatPlan
+from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scoring import Threshold, decide_status
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult, RepeatFigures

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.statistics.repeats import Verdict, needed_passes, verdict
