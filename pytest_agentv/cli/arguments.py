@@ -5,7 +5,7 @@ import math
 from typing import Any, Final, NoReturn
 
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 
 USAGE_EXIT_CODE: Final = 2
 """The usual code of programs with argparse. `agentv eval` has pytest's codes instead."""

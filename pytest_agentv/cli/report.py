@@ -14,8 +14,8 @@ from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.runtime.files import write_atomically
 
 if TYPE_CHECKING:  # for two of the formats
+    from pytest_agentv.reporting.endings import Ending
     from pytest_agentv.reporting.verdicts.cases import JudgedCase
-    from pytest_agentv.reporting.verdicts.endings import Ending
 
 DEFAULT_REPORT: Final = Path("report.html")
 
@@ -56,7 +56,7 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
 
 def _comment(run: Path, results: Sequence[EvalResult], base: Sequence[EvalResult] | None, masker: Masker) -> str:
     from pytest_agentv.reporting.ci.comment import comment_lines  # noqa: PLC0415 - for this format
-    from pytest_agentv.reporting.verdicts.cases import cases_of_run  # noqa: PLC0415 - as above
+    from pytest_agentv.reporting.verdicts.case_reading import cases_of_run  # noqa: PLC0415 - as above
 
     ending = _ending(run, cases_of_run(results))
     return "".join(f"{line}\n" for line in comment_lines(results, base, masker, ending=ending))
@@ -84,7 +84,7 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
 
 def _ending(run: Path, cases: Sequence["JudgedCase"]) -> "Ending":
     """Return what the file beside the results tells of the verdict on them."""
-    from pytest_agentv.reporting.verdicts.endings import ending_of, read_contract, verdict_path  # noqa: PLC0415 - as above
+    from pytest_agentv.reporting.endings import ending_of, read_contract, verdict_path  # noqa: PLC0415 - as above
 
     contract = read_contract(run, cases)
     if contract is None and verdict_path(run).is_file():

@@ -9,10 +9,10 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble, code_span, markdown_lines, table_row
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.figures import case_name, cost_of, duration_of, format_cost, format_duration, format_score
 from pytest_agentv.reporting.statistics import judged_results
-from pytest_agentv.reporting.verdicts.endings import AS_JUDGED, Ending
 
 MARKER: Final = "<!-- pytest-agentv: evaluations -->"
 """The first line. Whoever finds a comment with it updates that comment and adds no other."""

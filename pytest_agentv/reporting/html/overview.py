@@ -1,4 +1,4 @@
-"""The first screen, below the verdict: four numbers, what to look at first, targets, frequent reasons."""
+"""The first screen below the verdict: what to look at first, targets, frequent reasons."""
 
 import statistics
 from collections import Counter
@@ -11,29 +11,15 @@ from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import (
     bounds,
-    counted,
     dollars,
     duration,
     filter_link,
     percent,
-    points,
 )
-from pytest_agentv.reporting.html.values import mapping_of, number_of
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 _MOST_FIRST: Final = 8
 _MOST_REASONS: Final = 5
-
-
-@record
-class Figure(Record):
-    """One of the large numbers."""
-
-    label: str
-    value: str
-    text: str
-    bar: tuple[float, float, float] | None = None
-    """Low, high and mean of an interval, 0 to 1."""
 
 
 @record
@@ -69,11 +55,6 @@ class Reason(Record):
     evaluator: str
     count: int
     link: str
-
-
-def figures(cases: Sequence[Case], compared: Compared) -> tuple[Figure, ...]:
-    """Return pass rate, difference to the baseline, cost and time."""
-    return tuple(filter(None, (_rate(compared), _difference(compared), _cost(cases, compared), _time(cases))))
 
 
 def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
@@ -129,57 +110,6 @@ def also(compared: Compared) -> Iterator[tuple[str, str]]:
             yield f"{count:,} {text}", filter_link(change=word)
     if gone := len(compared.comparison.pairing.gone):
         yield f"{gone:,} gone", ""
-
-
-def _rate(compared: Compared) -> Figure:
-    rate = compared.statistics.rate
-    if rate is None:
-        return Figure("Pass rate", "–", "no case could be judged")
-    if rate.low is None or rate.high is None:
-        return Figure("Pass rate", percent(rate.mean), "one case, or one group of cases: no interval")
-    units = f"; {counted(rate.units, 'independent group')}" if rate.units < rate.n else f"; {counted(rate.n, 'case')}"
-    text = f"95 %: {bounds(rate.low, rate.high)} for cases of this kind{units}"
-    return Figure("Pass rate", percent(rate.mean), text, (rate.low, rate.high, rate.mean))
-
-
-def _difference(compared: Compared) -> Figure | None:
-    comparison = compared.comparison
-    if comparison is None or comparison.difference is None:
-        return None
-    interval = comparison.difference.estimate.interval
-    sure = "" if interval is None else f"95 %: {points(interval.low)} to {points(interval.high)}; "
-    text = f"{sure}{comparison.worse} worse, {comparison.better} better of {len(comparison.pairing.pairs):,} compared"
-    return Figure("Against the baseline", f"{points(comparison.difference.estimate.mean)} points", text)
-
-
-def _cost(cases: Sequence[Case], compared: Compared) -> Figure:
-    costs = [case.cost for case in cases if case.cost is not None]
-    if not costs:
-        cached = sum(case.result.value.get("cached") is True for case in cases)
-        return Figure("Cost", "–", "all answers came from the cache" if cached == len(cases) else "not reported")
-    parts = [f"{dollars(sum(costs) / len(costs))} a case"]
-    if len(costs) < len(cases):
-        parts.append(f"known for {len(costs):,} of {len(cases):,}")
-    before = [
-        cost
-        for result in (compared.base.results if compared.base else ())
-        if (cost := number_of(mapping_of(result.value, "execution_metrics"), "cost_usd")) is not None
-    ]
-    if before and sum(before) > 0:
-        change = round(100 * (sum(costs) / sum(before) - 1))
-        text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
-        parts.append(text.replace("-", "\N{MINUS SIGN}"))
-    return Figure("Cost", dollars(sum(costs)), "; ".join(parts))
-
-
-def _time(cases: Sequence[Case]) -> Figure:
-    times = sorted(case.duration_ms for case in cases if case.duration_ms is not None)
-    if not times:
-        return Figure("Time of a case", "–", "not measured")
-    slow = times[min(len(times) - 1, int(len(times) * 0.95))]
-    answers = sum(len(case.marks) for case in cases)
-    text = f"median; 95 % take less than {duration(slow)}; {counted(answers, 'answer')}"
-    return Figure("Time of a case", duration(statistics.median(times)), text)
 
 
 def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:

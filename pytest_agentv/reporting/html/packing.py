@@ -9,9 +9,9 @@ from typing import Final
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import STATUSES, Case
-from pytest_agentv.reporting.html.details import detail_of
-from pytest_agentv.reporting.html.gallery import Gallery
 from pytest_agentv.reporting.html.history import Past
+from pytest_agentv.reporting.html.opened.details import detail_of
+from pytest_agentv.reporting.html.opened.gallery import Gallery
 
 CHUNK: Final = 50
 """Cases of a block; only the block of a case that is opened is unpacked."""

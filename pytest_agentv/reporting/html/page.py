@@ -13,14 +13,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.records import record
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.html import overview
 from pytest_agentv.reporting.html.cases import Case, cases_of
 from pytest_agentv.reporting.html.compared import Compared, compare
-from pytest_agentv.reporting.html.gallery import Gallery
+from pytest_agentv.reporting.html.figures import figures
 from pytest_agentv.reporting.html.headline import Headline, headline
 from pytest_agentv.reporting.html.history import in_order, past_of_cases, past_runs, when_of
+from pytest_agentv.reporting.html.opened.gallery import Gallery
 from pytest_agentv.reporting.html.packing import blocks
 from pytest_agentv.reporting.html.plots.histograms import histograms
 from pytest_agentv.reporting.html.plots.rates import file_plot, tag_plot
@@ -28,7 +30,6 @@ from pytest_agentv.reporting.html.plots.runs import history_plot
 from pytest_agentv.reporting.html.plots.trades import trade_plots
 from pytest_agentv.reporting.html.reading import Run
 from pytest_agentv.reporting.html.texts import spelled
-from pytest_agentv.reporting.verdicts.endings import AS_JUDGED, Ending
 from pytest_agentv.runtime.files import write_atomically
 
 STATIC_ROWS: Final = 40
@@ -85,7 +86,7 @@ def report_text(given: ReportInput) -> str:
             cases=cases,
             shown=cases[:STATIC_ROWS],
             headline=verdict,
-            figures=overview.figures(cases, compared),
+            figures=figures(cases, compared),
             firsts=overview.firsts(cases),
             broken=sum(case.is_broken for case in cases),
             also=list(overview.also(compared)),

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.reporting.endings import NO_VERDICT, Ending, ending_of
 from pytest_agentv.reporting.html.page import ReportInput, write_report
 from pytest_agentv.reporting.html.reading import Run, read_run, run_of
 from pytest_agentv.reporting.html.texts import counted
-from pytest_agentv.reporting.verdicts.endings import NO_VERDICT, Ending, ending_of
 from pytest_agentv.session.showing.ending.ended_run import EndedRun
 from pytest_agentv.session.showing.item_outcomes import lost_text
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines

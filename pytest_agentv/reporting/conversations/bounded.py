@@ -5,7 +5,7 @@ from typing import Final
 
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.text import compact_json
-from pytest_agentv.reporting.images import holds_images, without_images
+from pytest_agentv.reporting.conversations.images import holds_images, without_images
 
 MOST_MESSAGES: Final = 60
 """Of a longer conversation the first and the last messages are kept."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.reporting.images import Image, named_in, without_images
+from pytest_agentv.reporting.conversations.images import Image, named_in, without_images
 
 MOST_BYTES: Final = 100_000
 """Of one image."""

@@ -6,14 +6,14 @@ from typing import Final
 
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.text import pretty_json
+from pytest_agentv.reporting.conversations.images import Image, image_of, named_in, without_images
 from pytest_agentv.reporting.html.cases import Case
-from pytest_agentv.reporting.html.gallery import Gallery
 from pytest_agentv.reporting.html.history import Past
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of
+from pytest_agentv.reporting.html.opened.gallery import Gallery
+from pytest_agentv.reporting.html.opened.timing import lanes_of, parts_of
 from pytest_agentv.reporting.html.texts import counted, dollars, duration
-from pytest_agentv.reporting.html.timing import lanes_of, parts_of
 from pytest_agentv.reporting.html.values import mapping_of, mappings_of, number_of, text_of, texts_of
-from pytest_agentv.reporting.images import Image, image_of, named_in, without_images
 
 LONGEST_TEXT: Final = 20_000
 """Characters; longer texts are cut, so that no single answer makes the file large."""

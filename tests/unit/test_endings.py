@@ -9,8 +9,9 @@ import pytest
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.comment import comment_lines
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, case_of
-from pytest_agentv.reporting.verdicts.endings import AS_JUDGED, Ending, ending_of, read_contract
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending, ending_of, read_contract
+from pytest_agentv.reporting.verdicts.case_reading import case_of
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
 
 GATE = {"name": "agentv.baseline.jsonl::regression", "failed": True, "reason": "12 cases are broken"}
 FITTING = {"verdict": "broken", "n": 2, "mean": 0.5, "errors": ["c"]}
