@@ -65,7 +65,7 @@ _NAMES = {
     ),
     "models.options.values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Shard", "Stop", "UnknownKeys"),
     "models.options.run_options": ("RunOptions",),
-    "models.results": ("ErrorDetail", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
+    "models.results": ("BaselineFigures", "ErrorDetail", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
     "models.targets": ("Target",),
     "models.traces": ("ExecutionMetrics", "TokenUsage", "TraceEvent", "TraceEventType", "TraceSummary"),
@@ -176,6 +176,7 @@ if TYPE_CHECKING:
     )
     from pytest_agentv.models.options.run_options import RunOptions as RunOptions
     from pytest_agentv.models.results import (
+        BaselineFigures as BaselineFigures,
         ErrorDetail as ErrorDetail,
         EvalResult as EvalResult,
         RepeatFigures as RepeatFigures,

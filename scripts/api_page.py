@@ -49,6 +49,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Results": (
         "EvalResult",
         "RepeatFigures",
+        "BaselineFigures",
         "ShardFigures",
         "EvaluatorResult",
         "ErrorDetail",

@@ -14,6 +14,8 @@ from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
 from pytest_agentv.statistics.repeats import passing
 
 FORMAT: Final = 1
+_BETWEEN: Final = ", "
+"""Between the names of judges."""
 _SLACK: Final = 1e-9
 """A mean of ones may come out a little above 1."""
 
@@ -53,7 +55,14 @@ def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
 
 def judges_of(cases: Iterable[JudgedCase]) -> str | None:
     """Return the names of the judges of cases; None: no model judged."""
-    return ", ".join(sorted({case.judge for case in cases if case.judge is not None})) or None
+    return _BETWEEN.join(sorted({case.judge for case in cases if case.judge is not None})) or None
+
+
+def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
+    """Whether a case of a baseline is judged by a judge that the baseline does not know."""
+    known = {case.name for case in baseline.cases}
+    judges = {case.judge for case in cases if case.judge is not None and case.name in known}
+    return baseline.judge is not None and not judges <= set(baseline.judge.split(_BETWEEN))
 
 
 def updated(old: Baseline, run: Baseline) -> Baseline:

@@ -11,6 +11,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.amending import amend
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
@@ -25,10 +26,11 @@ from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, re
 from pytest_agentv.session.gating.gate_reports import report_gate
 from pytest_agentv.session.gating.marked_items import MarkedItems
 from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of
+from pytest_agentv.session.recording.identity import RunIdentity
 
 
 class RunGate:
-    """Judges a run once all its cases are done, and tells the verdict."""
+    """Judges a run once all its cases are done, and reports the verdict."""
 
     def __init__(self, config: pytest.Config, options: RunOptions) -> None:
         self.statistics: RunStatistics | None = None
@@ -43,7 +45,7 @@ class RunGate:
         self.marked = MarkedItems()
 
     def check(self, node_ids: Collection[str]) -> None:
-        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
         options = self._options
         self._is_checked = True
         _check_options(options)
@@ -95,7 +97,7 @@ class RunGate:
             report_gate(session, outcome)
 
     def describe(self, results: Sequence[EvalResult], trouble: str | None = None) -> None:
-        """Take the figures of a run that is not judged."""
+        """Compute the figures of a run that is not judged."""
         self._no_verdict = trouble
         self.statistics = self._statistics(cases_of_run(results))
 
@@ -133,13 +135,28 @@ class RunGate:
             return f"the verdict was not written: {error}"
         return None
 
+    def amend(self, identity: RunIdentity) -> str | None:
+        """Write into the results how each case did against the baseline; return why that cannot be."""
+        path, statistics = identity.results_path, self.statistics
+        if statistics is None or self._options.update_baseline is not None or not path.is_file():
+            return None
+        additions = {
+            (case.node_id, case.eval_id): {"baseline": figures.to_plain()} for case, figures in statistics.figures()
+        }
+        try:
+            if additions:
+                amend(path, identity.run_id, self._options.output_format, additions)
+        except AgentvError as error:
+            return f"the results do not say how cases did against the baseline: {error}"
+        return None
+
     @property
     def _name(self) -> str:
         root, path = self._config.rootpath, self._path
         return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
     def _late_fault(self) -> str | None:
-        """Return what `check` has to say where nobody called it: a run of tests that evaluate has no eval files."""
+        """Run `check` if nobody called it: a run whose evals are all in Python has no eval files."""
         try:
             if not self._is_checked:
                 self.check(())
@@ -210,7 +227,7 @@ class RunGate:
             yield rate_gate(check, gate)
 
     def _unjudged(self, results: Sequence[EvalResult]) -> Iterator[GateOutcome]:
-        """Fail for cases that were left to a verdict that there is not: nobody else would."""
+        """Fail the cases that were left to a verdict, because there is no verdict."""
         options = self._options
         if options.gate not in ("run", "strict") or options.dry_run or narrowed_by(self._config, options) is not None:
             return
@@ -237,7 +254,7 @@ class RunGate:
 
 
 def _check_options(options: RunOptions) -> None:
-    """Raise `pytest.UsageError` where a gate would judge nothing."""
+    """Raise `pytest.UsageError` for a gate without a case to judge."""
     if options.gate in ("run", "strict"):
         if options.baseline is None and options.min_rate is None and not options.gates:
             needs = "--agentv-baseline, --agentv-min-rate or agentv_gates"
