@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import sys
@@ -30,6 +31,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# The garbage collector passes over the thousands of tests: it would search them again in each run that a test makes.
+gc.disable()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def runs_start_quickly() -> Iterator[None]:
     """Start the runs that tests make, and their workers, without what each would do again."""
@@ -46,3 +51,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling  # noqa: PLC0415 - for runs with workers
 
     return WorkStealingScheduling(config, log)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
