@@ -46,8 +46,14 @@ class Setup(Record):
     """The process of the run, as `process_name` tells it: the files are there."""
     python: str = sys.executable
     """The interpreter of the run, which records name."""
+    results: Path | None = None
+    """The results file: where it is, and the folder of kept results is not, the run is over."""
     passed: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables of `--agentv-pass-env`, which are secrets."""
+
+    def is_seen(self) -> bool:
+        """Whether this machine sees the folder of the run's results, or what is left of it."""
+        return self.kept_folder.is_dir() or (self.results is not None and self.results.exists())
 
 
 @record

@@ -118,7 +118,7 @@ class _LeashedEngine:
         self._engine = WorkerEngine(setup)
         self._end = LeashEnd(setup.kept_folder)
         self._running: dict[str, Future[bytes]] = {}
-        if setup.kept_folder.is_dir() or not setup.ships:  # else this is another machine
+        if setup.is_seen():  # else this is another machine
             threading.Thread(target=self._look, name="agentv-leash", daemon=True).start()
 
     def run(self, ticket: str, parcel: bytes) -> bytes:

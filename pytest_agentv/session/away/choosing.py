@@ -48,8 +48,9 @@ def executor_opener(
             return None
         from pytest_agentv.executors.futures import Futures, is_private  # noqa: PLC0415 - as above
 
-        if passed:
-            require_private(is_private(executor), type(executor).__name__)
+        if passed and not is_private(executor):
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise pytest.UsageError(open_connection(type(executor).__name__))
         try:
             return Futures(executor, setup.replace(passed=passed), lambda: _ask_hook(config))
         except OSError as error:
@@ -71,6 +72,7 @@ def _setup(options: RunOptions, identity: RunIdentity, places: Places, roots: Ro
         roots,
         ships=ships(options),
         process=process_name(),
+        results=identity.results_path,
     )
     if setup.ships:  # workers use these if they see them
         setup.kept_folder.mkdir(parents=True, exist_ok=True)
@@ -90,13 +92,12 @@ def passed_variables(options: RunOptions, places: Places) -> dict[str, str]:
     return {name: variables[name] for name in options.pass_env}
 
 
-def require_private(is_private: bool, name: str) -> None:
-    """Raise `pytest.UsageError` if variables would travel over an open connection."""
-    if not is_private:
-        raise pytest.UsageError(
-            f"--agentv-pass-env: the executor {name} does not say that its connection is encrypted or local; set the "
-            "variable where its workers start, or give the executor the attribute agentv_is_private = True"
-        )
+def open_connection(name: str) -> str:
+    """Return why variables are not passed to the workers of an executor."""
+    return (
+        f"--agentv-pass-env: the executor {name} does not say that its connection is encrypted or local; set the "
+        "variable where its workers start, or give the executor the attribute agentv_is_private = True"
+    )
 
 
 def ships(options: RunOptions) -> bool:
