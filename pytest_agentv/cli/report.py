@@ -9,7 +9,7 @@ from pytest_agentv.cli.arguments import ArgumentParser, UsageError, parse_delta
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import locate
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.stored import read_stored
 from pytest_agentv.reporting.escaping import visible

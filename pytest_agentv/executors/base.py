@@ -12,12 +12,16 @@ from pytest_agentv.executors.shipping.outgoing import SentFile
 from pytest_agentv.executors.shipping.packing import NO_ROOTS
 from pytest_agentv.executors.shipping.roots import Roots
 from pytest_agentv.models.base import Json, JsonObject, Record
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 
 
 class WorkerLost(AgentvError):
     """A worker ended, or its executor broke, before it gave the result of a job."""
+
+
+class ExecutorLost(WorkerLost):
+    """No worker can be reached any more, so the run has to end."""
 
 
 @record
@@ -44,6 +48,8 @@ class Setup(Record):
     """Whether workers get the files of the cases; False: they find them in the same folders, or in their own."""
     process: str = ""
     """The process of the run, as `process_name` tells it: the files are there."""
+    is_here: bool = True
+    """Whether the worker has the interpreter and the packages of the run."""
     python: str = sys.executable
     """The interpreter of the run, which records name."""
     results: Path | None = None
@@ -98,18 +104,17 @@ class CaseExecutor(Protocol):
         """How the terminal calls it."""
 
     @property
-    def size(self) -> int:
-        """How many cases run at once unless the run or a target says so."""
-
-    @property
     def processes(self) -> int:
-        """How many processes run cases; each takes 50 at most."""
+        """How many processes run cases: as many at once unless the run or a target says so, and 50 each at most."""
 
     async def ask(self, ticket: str, parcel: bytes) -> Reply:
         """Hand a packed `Parcel` to a worker. A cancelled call returns when the job has ended.
 
         Raises `WorkerLost` or `JobRefused`.
         """
+
+    def written(self, ticket: str) -> None:
+        """Learn that the results file has a result. A worker that keeps it on another machine then forgets it."""
 
     async def close(self) -> None:
         """End all jobs and the processes that they started."""

@@ -8,13 +8,15 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final
 
-from pytest_agentv.engine.case import CaseJob, run_case
-from pytest_agentv.engine.combining import is_set_up_error
+from pytest_agentv.engine.case import run_case
+from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.repeating.combining import is_set_up_error
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.base import Reply, Setup
 from pytest_agentv.executors.here import Here, PassedVariables, is_elsewhere
 from pytest_agentv.executors.kept import KeptResult, KeptResults
+from pytest_agentv.executors.probes import Probes
 from pytest_agentv.executors.shipping.packing import JobRefused, unpack
 from pytest_agentv.executors.shipping.parcel import Parcel
 from pytest_agentv.executors.shipping.site import FilesAbsent, SeenFiles, Site
@@ -34,8 +36,10 @@ _LINES: Final[ContextVar[list[str] | None]] = ContextVar("agentv_job_lines", def
 class WorkerEngine:
     """Runs jobs of one run, side by side. Any thread may call it."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, probes: Probes | None = None) -> None:
+        """`probes` shares health checks with workers that share no folder with this one."""
         self._setup = setup
+        self._probes = probes
         self._masker = Masker(setup.passed.values())
         self._passed = PassedVariables(setup)
         self._masker.add_environment(os.environ)
@@ -129,7 +133,7 @@ class WorkerEngine:
     def _settle(self) -> Here:
         """Return what the run has here, made for the first job: only then is it known where its files lie."""
         if self._here is None:
-            self._here = Here(self._setup, self._site.roots, self._masker)
+            self._here = Here(self._setup, self._site.roots, self._masker, self._probes)
         return self._here
 
     async def _result(self, job: CaseJob, here: Here) -> EvalResult:

@@ -28,7 +28,7 @@ class Futures:
         replace: Callable[[], concurrent.futures.Executor | None],
     ) -> None:
         self.name = type(executor).__name__
-        self.size = self.processes = max(1, int(getattr(executor, "_max_workers", None) or 1))
+        self.processes = max(1, int(getattr(executor, "_max_workers", None) or 1))
         self._executor = executor
         self._replace = replace
         self._broken: set[int] = set()
@@ -49,6 +49,9 @@ class Futures:
         if reply.refused is not None:
             raise JobRefused(reply.refused)
         return reply
+
+    def written(self, ticket: str) -> None:
+        """Do nothing: the run itself deletes what these workers keep."""
 
     async def close(self) -> None:
         self._leash.release()

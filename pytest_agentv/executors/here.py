@@ -5,15 +5,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pytest_agentv.engine.targets.checks import Together
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.executors.base import Setup
 from pytest_agentv.executors.leash import process_name
+from pytest_agentv.executors.probes import Probes
 from pytest_agentv.executors.shipping.outgoing import Outgoing, SentFile, written_folders
 from pytest_agentv.executors.shipping.packing import pack, unpack
 from pytest_agentv.executors.shipping.roots import Roots, Translation
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -26,7 +28,8 @@ def is_elsewhere(setup: Setup) -> bool:
 class Here:
     """Where a run's files lie in this process, and its targets. `leave` undoes what it changes of the process."""
 
-    def __init__(self, setup: Setup, roots: Roots, masker: Masker) -> None:
+    def __init__(self, setup: Setup, roots: Roots, masker: Masker, probes: Probes | None = None) -> None:
+        """`probes` shares health checks with workers that share no folder with this one."""
         options, repo_root, cwd, import_path = _moved(setup, roots)
         self.roots = roots
         homes = dict(setup.roots.folders)
@@ -45,7 +48,10 @@ class Here:
             sys.path[:0] = [folder for folder in import_path if roots.spot(folder) is not None]
         else:
             sys.path += [folder for folder in import_path if folder not in sys.path]
-        self.pool = TargetPool(options, Places(repo_root, cwd, shared, self._left), masker, {})
+        together: Together | None = None
+        if probes is not None:
+            together = lambda key, check: probes.together(key, check, self.text_home)  # noqa: E731 - typed
+        self.pool = TargetPool(options, Places(repo_root, cwd, shared, self._left), masker, {}, together)
 
     def text_home(self, text: str) -> str:
         """Return a text with the paths that the process of the run would have written."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError

@@ -71,7 +71,7 @@ def loaded_without(tmp_path_factory):
 def test_only_repeated_cases_load_what_they_need(project, loaded):
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
     project.write("a.eval.yaml", SUITE)
-    parts = ("repeating", "combining", "repeats", "confirming", "recording.answers", "statistics")
+    parts = ("repeating", "combining", "repeating.plan", "repeats", "confirming", "recording.answers", "statistics")
     own = {module for module in loaded("a.eval.yaml", "-n0") if module.startswith("pytest_agentv")}
     assert "pytest_agentv.engine.case" in own
     assert {module for module in own if module.endswith(parts) and not module.endswith("reporting.statistics")} == set()
@@ -94,7 +94,7 @@ def heavy(modules):
 def test_a_run_without_eval_files_loads_next_to_nothing_of_ours(loaded, loaded_without):
     added = loaded() - loaded_without()
     assert "pytest_agentv.plugin" in added
-    assert len(added) <= 15
+    assert len(added) <= 19
     assert heavy(added) == []
     assert {module for module in added if not module.startswith("pytest_agentv")} == set()
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES
-from pytest_agentv.engine.results import CaseIdentity
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.executors.base import Reply, Setup, WorkerLost
@@ -28,8 +27,9 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import InputMessage, TextPart
-from pytest_agentv.models.option_values import parse_executor, parse_lost_retries
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.executors import check_workers, parse_executor
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.options.values import parse_lost_retries
 from pytest_agentv.session.away.away import Away
 from pytest_agentv.session.recording.left_results import add_left_results
 from pytest_agentv.session.showing.logs import CaseLog
@@ -187,7 +187,7 @@ def test_an_older_result_is_not_the_last_word(engine: WorkerEngine, folder: Path
 class LosingExecutor:
     """Loses the worker of each job, before or after its last word."""
 
-    name, size, processes = "losing", 1, 1
+    name, processes = "losing", 1
 
     def __init__(self, kept: KeptResults, record: JsonObject | None) -> None:
         self.asked = 0
@@ -199,6 +199,9 @@ class LosingExecutor:
         if self._record is not None:
             self._kept.keep(KeptResult(ticket, self._record, None))
         raise WorkerLost("gone")
+
+    def written(self, ticket: str) -> None:
+        pass
 
     async def close(self) -> None:
         pass
@@ -269,7 +272,7 @@ def test_a_leash_holds_within_its_process_until_it_is_released(tmp_path: Path) -
 def test_an_executor_of_threads_runs_jobs(setup: Setup, folder: Path) -> None:
     async def ask() -> Reply:
         futures = Futures(ThreadPoolExecutor(2), setup, lambda: None)
-        assert futures.size == 2
+        assert futures.processes == 2
         try:
             return await futures.ask("ticket", parcel_of(folder))
         finally:
@@ -294,13 +297,36 @@ def test_an_executor_that_takes_no_more_is_lost(setup: Setup, folder: Path) -> N
         asyncio.run(ask())
 
 
-@pytest.mark.parametrize(("text", "value"), [("local", "local"), (" Processes:04 ", "processes:4")])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("local", "local"),
+        (" Processes:04 ", "processes:4"),
+        ("dask://Host", "dask://Host:8786"),
+        ("DASK://10.0.0.1:99", "dask://10.0.0.1:99"),
+        ("dask+tls://[::1]:99/", "dask+tls://[::1]:99"),
+        ("tls://host", "tls://host:8786"),
+    ],
+)
 def test_executors_are_parsed(text: str, value: str) -> None:
     assert parse_executor(text) == value
 
 
 @pytest.mark.parametrize(
-    "text", ["", "processes", "processes:", "processes:0", "processes:65", "processes:x", "local:2"]
+    "text",
+    [
+        "",
+        "processes",
+        "processes:",
+        "processes:0",
+        "processes:65",
+        "processes:x",
+        "local:2",
+        "dask://",
+        "dask://a b",
+        "dask://h:x",
+        "tcp://h",
+    ],
 )
 def test_other_executors_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
@@ -311,3 +337,12 @@ def test_other_executors_are_refused(text: str) -> None:
 def test_odd_numbers_of_lost_retries_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected 0"):
         parse_lost_retries(text)
+
+
+@pytest.mark.parametrize(
+    ("executor", "most"), [(None, 50), ("local", 50), ("processes:3", 150), ("dask://host:8786", 3200)]
+)
+def test_each_process_takes_fifty_cases(executor: str | None, most: int) -> None:
+    assert check_workers(str(most), executor) == most
+    with pytest.raises(ValueError, match=rf"{most + 1} workers are out of range: expected 1 to {most} \("):
+        check_workers(str(most + 1), executor)

@@ -9,7 +9,7 @@ from typing import Final
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_delta
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.reporting.comparing.case_scores import Scores, align, read_scores
 from pytest_agentv.reporting.comparing.comparison import (
     DEFAULT_THRESHOLD,

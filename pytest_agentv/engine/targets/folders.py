@@ -13,7 +13,8 @@ from pytest_agentv.loading.targets.environment import Environment, load_environm
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
+from pytest_agentv.models.options.defaults import CACHE_FOLDER
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
@@ -46,7 +47,7 @@ class Places:
 
 
 class FolderTargets:
-    """What each eval folder has: its targets file, its environment, and its targets, resolved and opened once.
+    """Keeps the targets file, the environment and the opened targets of each eval folder.
 
     Used on the run's event loop only.
     """

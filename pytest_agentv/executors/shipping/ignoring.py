@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import DEFAULT_SHIP_LIMIT
+from pytest_agentv.models.options.defaults import DEFAULT_SHIP_LIMIT
 from pytest_agentv.models.records import record
 
 _SECRETS: Final = (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pytest_agentv.engine.case import CaseJob
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.shipping.ignoring import ShippingRules

@@ -9,7 +9,8 @@ from pathlib import Path
 from pytest_agentv.executors.shipping.roots import Roots, Spot
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import CACHE_FOLDER, LOGS_FOLDER, RunOptions
+from pytest_agentv.models.options.defaults import CACHE_FOLDER, LOGS_FOLDER
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.runtime.files import write_atomically
 

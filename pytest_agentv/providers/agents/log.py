@@ -13,7 +13,7 @@ from typing import IO, Final
 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import masked
-from pytest_agentv.models.options import LOGS_FOLDER
+from pytest_agentv.models.options.defaults import LOGS_FOLDER
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import TargetEnvironment
 

@@ -1,4 +1,4 @@
-"""The first screen: the verdict in a sentence, four numbers, what to look at first, targets, frequent reasons."""
+"""The first screen: the verdict in a sentence, what to look at first, targets, frequent reasons."""
 
 import statistics
 from collections import Counter
@@ -17,7 +17,6 @@ from pytest_agentv.reporting.html.texts import (
     filter_link,
     listed,
     percent,
-    points,
 )
 from pytest_agentv.reporting.html.values import mapping_of, number_of
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
@@ -37,17 +36,6 @@ class Headline(Record):
     @property
     def sign(self) -> str:
         return {"pass": "✓", "fail": "✕", "none": "?"}[self.tone]
-
-
-@record
-class Figure(Record):
-    """One of the large numbers."""
-
-    label: str
-    value: str
-    text: str
-    bar: tuple[float, float, float] | None = None
-    """Low, high and mean of an interval, 0 to 1."""
 
 
 @record
@@ -103,11 +91,6 @@ def headline(cases: Sequence[Case], compared: Compared, red: Sequence[str] | Non
     if red is not None and not red and not counts["error"] and not required:
         return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
     return Headline("fail", f"Failed: {listed(facts) or 'a gate'}.", more)
-
-
-def figures(cases: Sequence[Case], compared: Compared) -> tuple[Figure, ...]:
-    """Return pass rate, difference to the baseline, cost and time."""
-    return tuple(filter(None, (_rate(compared), _difference(compared), _cost(cases, compared), _time(cases))))
 
 
 def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
@@ -192,57 +175,6 @@ def _rules(cases: Sequence[Case]) -> str:
         if need is not None and planned is not None:
             text += f"; {need:.0f} of {planned:.0f} answers must reach it"
     return f"{text}." if text else ""
-
-
-def _rate(compared: Compared) -> Figure:
-    rate = compared.statistics.rate
-    if rate is None:
-        return Figure("Pass rate", "–", "no case could be judged")
-    if rate.low is None or rate.high is None:
-        return Figure("Pass rate", percent(rate.mean), "one case, or one group of cases: no interval")
-    units = f"; {counted(rate.units, 'independent group')}" if rate.units < rate.n else f"; {counted(rate.n, 'case')}"
-    text = f"95 %: {bounds(rate.low, rate.high)} for cases of this kind{units}"
-    return Figure("Pass rate", percent(rate.mean), text, (rate.low, rate.high, rate.mean))
-
-
-def _difference(compared: Compared) -> Figure | None:
-    comparison = compared.comparison
-    if comparison is None or comparison.difference is None:
-        return None
-    interval = comparison.difference.estimate.interval
-    sure = "" if interval is None else f"95 %: {points(interval.low)} to {points(interval.high)}; "
-    text = f"{sure}{comparison.worse} worse, {comparison.better} better of {len(comparison.pairing.pairs):,} compared"
-    return Figure("Against the baseline", f"{points(comparison.difference.estimate.mean)} points", text)
-
-
-def _cost(cases: Sequence[Case], compared: Compared) -> Figure:
-    costs = [case.cost for case in cases if case.cost is not None]
-    if not costs:
-        cached = sum(case.result.value.get("cached") is True for case in cases)
-        return Figure("Cost", "–", "all answers came from the cache" if cached == len(cases) else "not reported")
-    parts = [f"{dollars(sum(costs) / len(costs))} a case"]
-    if len(costs) < len(cases):
-        parts.append(f"known for {len(costs):,} of {len(cases):,}")
-    before = [
-        cost
-        for result in (compared.base.results if compared.base else ())
-        if (cost := number_of(mapping_of(result.value, "execution_metrics"), "cost_usd")) is not None
-    ]
-    if before and sum(before) > 0:
-        change = round(100 * (sum(costs) / sum(before) - 1))
-        text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
-        parts.append(text.replace("-", "\N{MINUS SIGN}"))
-    return Figure("Cost", dollars(sum(costs)), "; ".join(parts))
-
-
-def _time(cases: Sequence[Case]) -> Figure:
-    times = sorted(case.duration_ms for case in cases if case.duration_ms is not None)
-    if not times:
-        return Figure("Time of a case", "–", "not measured")
-    slow = times[min(len(times) - 1, int(len(times) * 0.95))]
-    answers = sum(len(case.marks) for case in cases)
-    text = f"median; 95 % take less than {duration(slow)}; {counted(answers, 'answer')}"
-    return Figure("Time of a case", duration(statistics.median(times)), text)
 
 
 def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:

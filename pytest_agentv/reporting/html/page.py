@@ -13,11 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html import overview, plots
 from pytest_agentv.reporting.html.cases import Case, cases_of
 from pytest_agentv.reporting.html.compared import Compared, compare
+from pytest_agentv.reporting.html.figures import figures
 from pytest_agentv.reporting.html.history import in_order, past_of_cases, past_runs, when_of
 from pytest_agentv.reporting.html.packing import blocks
 from pytest_agentv.reporting.html.reading import Run
@@ -75,7 +76,7 @@ def report_text(given: ReportInput) -> str:
             cases=cases,
             shown=cases[:STATIC_ROWS],
             headline=overview.headline(cases, compared, given.red),
-            figures=overview.figures(cases, compared),
+            figures=figures(cases, compared),
             firsts=overview.firsts(cases),
             broken=sum(case.is_broken for case in cases),
             also=list(overview.also(compared)),

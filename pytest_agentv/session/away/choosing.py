@@ -11,13 +11,16 @@ import pytest
 
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.errors import locate
+from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.executors.base import CaseExecutor, Setup
 from pytest_agentv.executors.leash import process_name
+from pytest_agentv.executors.left_runs import missing_text
 from pytest_agentv.executors.shipper import Shipper
 from pytest_agentv.executors.shipping.ignoring import ShippingRules
 from pytest_agentv.executors.shipping.roots import Roots, roots_of
-from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
+from pytest_agentv.models.options.defaults import CACHE_FOLDER
+from pytest_agentv.models.options.executors import is_cluster, is_encrypted
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.writers import kept_folder
 from pytest_agentv.runtime.processes.reaper import remove_at_end
 from pytest_agentv.session.recording.identity import RunIdentity
@@ -29,7 +32,7 @@ _HOOK = "pytest_agentv_executor"
 def executor_opener(
     config: pytest.Config, options: RunOptions, identity: RunIdentity, places: Places, roots: Roots
 ) -> Callable[[], CaseExecutor | None]:
-    """Return what opens the run's executor on first use.
+    """Return a function that opens the run's executor.
 
     It returns None if the hooks name none, and raises `pytest.UsageError` if they name something else.
     """
@@ -38,6 +41,10 @@ def executor_opener(
 
     def open_executor() -> CaseExecutor | None:
         setup = _setup(options, identity, places, roots)
+        if options.executor is not None and is_cluster(options.executor):
+            if passed:
+                require_private(is_encrypted(options.executor), options.executor)
+            return _open_cluster(options.executor, setup.replace(passed=passed))
         if options.executor is not None:
             from pytest_agentv.executors.processes import Processes  # noqa: PLC0415 - for runs that ask for it
 
@@ -74,7 +81,7 @@ def _setup(options: RunOptions, identity: RunIdentity, places: Places, roots: Ro
         process=process_name(),
         results=identity.results_path,
     )
-    if setup.ships:  # workers use these if they see them
+    if setup.ships and not is_cluster(options.executor):  # workers use these if they see them
         setup.kept_folder.mkdir(parents=True, exist_ok=True)
         setup.shared_folder.mkdir(mode=0o700, exist_ok=True)
         remove_at_end(setup.shared_folder)
@@ -102,7 +109,7 @@ def open_connection(name: str) -> str:
 
 def ships(options: RunOptions) -> bool:
     """Whether the files of the cases go to the workers."""
-    return options.ship == "bundle"
+    return options.ship == "bundle" or (options.ship is None and is_cluster(options.executor))
 
 
 def shipper_of(
@@ -118,6 +125,17 @@ def shipper_of(
     paths = tuple(str(path) for path in (*written, *folders) if path is not None)
     rules = ShippingRules(roots.folders[0][1], options.ship_ignore, paths, options.ship_limit)
     return Shipper(roots, pool, rules, places.cwd / CACHE_FOLDER if options.cache else None)
+
+
+def _open_cluster(address: str, setup: Setup) -> CaseExecutor:
+    try:
+        from pytest_agentv.executors.dask.cluster import DaskWorkers  # noqa: PLC0415 - for runs that ask for it
+
+        return DaskWorkers(address, setup)
+    except AgentvError as error:
+        raise pytest.UsageError(str(error)) from None
+    except ModuleNotFoundError as error:
+        raise pytest.UsageError(missing_text(address, error)) from None
 
 
 def _ask_hook(config: pytest.Config) -> Executor | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_agentv.errors import locate
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
@@ -169,7 +169,7 @@ class RunReporter:
         if self._section is None and not self._options.dry_run and any(result.repeat for result in self._results):
             self._section = self._open_section(session.config)
         if self._section is not None:
-            self._remarks += self._section.finish(self._results, self._identity.results_path)
+            self._remarks += self._section.finish(self._results)
         self._home.drop_answers()
         if self._options.html is not None:
             self._write_html(self._options.html)
@@ -236,7 +236,10 @@ class RunReporter:
     def _open_section(self, config: pytest.Config) -> "VerdictSection":
         from pytest_agentv.session.showing.verdict_section import VerdictSection  # noqa: PLC0415 - for who has repeats
 
-        return VerdictSection(config, self._options, lambda: read_run(self._identity, self._outcomes.reported).results)
+        identity = self._identity
+        return VerdictSection(
+            config, self._options, identity, lambda: read_run(identity, self._outcomes.reported).results
+        )
 
     def _section_lines(self) -> "Iterable[SummaryLine]":
         return self._section.lines() if self._section is not None else ()

@@ -1,35 +1,43 @@
 """The section EVALUATION STATISTICS. Imported where a run has repeats, or is judged as a whole."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.session.gating.run_gate import RunGate
+from pytest_agentv.session.recording.identity import RunIdentity
 
 _BROKE_OFF: Final = "the run broke off before its end"
 
 
 class VerdictSection:
-    """Has the run judged when its items are done, in the process that owns the terminal."""
+    """Judges the run when its items are done, in the process that owns the terminal."""
 
-    def __init__(self, config: pytest.Config, options: RunOptions, results: Callable[[], Sequence[EvalResult]]) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        options: RunOptions,
+        identity: RunIdentity,
+        results: Callable[[], Sequence[EvalResult]],
+    ) -> None:
         self._options = options
+        self._identity = identity
         self._results = results
         self._gate = RunGate(config, options)
         self._is_judged = False
+        self._faults: list[str] = []
         self._uncollected = 0
         self.has_crashes: Callable[[], bool] = lambda: False
         if options.judges_run:
             config.pluginmanager.register(self, "agentv-verdict")
 
-    def check(self, node_ids: Iterable[str]) -> None:
-        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+    def check(self, node_ids: Collection[str]) -> None:
+        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
         self._gate.check(node_ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -50,15 +58,17 @@ class VerdictSection:
         """Judge a run that came to its end."""
         self._is_judged = True
         self._gate.judge(session, self._results(), self._trouble())
+        fault = self._gate.amend(self._identity)
+        self._faults += [fault] if fault else []
 
-    def finish(self, results: Sequence[EvalResult], results_path: Path) -> list[str]:
-        """Take the figures of a run that nobody judged, and write the verdict; return what is to be said of it."""
+    def finish(self, results: Sequence[EvalResult]) -> list[str]:
+        """Compute the figures of a run without gates, and write the verdict. Returns the lines to show."""
         if results and not self._options.judges_run:
             self._gate.describe(results)
         elif results and not self._is_judged:
             self._gate.describe(results, self._trouble() or _BROKE_OFF)
-        fault = self._gate.write(results_path)
-        return [fault] if fault else []
+        fault = self._gate.write(self._identity.results_path)
+        return [*self._faults, *([fault] if fault else [])]
 
     def lines(self) -> Iterator[SummaryLine]:
         """Yield the lines of the section."""

@@ -15,6 +15,7 @@ import report_runs
 from pytest_agentv.reporting.html import overview
 from pytest_agentv.reporting.html.cases import Case, cases_of
 from pytest_agentv.reporting.html.compared import Compared, compare
+from pytest_agentv.reporting.html.figures import figures
 from pytest_agentv.reporting.html.page import STATIC_ROWS, ReportInput, report_text, write_report
 from pytest_agentv.reporting.html.reading import run_of
 
@@ -67,18 +68,18 @@ class TestHeadline:
 
 class TestFigures:
     def test_what_is_not_known_is_not_zero(self) -> None:
-        figures = {figure.label: figure.value for figure in overview.figures(*shown({}, {}))}
-        assert figures["Cost"] == "–"
-        assert figures["Time of a case"] == "–"
+        values = {figure.label: figure.value for figure in figures(*shown({}, {}))}
+        assert values["Cost"] == "–"
+        assert values["Time of a case"] == "–"
 
     def test_answers_from_the_cache_cost_nothing(self) -> None:
         metrics = {"execution_metrics": {"cost_usd": 0.5}}
         cases = shown(metrics, metrics | {"cached": True})
-        cost = next(figure for figure in overview.figures(*cases) if figure.label == "Cost")
+        cost = next(figure for figure in figures(*cases) if figure.label == "Cost")
         assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; known for 1 of 2")
 
     def test_one_case_has_no_interval(self) -> None:
-        assert "no interval" in overview.figures(*shown({}))[0].text
+        assert "no interval" in figures(*shown({}))[0].text
 
 
 def test_the_policy_allows_our_script_and_style_by_their_hashes(page: str) -> None:

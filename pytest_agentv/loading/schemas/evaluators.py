@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pytest_agentv.loading.schemas.shapes import ref
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import FILLED_TEXT, Part, spellings
 from pytest_agentv.models.kind_table import NEGATION
@@ -24,7 +25,7 @@ def evaluator_definitions(kinds: Mapping[str, type[Part]], models: Mapping[str, 
     shorts = {_short_name(kind): _short(kind, written, models) for kind, written in words.items()}
     values = {_value_name(kind): _value(kind, models) for kind in words}
     return {
-        "evaluator": {"anyOf": [{**FILLED_TEXT, "description": _TEXT}, _ref(MAPPING)]},
+        "evaluator": {"anyOf": [{**FILLED_TEXT, "description": _TEXT}, ref(MAPPING)]},
         MAPPING: _mapping(kinds),
         **shorts,
         **values,
@@ -78,13 +79,13 @@ def _example(kind: Any) -> Any:
 def _long_cases(kinds: Mapping[str, type[Part]]) -> Iterator[JsonObject]:
     for word, kind in kinds.items():
         condition = {"properties": {"type": {"enum": list(words_of(word))}}, "required": ["type"]}
-        yield {"if": condition, "then": _ref(kind.__name__)}
+        yield {"if": condition, "then": ref(kind.__name__)}
 
 
 def _short_cases(kinds: Mapping[str, type[Part]]) -> Iterator[JsonObject]:
     for word, kind in kinds.items():
         written = {"anyOf": [{"required": [each]} for each in words_of(word)]}
-        yield {"if": {**written, "not": {"required": ["type"]}}, "then": _ref(_short_name(kind))}
+        yield {"if": {**written, "not": {"required": ["type"]}}, "then": ref(_short_name(kind))}
 
 
 def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) -> JsonObject:
@@ -92,7 +93,7 @@ def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) ->
     model = models[kind.__name__]
     main = spellings(kind).get(kind.short_key or "", ())
     others = {key: item for key, item in model["properties"].items() if key not in (*main, "type")}
-    written = {word: {**_about(kind, word), "allOf": [_ref(_value_name(kind))]} for word in words}
+    written = {word: {**_about(kind, word), "allOf": [ref(_value_name(kind))]} for word in words}
     return {
         "type": "object",
         "description": model.get("description", ""),
@@ -135,7 +136,3 @@ def _short_name(kind: type[Part]) -> str:
 
 def _first_line(kind: type[Part]) -> str:
     return (kind.__doc__ or "").strip().partition("\n")[0]
-
-
-def _ref(name: str) -> JsonObject:
-    return {"$ref": f"#/definitions/{name}"}

@@ -6,7 +6,7 @@ from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import masking
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 

@@ -1,17 +1,21 @@
 """Parses the values of run options. Each parser raises `ValueError` with a message that names the valid values."""
 
+import math
 import re
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 
+Word = TypeVar("Word", bound=str)
+
 MAX_WORKERS: Final = 50
 MAX_REPEAT: Final = 100
 """The most answers of a case that its verdict may stand on."""
+MAX_LOST_RETRIES: Final = 10
 
 Stop = Literal["certain", "never"]
-"""When no further answer of a case is asked: once none could change its verdict, or never before all were."""
+"""When a repeated case is asked no more: when its verdict is certain, or after all of its answers."""
 STOPS: Final[tuple[Stop, ...]] = ("certain", "never")
 
 RunRule = Literal["always", "asked", "asked-if-paid"]
@@ -25,11 +29,6 @@ OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
 UnknownKeys = Literal["error", "warn"]
 """Level of unknown keys."""
 UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
-
-
-MAX_LOST_RETRIES: Final = 10
-MAX_PROCESSES: Final = 64
-"""The most worker processes of `--agentv-executor`."""
 
 Ship = Literal["bundle", "none"]
 """How workers get the files of the cases."""
@@ -68,73 +67,31 @@ def parse_shard(text: str) -> Shard:
 
 
 def parse_output_format(text: str) -> OutputFormat:
-    for known in OUTPUT_FORMATS:
-        if text.strip().lower() == known:
-            return known
-    raise ValueError(f"unknown output format {text!r}: expected one of {', '.join(OUTPUT_FORMATS)}")
+    return _word(text, OUTPUT_FORMATS, f"unknown output format {text!r}")
 
 
 def parse_unknown_keys(text: str) -> UnknownKeys:
-    for known in UNKNOWN_KEYS:
-        if text.strip().lower() == known:
-            return known
-    raise ValueError(f"invalid level {text!r} for unknown keys: expected one of {', '.join(UNKNOWN_KEYS)}")
+    return _word(text, UNKNOWN_KEYS, f"invalid level {text!r} for unknown keys")
 
 
 def parse_gate(text: str) -> Gate:
-    for known in GATES:
-        if text.strip().lower() == known:
-            return known
-    raise ValueError(f"unknown gate {text!r}: expected one of {', '.join(GATES)}")
+    return _word(text, GATES, f"unknown gate {text!r}")
 
 
 def parse_baseline_update(text: str) -> BaselineUpdate:
-    for known in BASELINE_UPDATES:
-        if text.strip().lower() == known:
-            return known
-    raise ValueError(f"unknown way to update the baseline {text!r}: expected one of {', '.join(BASELINE_UPDATES)}")
-
-
-def parse_confirm(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of answers: expected 0 or more") from None
-    if not 0 <= count <= MAX_REPEAT:
-        raise ValueError(f"{count} answers are out of range: expected 0 to {MAX_REPEAT}")
-    return count
+    return _word(text, BASELINE_UPDATES, f"unknown way to update the baseline {text!r}")
 
 
 def parse_stop(text: str) -> Stop:
-    for known in STOPS:
-        if text.strip().lower() == known:
-            return known
-    raise ValueError(f"unknown word {text!r}: expected one of {', '.join(STOPS)}")
+    return _word(text, STOPS, f"unknown word {text!r}")
 
 
 def parse_run_rule(text: str) -> RunRule:
-    for known in RUN_RULES:
-        if text.strip().lower() == known:
-            return known
-    raise ValueError(f"unknown rule {text!r}: expected one of {', '.join(RUN_RULES)}")
-
-
-def parse_executor(text: str) -> str:
-    word, colon, count = text.strip().lower().partition(":")
-    if (word, colon) == ("local", ""):
-        return word
-    if word != "processes":
-        raise ValueError(f"unknown executor {text!r}: expected local or processes:N")
-    if not count.isdecimal() or not 1 <= int(count) <= MAX_PROCESSES:
-        raise ValueError(f"{count or 'no'!s} processes: expected 1 to {MAX_PROCESSES}, such as processes:2")
-    return f"{word}:{int(count)}"
+    return _word(text, RUN_RULES, f"unknown rule {text!r}")
 
 
 def parse_ship(text: str) -> Ship:
-    for known in SHIPS:
-        if text.strip().lower() == known:
-            return known
-    raise ValueError(f"unknown way to ship files {text!r}: expected one of {', '.join(SHIPS)}")
+    return _word(text, SHIPS, f"unknown way to ship files {text!r}")
 
 
 def parse_megabytes(text: str) -> float:
@@ -144,24 +101,24 @@ def parse_megabytes(text: str) -> float:
     return value
 
 
+def parse_confirm(text: str) -> int:
+    return parse_count(text, "answers", 0, MAX_REPEAT)
+
+
 def parse_lost_retries(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of retries: expected 0 or more") from None
-    if not 0 <= count <= MAX_LOST_RETRIES:
-        raise ValueError(f"{count} retries are out of range: expected 0 to {MAX_LOST_RETRIES}")
-    return count
+    return parse_count(text, "retries", 0, MAX_LOST_RETRIES)
+
+
+def parse_retries(text: str) -> int:
+    return parse_count(text, "retries", 0)
 
 
 def parse_sample(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of cases: expected 1 or more") from None
-    if count < 1:
-        raise ValueError(f"{count} cases are out of range: expected 1 or more")
-    return count
+    return parse_count(text, "cases", 1)
+
+
+def parse_repeat(text: str) -> int:
+    return parse_count(text, "answers", 1, MAX_REPEAT)
 
 
 def parse_threshold(text: str) -> float:
@@ -172,27 +129,6 @@ def parse_pass_rate(text: str) -> float:
     return _share(text, "pass rate")
 
 
-def parse_repeat(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of answers: expected 1 to {MAX_REPEAT}") from None
-    if not 1 <= count <= MAX_REPEAT:
-        raise ValueError(f"{count} answers are out of range: expected 1 to {MAX_REPEAT}")
-    return count
-
-
-def parse_workers(text: str) -> int:
-    """Source: eval-cli-2026-01, "Worker limits and validation"."""
-    try:
-        count = int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of workers: expected 1 to {MAX_WORKERS}") from None
-    if not 1 <= count <= MAX_WORKERS:
-        raise ValueError(f"{count} workers are out of range: expected 1 to {MAX_WORKERS} (the minimum is 1)")
-    return count
-
-
 def parse_seconds(text: str) -> float:
     return _at_least_zero(text, "seconds (0 switches the timeout off)")
 
@@ -201,22 +137,32 @@ def parse_milliseconds(text: str) -> float:
     return _at_least_zero(text, "milliseconds")
 
 
-def parse_retries(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of retries: expected 0 or more") from None
-    if count < 0:
-        raise ValueError(f"{count} retries are out of range: expected 0 or more")
-    return count
-
-
 def parse_bool(text: str) -> bool:
     known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
     try:
         return known[text.strip().lower()]
     except KeyError:
         raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+def _word(text: str, words: tuple[Word, ...], fault: str) -> Word:
+    """Return the one of the words that a text is, in any case."""
+    for word in words:
+        if text.strip().lower() == word:
+            return word
+    raise ValueError(f"{fault}: expected one of {', '.join(words)}")
+
+
+def parse_count(text: str, what: str, least: int, most: int | None = None, *, note: str = "") -> int:
+    """Return a number of things within limits. The note follows the limits where a number is beyond them."""
+    expected = f"{least} or more" if most is None else f"{least} to {most}"
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of {what}: expected {expected}") from None
+    if count < least or (most is not None and count > most):
+        raise ValueError(f"{count} {what} are out of range: expected {expected}{note}")
+    return count
 
 
 def _share(text: str, what: str) -> float:
@@ -238,6 +184,6 @@ def _number(text: str, expected: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a number: expected {expected}") from None
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is the one value unequal to itself
+    if not math.isfinite(value):
         raise ValueError(f"{text} is not a finite number: expected {expected}")
     return value
