@@ -145,8 +145,8 @@ class WorkerEngine:
             return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)
 
     async def _keep(self, ticket: str, job: CaseJob, record: JsonObject) -> None:
-        if self._setup.ships and not self._setup.is_seen():
-            return  # on another machine nobody would find it
+        if not self._setup.keeps:
+            return
         answer = job.answer if job.answer or job.repeat > 1 else None
         try:
             await run_in_thread(lambda: self._kept.keep(KeptResult(ticket, record, answer)), "agentv-keep")

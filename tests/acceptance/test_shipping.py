@@ -498,7 +498,7 @@ def test_variables_are_passed_where_nobody_listens(project, machines, executor):
     assert PASSED not in run.text
     if executor == "open":
         assert run.exit_code == pytest.ExitCode.USAGE_ERROR
-        assert "--agentv-pass-env: the executor Elsewhere does not say that its connection is encrypted" in run.text
+        assert "--agentv-pass-env: the connection to Elsewhere is not known to be encrypted or local" in run.text
     else:
         assert run.by_id["case-0"]["candidate_answer"] == "hello ***"
 
