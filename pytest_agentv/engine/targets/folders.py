@@ -47,7 +47,7 @@ class Places:
 
 
 class FolderTargets:
-    """What each eval folder has: its targets file, its environment, and its targets, resolved and opened once.
+    """Keeps the targets file, the environment and the opened targets of each eval folder.
 
     Used on the run's event loop only.
     """

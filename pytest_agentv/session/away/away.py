@@ -35,7 +35,7 @@ HAS_FILES_OUTSIDE: Final = "files outside of the project"
 
 
 class Away:
-    """The executor of a run, and the results of it that are not written yet. Used on the event loop."""
+    """The executor of a run, and its results that are not written yet. Used on the event loop."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Away:
         lost_retries: int,
     ) -> None:
         self.is_open = False
-        """Whether there is an executor that is to be closed."""
+        """Whether an executor was opened and must be closed."""
         self.away = 0
-        """How many answers came from elsewhere."""
+        """How many answers came from other processes."""
         self.home: Counter[str] = Counter()
-        """How many were asked for here, by the reason."""
+        """How many answers this process asked for itself, by reason."""
         self.lost = 0
         """How often a worker was lost."""
         self._open = open_executor
@@ -63,15 +63,15 @@ class Away:
         self._kept = kept
         self._lost_retries = lost_retries
         self._tickets: defaultdict[str | None, list[str]] = defaultdict(list)
-        """Of results that are kept elsewhere until they are written, by the node id of their case."""
+        """Tickets of results that workers keep until they are written, by the node id of the case."""
 
     @property
     def executor(self) -> CaseExecutor | None:
-        """None: the hooks name none, and all cases run here."""
+        """None: no hook names an executor, so all cases run in this process."""
         return self._executor
 
     def open(self) -> None:
-        """Find the executor. Raises `pytest.UsageError` for one that is none."""
+        """Open the executor. Raises `pytest.UsageError` if a hook returned something else."""
         if self._executor is None:
             self._executor = self._open()
             self.is_open = self._executor is not None
@@ -79,7 +79,7 @@ class Away:
     async def ask(
         self, job: CaseJob, log: CaseLog, *, hooks: CaseHooks, own: Overrides, may_travel: bool, is_batched: bool
     ) -> EvalResult | None:
-        """Return the result of a job from elsewhere; None: it has to run here. Raises only for a cancellation."""
+        """Run a job in another process; None: it must run in this one. Raises only for a cancellation."""
         if self._executor is None:
             return None
         reason = self._reason_to_stay(job, hooks, own, may_travel=may_travel, is_batched=is_batched)
@@ -96,14 +96,14 @@ class Away:
         return None
 
     def written(self, node_id: str | None) -> None:
-        """Let go of the results of a case: the results file has them."""
+        """Let workers drop the results of a case, which are in the results file now."""
         for ticket in self._tickets.pop(node_id, ()):
             self._kept.drop(ticket)
             if self._executor is not None:
                 self._executor.written(ticket)
 
     async def close(self) -> None:
-        """End what runs elsewhere."""
+        """Close the executor."""
         if self._executor is not None and self.is_open:
             self.is_open = False
             await self._executor.close()
@@ -172,7 +172,7 @@ class Away:
 
 
 def told(away: Away) -> Iterator[str]:
-    """Yield what the summary of a run says of its executor."""
+    """Yield the lines of the summary about the executor."""
     if away.executor is None or not (away.away or away.home or away.lost):
         return
     stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(away.home.items()))

@@ -1,4 +1,4 @@
-"""What names a run, the same in all its processes."""
+"""The identity of a run, the same in all its processes."""
 
 import json
 import uuid
@@ -41,7 +41,7 @@ class RunIdentity(Record):
 
     @property
     def crash_mark(self) -> Path:
-        """A file that is there, and touched anew, when a worker of the run has died."""
+        """A file that is touched whenever a worker of the run dies."""
         return self.results_path.with_name(f".{self.results_path.name}.crashed")
 
 

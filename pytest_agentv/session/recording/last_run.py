@@ -31,12 +31,12 @@ class ResumedFile(Record):
     node_files: tuple[str, ...] = ()
     """The same as node ids name them: those of files outside of pytest's root directory are others."""
     broken: tuple[tuple[str, str], ...] = ()
-    """Eval file and id of the cases that could not be judged in the end."""
+    """Eval file and id of the cases that ended as errors."""
     remarks: tuple[str, ...] = ()
-    """What the user has to know of it: lines that were skipped, results that are too old."""
+    """Warnings about the file: skipped lines, results that are too old."""
 
     def foreign_fault(self, collected: set[str], root: Path) -> str | None:
-        """Return why the file is that of another project, if so: none of its results is of a collected file."""
+        """Return the reason if the file belongs to another project: none of its results is of a collected file."""
         if not collected or not all(collected):  # node ids of files outside of the root directory may name no file
             return None
         known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}

@@ -1,4 +1,4 @@
-"""Results that a run which was killed has left with its workers: added to its files before another run goes on."""
+"""Recovers the results that the workers of a killed run kept, before another run goes on."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def fetch_left(results_path: Path, executor: str | None) -> None:
 
 
 def _known(results_path: Path) -> dict[tuple[int | None, str | None], str]:
-    """Return when each case and each answer was last judged: what is as old, or older, is not the last word."""
+    """Return when each case and each answer was last judged, to skip kept results that are not newer."""
     found: list[tuple[int | None, EvalResult]] = list(iter_answers(results_path))
     if results_path.is_file():
         entries = [entry for entry in iter_recorded(results_path) if not isinstance(entry, Problem)]

@@ -28,7 +28,7 @@ class Paces:
         share: ProcessShare,
         processes: Callable[[], int],
     ) -> None:
-        """Ask nothing yet. `processes` returns how many processes run the cases of this one."""
+        """`processes` returns how many processes run the cases of this one."""
         self._loop = loop
         self._pool = pool
         self._options = options
@@ -47,7 +47,7 @@ class Paces:
         return self._pace(prepared).is_batched
 
     def _pace(self, prepared: PreparedCase) -> Pace:
-        """Return how a case's target wants its cases; the case itself will say what is wrong with its target."""
+        """Return the limits of a case's target. A broken target gets the default: its case reports the error."""
         job = prepared.job
         if isinstance(job, EvalResult) or prepared.own.replace_target:
             return _ONE_BY_ONE
