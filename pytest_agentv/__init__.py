@@ -55,6 +55,7 @@ _NAMES = {
         "ContentPart",
         "FilePart",
         "InputMessage",
+        "Media",
         "Message",
         "ObjectPart",
         "OtherPart",
@@ -62,9 +63,9 @@ _NAMES = {
         "TextPart",
         "ToolCall",
     ),
-    "models.option_values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Shard", "Stop", "UnknownKeys"),
-    "models.options": ("RunOptions",),
-    "models.results": ("ErrorDetail", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
+    "models.options.values": ("BaselineUpdate", "Gate", "OutputFormat", "RunRule", "Shard", "Stop", "UnknownKeys"),
+    "models.options.run_options": ("RunOptions",),
+    "models.results": ("BaselineFigures", "ErrorDetail", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
     "models.targets": ("Target",),
     "models.traces": ("ExecutionMetrics", "TokenUsage", "TraceEvent", "TraceEventType", "TraceSummary"),
@@ -156,6 +157,7 @@ if TYPE_CHECKING:
         ContentPart as ContentPart,
         FilePart as FilePart,
         InputMessage as InputMessage,
+        Media as Media,
         Message as Message,
         ObjectPart as ObjectPart,
         OtherPart as OtherPart,
@@ -163,7 +165,7 @@ if TYPE_CHECKING:
         TextPart as TextPart,
         ToolCall as ToolCall,
     )
-    from pytest_agentv.models.option_values import (
+    from pytest_agentv.models.options.values import (
         BaselineUpdate as BaselineUpdate,
         Shard as Shard,
         Gate as Gate,
@@ -172,8 +174,9 @@ if TYPE_CHECKING:
         Stop as Stop,
         UnknownKeys as UnknownKeys,
     )
-    from pytest_agentv.models.options import RunOptions as RunOptions
+    from pytest_agentv.models.options.run_options import RunOptions as RunOptions
     from pytest_agentv.models.results import (
+        BaselineFigures as BaselineFigures,
         ErrorDetail as ErrorDetail,
         EvalResult as EvalResult,
         RepeatFigures as RepeatFigures,

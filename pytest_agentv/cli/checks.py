@@ -13,8 +13,9 @@ from pytest_agentv.engine.targets.judging import evaluators_of, judging_fault, n
 from pytest_agentv.engine.targets.pool import DEFAULT_TARGET
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.cases import load_case
 from pytest_agentv.loading.cases.config import check_config_file, load_guideline_patterns
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.discovery import is_sidecar
 from pytest_agentv.loading.files.shapes import looks_like_suite
 from pytest_agentv.loading.files.suite_source import SuiteSource
@@ -27,7 +28,7 @@ from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindTable
-from pytest_agentv.models.option_values import UnknownKeys
+from pytest_agentv.models.options.values import UnknownKeys
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.python.row_makers import call_row_maker
 from pytest_agentv.providers.table import KINDS

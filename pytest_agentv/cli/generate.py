@@ -22,7 +22,7 @@ from pytest_agentv.loading.targets.environment import find_repo_root, load_envir
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker, masking
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.registry import create_provider

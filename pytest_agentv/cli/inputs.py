@@ -13,7 +13,7 @@ from pytest_agentv.cli.arguments import UsageError
 from pytest_agentv.loading.files.discovery import SUFFIXES, is_eval_file, is_of_another_kind, left_out
 from pytest_agentv.loading.files.shapes import looks_like_suite
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS
+from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
 
 _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "build", "dist", "venv"})
 _MAGIC: Final = frozenset("*?[{")

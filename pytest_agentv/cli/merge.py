@@ -9,13 +9,12 @@ from typing import Final
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.text import compact_json
+from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.reporting.merging.merged import Merged, Missing, find_missing, foreign_fault, merge_parts
 from pytest_agentv.reporting.merging.parts import Part, read_part
 from pytest_agentv.reporting.readers import Entry, iter_entries
 from pytest_agentv.reporting.serialization import json_safe
-from pytest_agentv.reporting.writers import answers_path
+from pytest_agentv.reporting.writers import answers_path, result_text
 from pytest_agentv.runtime.files import write_pieces_atomically
 
 _SUFFIXES: Final = (".jsonl", ".yaml", ".yml")
@@ -48,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     for text in (*_problem_texts(parts), *_replaced_texts(parts, merged)):
         note(text)
     _write_answers(parts, out)
-    write_pieces_atomically(out, _serialized(parts, merged, is_yaml=out.suffix != ".jsonl"))
+    write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
     say(_verdict(parts, merged, out))
     for text in _missing_texts(missing):
         note(text)
@@ -98,24 +97,16 @@ def _read(path: Path) -> Part:
     return part
 
 
-def _serialized(parts: Sequence[Part], merged: Merged, *, is_yaml: bool) -> Iterator[bytes]:
+def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputFormat) -> Iterator[bytes]:
     run_id = merged.run_id
     for part, lines in zip(parts, merged.lines(len(parts)), strict=True):
         for entry in iter_entries(part.path) if lines else ():
             if isinstance(entry, Entry) and entry.line in lines:
                 own = {"run_id": run_id} if "run_id" in entry.value else {}
                 try:
-                    yield _text({**entry.value, **own}, is_yaml=is_yaml).encode()
+                    yield result_text(json_safe({**entry.value, **own}), output_format).encode()
                 except RecursionError:
                     raise FileError(part.path, "the result is nested too deeply", entry.line) from None
-
-
-def _text(value: JsonObject, *, is_yaml: bool) -> str:
-    if not is_yaml:
-        return f"{compact_json(json_safe(value))}\n"
-    from pytest_agentv.reporting.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
-
-    return yaml_document(json_safe(value))
 
 
 def _write_answers(parts: Sequence[Part], out: Path) -> None:

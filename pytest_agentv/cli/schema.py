@@ -31,15 +31,15 @@ def schema_text(kind: str) -> str:
 def schema_of(kind: str) -> JsonObject:
     """Return the schema of a kind of file."""
     from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS  # noqa: PLC0415 - pydantic
-    from pytest_agentv.loading import json_schemas  # noqa: PLC0415 - pydantic
+    from pytest_agentv.loading.schemas import files  # noqa: PLC0415 - pydantic
 
     match kind:
         case "eval":
-            return json_schemas.eval_schema(EVALUATORS, AGGREGATORS)
+            return files.eval_schema(EVALUATORS, AGGREGATORS)
         case "targets":
-            return json_schemas.targets_schema(TARGETS)
+            return files.targets_schema(TARGETS)
         case _:
-            return json_schemas.config_schema()
+            return files.config_schema()
 
 
 def schema_files() -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.files.discovery import SUFFIXES
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json
-from pytest_agentv.models.option_values import UNKNOWN_KEYS
+from pytest_agentv.models.options.values import UNKNOWN_KEYS
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reporting.escaping import visible
 

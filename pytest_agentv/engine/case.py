@@ -6,64 +6,34 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agentv.engine.answers import Answered, read_answer
 from pytest_agentv.engine.asking_hooks import decide, show_response
 from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
+from pytest_agentv.engine.dumping import dump_job_prompt, dump_job_traces
+from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
-from pytest_agentv.engine.results import (
-    Answered,
-    Asked,
-    CaseIdentity,
-    error_result,
-    judged_result,
-    unjudged_result,
-)
-from pytest_agentv.engine.scoring import effective_threshold
+from pytest_agentv.engine.results import Asked, error_result, judged_result, unjudged_result
+from pytest_agentv.engine.scoring import Judgement, effective_threshold
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pool import ReadyTarget, TargetPool
-from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
-from pytest_agentv.errors import AgentvError, FileError, HookError, KindError, ProviderError
+from pytest_agentv.errors import AgentvError, HookError, KindError, ProviderError
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import Record
-from pytest_agentv.models.cases import AnyEvaluator, EvalCase
+from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import masked, masking
-from pytest_agentv.models.options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.prompts.build import build_prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.runtime.outcomes import attempt_here
-from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import user_traceback
 
 if TYPE_CHECKING:  # for batches only
     from pytest_agentv.engine.batching import BatchMember
 
 logger = logging.getLogger("pytest_agentv.engine")
-
-
-@record
-class CaseJob(Record):
-    """One case to run, as plain data."""
-
-    identity: CaseIdentity
-    case: EvalCase
-    options: RunOptions
-    dump_qualifier: str | None = None
-    """Separates the case's dumps from those of another case with the same id."""
-    answer: int = 0
-    """The number of the answer, 0-based, where the case asks for several."""
-
-    @property
-    def timeout_seconds(self) -> float | None:
-        return self.options.timeout or None
-
-    @property
-    def repeat(self) -> int:
-        """How many answers the case is judged by."""
-        return self.options.repeat or self.case.repeat or self.options.ini_repeat or 1
 
 
 async def run_case(
@@ -121,21 +91,21 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
     except HookError as error:
         fault = error
     try:
-        answered = await _read_answer(attempts, job.options)
+        answered = await read_answer(attempts, job.options)
     except KindError as error:
-        _dump_traces(job, prepared.pool, attempts.count, None)
+        dump_job_traces(job, prepared.pool, attempts.count, None)
         message, asked = str(error), prepared.asked
         dry_run = job.options.dry_run
         result = error_result(
             job.identity, "provider", error.kind, message, asked, attempts=attempts.count, dry_run=dry_run
         )
         return result.replace(**attempts.requests)
-    _dump_traces(job, prepared.pool, attempts.count, answered)
+    dump_job_traces(job, prepared.pool, attempts.count, answered)
     unanswered = ProviderError(answered.error, answered.error_kind) if answered.error else fault
     if unanswered is None:
         result = await _judged(job, prepared, answered, attempts)
     else:
-        result = unjudged_result(job.identity, prepared.asked, answered, unanswered, dry_run=job.options.dry_run)
+        result = unjudged_result(job, prepared.asked, answered, unanswered)
     return result.replace(attempts=attempts.count, **attempts.requests)
 
 
@@ -161,51 +131,8 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     services = Services(target.judge, target.environment, target.callable_targets, target.embedders)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
-    if job.options.dump_prompts is not None and not job.answer:  # all answers have the same prompt
-        from pytest_agentv.reporting.dumps import dump_prompt  # noqa: PLC0415 - for runs that ask for it
-
-        dump_prompt(
-            job.options.dump_prompts,
-            job.case.eval_id,
-            asked.prompt,
-            guideline_paths=job.case.guideline_paths,
-            masker=pool.masker,
-            qualifier=job.dump_qualifier,
-        )
+    dump_job_prompt(job, pool, asked.prompt)
     return _Prepared(pool, target, evaluators, services, asked, own.answer)
-
-
-async def _read_answer(attempts: Attempts, options: RunOptions) -> Answered:
-    """Read the answer of a response. Uses a thread if the answer includes a file."""
-    if attempts.response is None or attempts.response.trace_ref is None:
-        return _answered(attempts, options)
-    return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
-
-
-def _answered(attempts: Attempts, options: RunOptions) -> Answered:
-    if attempts.response is None:
-        raise attempts.error or ProviderError("the provider gave no response")
-    response = attempts.response
-    trace = extract_trace(response)
-    reported = validated_metrics(response)
-    for warning in reported.warnings:
-        logger.warning("%s", masked(warning))
-    return Answered(
-        candidate_answer(response.output_messages),
-        response.output_messages,
-        trace,
-        summarize_trace(trace, reported),
-        execution_metrics(
-            reported, trace, exploration_tools=options.exploration_tools, measured_ms=attempts.duration_ms
-        ),
-        cached=response.cached,
-        is_text_only=response.is_text_only,
-        error=(response.error or "").strip() or None,
-        error_kind=response.error_kind,
-        finish_reason=response.finish_reason,
-        retrieved_context=response.retrieved_context,
-        cost_source=None if reported.cost_usd is None else response.cost_source or "target",
-    )
 
 
 async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempts: Attempts) -> EvalResult:
@@ -228,18 +155,10 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         threshold=threshold.value,
         services=prepared.services,
     )
-    evaluations = [await run_evaluator(evaluator, context) for evaluator in prepared.evaluators]
+    evaluations = tuple([await run_evaluator(evaluator, context) for evaluator in prepared.evaluators])
     prepared.pool.warn(_warnings(job, evaluations))
-    return judged_result(
-        job.identity,
-        prepared.asked,
-        answered,
-        evaluations,
-        threshold,
-        is_default_judge=job.case.evaluators is None,
-        dry_run=job.options.dry_run,
-        include_trace=job.options.include_trace,
-    )
+    judgement = Judgement(evaluations, threshold, is_default_judge=job.case.evaluators is None)
+    return judged_result(job, prepared.asked, answered, judgement)
 
 
 def _warnings(job: CaseJob, evaluations: Sequence[EvaluatorResult], path: str = "") -> Iterator[Problem]:
@@ -250,36 +169,6 @@ def _warnings(job: CaseJob, evaluations: Sequence[EvaluatorResult], path: str = 
             message = f"evaluator {name!r}: {warning}"
             yield Problem(Path(job.case.path), job.case.line, job.identity.eval_id, masked(message), level="warning")
         yield from _warnings(job, each.evaluator_results or (), f"{name}.")
-
-
-def _dump_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
-    """Write a file per attempt. Only the last attempt can have a trace.
-
-    A file that cannot be written is only a warning, so that a paid answer is never lost to a debug file.
-    """
-    folder = job.options.dump_traces
-    if folder is None:
-        return
-    from pytest_agentv.reporting.dumps import dump_trace  # noqa: PLC0415 - for runs that ask for it
-
-    try:
-        for attempt in range(1, attempts + 1):
-            last = answered if attempt == attempts else None
-            dump_trace(
-                folder,
-                job.case.eval_id,
-                attempt=attempt,
-                answer=job.answer,
-                target=job.identity.target,
-                trace=last.trace if last else None,
-                trace_summary=last.summary if last else None,
-                masker=pool.masker,
-                qualifier=job.dump_qualifier,
-            )
-    except FileError as error:
-        reason = str(error).partition(": ")[2]
-        problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
-        pool.warn([problem])
 
 
 def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:

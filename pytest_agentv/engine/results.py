@@ -3,45 +3,16 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status
+from pytest_agentv.engine.answers import Answered
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.engine.scoring import Judgement
 from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import ErrorDetail, EvalResult, ShardFigures, Status
-from pytest_agentv.models.scores import EvaluatorResult, unmet_required
-from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
+from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.prompts.prompt import Prompt
-
-
-@record
-class CaseIdentity(Record):
-    """The names of a case in the results file, known even if the case cannot be loaded."""
-
-    eval_id: str
-    dataset: str
-    target: str
-    eval_file: str
-    line: int
-    node_id: str
-    run_id: str
-    conversation_id: str | None = None
-    case_hash: str | None = None
-    target_hash: str | None = None
-    grading_hash: str | None = None
-    tags: tuple[str, ...] | None = None
-    judge: str | None = None
-    required: bool | None = None
-    """True if the case must pass by itself, else None."""
-    group: str | None = None
-    row: str | None = None
-    """The row of a table that the case was made from."""
-    combination: str | None = None
-    """The values of its matrix."""
-    expected_outcome: str | None = None
-    reference_answer: str | None = None
-    shard: ShardFigures | None = None
-    """The part of the run that it is in."""
 
 
 @record
@@ -54,81 +25,34 @@ class Asked(Record):
     guideline_paths: tuple[str, ...] = ()
 
 
-@record
-class Answered(Record):
-    """The response of the target, for the record."""
-
-    candidate_answer: str
-    output_messages: tuple[Message, ...] | None = None
-    trace: tuple[TraceEvent, ...] | None = None
-    summary: TraceSummary | None = None
-    metrics: ExecutionMetrics | None = None
-    cached: bool = False
-    error: str | None = None
-    """Set if the target replied without an answer."""
-    error_kind: ErrorKind = "crash"
-    finish_reason: str | None = None
-    retrieved_context: tuple[str, ...] | None = None
-    cost_source: str | None = None
-    """Who says what the answer cost; None: nobody does."""
-    is_text_only: bool = False
-    """Whether the target returned only a text, so that its tool calls are unknown."""
-
-
 def effective_target_name(name: str, *, dry_run: bool) -> str:
     """Return the target's name in results. A mock that replaces a target has its own name."""
     return f"{name}-dry-run" if dry_run else name
 
 
-def judged_result(
-    identity: CaseIdentity,
-    asked: Asked,
-    answered: Answered,
-    evaluations: Sequence[EvaluatorResult],
-    threshold: Threshold,
-    *,
-    is_default_judge: bool,
-    dry_run: bool,
-    include_trace: bool,
-) -> EvalResult:
-    """Return the result of a case whose evaluators ran.
-
-    An evaluator that could not judge makes the case an error, because a score of 0 would look like a bad answer
-    (decisions 7 and 35).
-    """
-    combined = _combined(evaluations, is_default_judge=is_default_judge)
-    broken = next((evaluation for evaluation in evaluations if evaluation.error), None)
-    error = broken.error if broken else None
-    unmet = unmet_required(evaluations) or None
-    status: Status = "pass" if dry_run else decide_status(combined.value, threshold.value, unmet)
-    if error is not None:
-        status = "error"
+def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Judgement) -> EvalResult:
+    """Return the result of a case whose evaluators ran."""
+    combined, broken, evaluations = judgement.combined, judgement.broken, judgement.evaluations
+    is_dry_run, is_default_judge = job.options.dry_run, judgement.is_default_judge
     return EvalResult(
-        **_identity_fields(identity),
+        **_identity_fields(job.identity),
+        **_request_field(asked),
+        **_answer_fields(answered),
         score=combined.value,
         hits=combined.hits,
         misses=combined.misses,
-        candidate_answer=answered.candidate_answer,
         reasoning=combined.reasoning,
-        **_request_field(asked),
         evaluator_provider_request=evaluations[0].evaluator_provider_request if is_default_judge else None,
-        evaluator_results=None if is_default_judge and not error else tuple(evaluations),
-        trace_summary=answered.summary,
-        error=error,
+        evaluator_results=None if is_default_judge and not broken else evaluations,
+        error=broken.error if broken else None,
         error_detail=ErrorDetail("evaluator", broken.error_kind or "crash") if broken else None,
-        status=status,
-        threshold=threshold.value,
-        threshold_source=threshold.source,
-        unmet_required=unmet,
+        status="pass" if is_dry_run and not broken else judgement.status,
+        threshold=judgement.threshold.value,
+        threshold_source=judgement.threshold.source,
+        unmet_required=judgement.unmet_required,
         judge_retries=_judge_retries(evaluations) or None,
-        finish_reason=answered.finish_reason,
-        retrieved_context=answered.retrieved_context,
-        execution_metrics=answered.metrics,
-        trace=answered.trace if include_trace else None,
-        output_messages=_conversation(answered),
-        cost_source=answered.cost_source,
-        dry_run=dry_run or None,
-        cached=answered.cached or None,
+        trace=answered.trace if job.options.include_trace else None,
+        dry_run=is_dry_run or None,
     )
 
 
@@ -159,38 +83,33 @@ def error_result(
     )
 
 
-def unjudged_result(
-    identity: CaseIdentity, asked: Asked, answered: Answered, error: KindError, *, dry_run: bool
-) -> EvalResult:
+def unjudged_result(job: CaseJob, asked: Asked, answered: Answered, error: KindError) -> EvalResult:
     """Return the result of a case whose target replied, but whose answer was not judged. Keeps the paid response.
 
     Either the reply held no answer (`ProviderError`), or a hook failed between the answer and the evaluators.
     """
     stage: ErrorStage = "provider" if isinstance(error, ProviderError) else "evaluator"
-    broken = error_result(identity, stage, error.kind, str(error), asked, dry_run=dry_run)
-    return broken.replace(
-        candidate_answer=answered.candidate_answer,
-        trace_summary=answered.summary,
-        finish_reason=answered.finish_reason,
-        retrieved_context=answered.retrieved_context,
-        execution_metrics=answered.metrics,
-        output_messages=_conversation(answered),
-        cost_source=answered.cost_source,
-        cached=answered.cached or None,
-    )
+    broken = error_result(job.identity, stage, error.kind, str(error), asked, dry_run=job.options.dry_run)
+    return broken.replace(**_answer_fields(answered))
+
+
+def _answer_fields(answered: Answered) -> JsonObject:
+    return {
+        "candidate_answer": answered.candidate_answer,
+        "trace_summary": answered.summary,
+        "finish_reason": answered.finish_reason,
+        "retrieved_context": answered.retrieved_context,
+        "execution_metrics": answered.metrics,
+        "output_messages": _conversation(answered),
+        "cost_source": answered.cost_source,
+        "cached": answered.cached or None,
+    }
 
 
 def _conversation(answered: Answered) -> tuple[Message, ...] | None:
     """Return what the target said, if that is more than its answer, which the result holds already."""
     messages = answered.output_messages or ()
     return messages if len(messages) > 1 or any(message.tool_calls for message in messages) else None
-
-
-def _combined(evaluations: Sequence[EvaluatorResult], *, is_default_judge: bool) -> CombinedScore:
-    if is_default_judge:
-        only = evaluations[0]
-        return CombinedScore(only.score, only.hits, only.misses, only.reasoning)
-    return combine_scores(evaluations)
 
 
 def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
@@ -229,7 +148,7 @@ def _now() -> str:
 
 
 def _request_field(asked: Asked, error: str | None = None) -> JsonObject:
-    prompt, paths = asked.prompt, list(asked.guideline_paths)
+    prompt, paths = asked.prompt.in_words(), list(asked.guideline_paths)
     failed = {} if error is None else {"guideline_paths": paths, "error": error}
     if asked.is_agent:
         return {"agent_provider_request": {"question": prompt.question, "guideline_paths": paths} | failed}

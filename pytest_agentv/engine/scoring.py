@@ -5,9 +5,11 @@ from typing import Final, Literal
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.options import DEFAULT_THRESHOLD, RunOptions
+from pytest_agentv.models.options.defaults import DEFAULT_THRESHOLD
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
-from pytest_agentv.models.scores import EvaluatorResult, clamp_score
+from pytest_agentv.models.results import Status
+from pytest_agentv.models.scores import EvaluatorResult, clamp_score, unmet_required
 
 ROUNDING_SLACK: Final = 1e-9
 """Tolerance for means of floats: the mean of three times 0.8 may be 0.7999999999999999, which must reach 0.8."""
@@ -31,6 +33,42 @@ class Threshold(Record):
     value: float
     source: str
     """Where it was set: `command line`, `case`, `file`, `ini` or `default`."""
+
+
+@record
+class Judgement(Record):
+    """What the evaluators of a case say of its answer."""
+
+    evaluations: tuple[EvaluatorResult, ...]
+    threshold: Threshold
+    is_default_judge: bool = False
+    """Whether the case names no evaluators, so that one judge stands for all."""
+
+    @property
+    def combined(self) -> CombinedScore:
+        if self.is_default_judge:
+            only = self.evaluations[0]
+            return CombinedScore(only.score, only.hits, only.misses, only.reasoning)
+        return combine_scores(self.evaluations)
+
+    @property
+    def broken(self) -> EvaluatorResult | None:
+        """The first evaluator that could not judge."""
+        return next((evaluation for evaluation in self.evaluations if evaluation.error), None)
+
+    @property
+    def unmet_required(self) -> tuple[str, ...] | None:
+        return unmet_required(self.evaluations) or None
+
+    @property
+    def status(self) -> Status:
+        """An evaluator that could not judge makes the case an error: a score of 0 would look like a bad answer.
+
+        Source: decisions 7 and 35.
+        """
+        if self.broken is not None:
+            return "error"
+        return decide_status(self.combined.value, self.threshold.value, self.unmet_required)
 
 
 def combine_scores(results: Sequence[EvaluatorResult]) -> CombinedScore:

@@ -1,4 +1,4 @@
-"""What an evaluator is shown, and what it may ask. Light to import: the classes of kinds are in `base`."""
+"""The argument of evaluators: what they see and may call. Light to import: the classes of kinds are in `base`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
@@ -7,7 +7,7 @@ from typing import Protocol
 from pytest_agentv.models.base import ABSENT, Absent, Json, Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
-from pytest_agentv.models.options import DEFAULT_THRESHOLD
+from pytest_agentv.models.options.defaults import DEFAULT_THRESHOLD
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
@@ -59,7 +59,7 @@ class ProxiedTargets(Protocol):
 
 @record
 class Embedding(Record):
-    """What a model makes of a text."""
+    """The embedding of a text."""
 
     vector: tuple[float, ...]
     """Its numbers."""

@@ -5,7 +5,7 @@ from typing import Final
 from pytest_agentv.loading.places import Place, first_key, number_at
 from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.option_values import MAX_REPEAT
+from pytest_agentv.models.options.values import MAX_REPEAT
 
 CASE_LIST_KEYS: Final = ("evalcases", "eval_cases", "cases", "tests")
 INCLUDE: Final = "include"

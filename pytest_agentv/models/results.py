@@ -74,6 +74,27 @@ class RepeatFigures(Record):
 
 
 @record
+class BaselineFigures(Record):
+    """How a case did against the baseline of a run that was judged by one."""
+
+    passes: int | None = None
+    """The answers of the baseline that passed; None: it has no such case."""
+    judged: int | None = None
+    """The answers of the baseline; None as for `passes`."""
+    delta: float | None = None
+    """The change of the pass rate, -1 to 1, or of the mean score where no threshold is known; None: not compared."""
+    p: float | None = None
+    """How likely so few passes would be by chance, 0 to 1; None as for `delta`."""
+    q: float | None = None
+    """The same among all cases that were compared."""
+    broke: bool = False
+    """Whether the case passed before and does not now, more clearly than chance explains."""
+    state: Literal["compared", "new", "changed", "error", "gone", "skipped"] = "compared"
+    """`new`: the baseline has no such case. `changed`: its text, grading or threshold is another one. `error`: one of
+    the two runs could not judge it. Cases that are `gone` or `skipped` stand in `verdict.json` only."""
+
+
+@record
 class ShardFigures(Record):
     """The part of a run that a result is of: what `agentv merge` needs to know whether all cases are there."""
 
@@ -208,3 +229,5 @@ class EvalResult(Record):
     """The part of the run that the case was in, with `--agentv-shard`."""
     answers: tuple[JsonObject, ...] | None = None
     """All answers in their order, each as the keys of a result of its own, with `--agentv-include-answers`."""
+    baseline: BaselineFigures | None = None
+    """How it did against the baseline, written when the run was judged; None: there is no verdict by a baseline."""

@@ -1,19 +1,35 @@
 """Builds the prompt of a case: one flat text, or a conversation with role markers (agentv-formats 3)."""
 
+from collections.abc import Callable, Sequence
 from itertools import takewhile
+from pathlib import Path
 
+from pytest_agentv.errors import CaseError, locate
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import InputMessage, Role
+from pytest_agentv.models.messages import FilePart, InputMessage, Role
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
-from pytest_agentv.prompts.segments import is_visible, render_guidelines, render_parts
+from pytest_agentv.prompts.segments import (
+    is_media,
+    is_visible,
+    joined,
+    render_guidelines,
+    render_parts,
+    with_media,
+)
 
 
 def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
-    """Build the prompt of a case for a provider of the given mode."""
+    """Build the prompt of a case for a provider of the given mode.
+
+    Raises `CaseError` for a picture or a PDF in a message of another role than the user's, in mode `lm`.
+    """
     guidelines = render_guidelines(case.messages)
     if not needs_markers(case.messages):
-        return Prompt(_flat_question(case.messages, mode), guidelines)
+        parts = _parts(case.messages, mode, "\n\n", trim)
+        return Prompt(_flat_question(case.messages, mode), guidelines, parts=parts)
+    if mode == "lm":
+        _refuse_media_of_others(case)
     return Prompt(
         _marked_question(case.messages, mode),
         guidelines,
@@ -34,6 +50,26 @@ def guidelines_section(guidelines: str) -> str:
 def _flat_question(messages: tuple[InputMessage, ...], mode: PromptMode) -> str:
     texts = (text for message in messages for text in render_parts(message, mode, with_guidelines=False))
     return "\n\n".join(map(trim, texts))
+
+
+def _parts(
+    messages: Sequence[InputMessage], mode: PromptMode, glue: str, tidy: Callable[[str], str] = str
+) -> tuple[str | FilePart, ...] | None:
+    """Return the texts, pictures and PDFs of messages; None where a target gets only text."""
+    if mode != "lm" or not any(is_media(part) for message in messages for part in message.parts):
+        return None
+    parts = (part for message in messages for part in with_media(message))
+    return joined((tidy(part) if isinstance(part, str) else part for part in parts), glue)
+
+
+def _refuse_media_of_others(case: EvalCase) -> None:
+    """Raise `CaseError` for a picture or a PDF that the user does not show: no API takes it."""
+    for message in case.messages:
+        file = next(filter(is_media, message.parts), None)
+        if file is not None and message.role != "user":
+            where = locate(Path(case.path), case.line)
+            what = f"{file.path} is in a message of the role {message.role}"
+            raise CaseError(f"{where}: {what}; models take pictures and PDFs in messages of the user only")
 
 
 def _marked_question(messages: tuple[InputMessage, ...], mode: PromptMode) -> str:
@@ -61,7 +97,9 @@ def _chat_message(message: InputMessage, mode: PromptMode) -> ChatMessage | None
         texts.insert(0, _marker(message.role))
     if not texts:
         return None
-    return ChatMessage("user" if message.role == "user" else "assistant", "\n".join(texts))
+    if message.role != "user":
+        return ChatMessage("assistant", "\n".join(texts))
+    return ChatMessage("user", "\n".join(texts), _parts((message,), mode, "\n"))
 
 
 def _marker(role: Role) -> str:

@@ -59,6 +59,21 @@ def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Prob
         raise FileError(path, f"cannot be read: {error.strerror or error}") from error
 
 
+def iter_texts(path: Path) -> Iterator[_NumberedText]:
+    """Yield the file in pieces: each result as it was written, with the line that `iter_entries` gives it.
+
+    What cannot be read is yielded as well. Raises like `read_results`.
+    """
+    try:
+        with path.open("rb") as file:
+            if _is_yaml(path):
+                yield from ((line, b"---\n" + text) for line, text in _documents(file))
+            else:
+                yield from enumerate(file, start=1)
+    except OSError as error:
+        raise FileError(path, f"cannot be read: {error.strerror or error}") from error
+
+
 def _is_yaml(path: Path) -> bool:
     """Decide by the suffix; for other suffixes, by the `---` that starts each YAML document."""
     if path.suffix in {".yaml", ".yml", ".jsonl"}:

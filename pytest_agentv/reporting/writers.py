@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.option_values import OutputFormat
+from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.serialization import recordable
@@ -41,12 +42,16 @@ class ResultSink:
 
     def serialize(self, result: EvalResult) -> str:
         """Return the text of a result in the file, with secrets masked."""
-        record = recordable(result.to_plain(), self._masker)
-        if self._output_format == "jsonl":
-            return compact_json(record) + "\n"
-        from pytest_agentv.reporting.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML runs need PyYAML
+        return result_text(recordable(result.to_plain(), self._masker), self._output_format)
 
-        return yaml_document(record)
+
+def result_text(value: JsonObject, output_format: OutputFormat) -> str:
+    """Return the text of a result of plain JSON data, as it stands in a file of that format."""
+    if output_format == "jsonl":
+        return f"{compact_json(value)}\n"
+    from pytest_agentv.reporting.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
+
+    return yaml_document(value)
 
 
 def answers_path(results_path: Path) -> Path:

@@ -6,7 +6,7 @@ There is no fsync. Written data survives a crash of the process, but not of the 
 import os
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -56,6 +56,14 @@ class LockedAppender:
             _append_whole(file.raw, end, b"\n")
             if self._path.is_file():
                 file.raw.truncate(end)
+
+    def rewrite(self, pieces: Callable[[], Iterable[bytes]]) -> None:
+        """Replace the whole file in one step, while nobody appends to it. Raises like `append`; so may `pieces`.
+
+        The appenders of other threads and processes go on with the new file.
+        """
+        with self._writing():
+            write_pieces_atomically(self._path, pieces())
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

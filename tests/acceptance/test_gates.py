@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pytest_agentv.reporting.readers import read_results
+
 AGENT = """
     import os, random, threading
     from collections import Counter
@@ -102,8 +104,14 @@ def test_a_suite_of_48_cases_with_two_broken_ones(project, monkeypatch):
             if (case.get("classname"), case.get("name")) == (BASELINE, "regression")
         ]
         assert case.find("failure").get("message") == "2 cases are broken"
-    asked = [line["attempts"] for line in runs[0].results]
-    assert (len(asked), sum(asked[:48]), sum(asked[48:])) == (50, 240, 30), "two lines say it anew, with 10 more each"
+    for number, run in enumerate(runs, start=2):
+        lines = {line["eval_id"]: line for line in run.results}
+        assert len(run.results) == len(lines) == 48, "one line for each case, with the answers that confirmed it"
+        assert [lines["c7"]["attempts"], sum(line["attempts"] for line in run.results)] == [15, 260]
+        assert list(lines["c7"])[-2:] == ["repeat", "baseline"]
+        assert lines["c7"]["baseline"].keys() == {"passes", "judged", "delta", "p", "q", "broke", "state"}
+        told = {case.pop("case").partition("::")[2]: case for case in verdict(project, number)["cases"]}
+        assert {name: {**line["baseline"], "target": "default"} for name, line in lines.items()} == told
 
 
 def test_a_baseline_that_is_not_there_costs_nothing(project):
@@ -145,6 +153,7 @@ def test_a_baseline_holds_no_answers_and_a_second_one_is_equal(small):
         (("--agentv-cache",), "does not go with --agentv-cache"),
         (("--agentv-stop=certain",), "does not go with --agentv-stop=certain"),
         (("--reruns=2",), "does not go with --reruns"),
+        (("--agentv-sample=2",), "does not go with --agentv-sample"),
     ],
 )
 def test_what_is_no_baseline_is_refused_before_anything_is_paid_for(small, flags, reason):
@@ -153,6 +162,37 @@ def test_what_is_no_baseline_is_refused_before_anything_is_paid_for(small, flags
     assert (run.exit_code, run.results) == (4, [])
     assert f"--agentv-update-baseline {reason}" in run.text
     assert (small.path / BASELINE).read_text("utf-8") == before
+
+
+def test_a_part_of_the_files_is_no_baseline_and_costs_nothing(small):
+    small.write("evals/b.eval.yaml", suite(2, first=10))
+    assert small.run("--agentv-update-baseline").exit_code == 0
+    before = (small.path / BASELINE).read_text("utf-8")
+    for mode in ((), ("-n", "2")):
+        run = small.run("--agentv-update-baseline", "evals/b.eval.yaml", mode=mode, subprocess=bool(mode))
+        assert (run.exit_code, run.results) == (4, [])
+        assert "--agentv-update-baseline needs all cases: evals/a.eval.yaml was not collected" in run.text
+    assert (small.path / BASELINE).read_text("utf-8") == before
+
+
+def test_cases_that_a_conftest_left_out_are_missing_from_a_baseline(small):
+    """It is known before anything is paid for, in one process."""
+    small.write("conftest.py", """
+        def pytest_collection_modifyitems(config, items):
+            config.hook.pytest_deselected(items=items[1:])
+            del items[1:]
+        """)  # fmt: skip
+    run = small.run("--agentv-update-baseline")
+    assert (run.exit_code, run.results) == (4, [])
+    assert "--agentv-update-baseline needs all cases: some were deselected" in run.text
+
+
+def test_a_broken_baseline_is_not_written_over(small):
+    """It may hold how often it was written, and answers to add to."""
+    (small.path / BASELINE).write_text("<<<<<<< HEAD\n")
+    run = small.run("--agentv-update-baseline")
+    assert (run.exit_code, run.results) == (4, [])
+    assert "merge conflict: resolve it; delete the file to write the baseline anew" in " ".join(run.text.split())
 
 
 def test_in_ci_a_baseline_is_written_by_force_only(small, monkeypatch):
@@ -307,6 +347,25 @@ def test_a_worker_that_crashes_leaves_no_verdict(small, monkeypatch):
     run = small.run("--agentv-baseline", mode=("-n", "2"), subprocess=True)
     assert section(run).endswith("No verdict     a worker crashed")
     assert run.exit_code == 1
+
+
+def test_the_line_of_each_case_says_how_it_did_against_the_baseline(small, monkeypatch):
+    monkeypatch.setenv("DOWN", "c2")
+    small.write("evals/a.eval.yaml", suite(4, c1="threshold: 0.5"))
+    run = small.run("--agentv-baseline")
+    assert {line["eval_id"]: line["baseline"] for line in run.results} == {
+        "c0": {"passes": 1, "judged": 1, "delta": 0, "p": 1, "q": 1, "broke": False, "state": "compared"},
+        "c1": {"broke": False, "state": "changed"},
+        "c2": {"passes": 1, "judged": 1, "broke": False, "state": "error"},
+        "c3": {"broke": False, "state": "new"},
+    }
+    run = small.run("--agentv-resume=out-2.jsonl", "--agentv-out=out-3.jsonl")
+    assert ["baseline" in line for line in run.results] == [False] * 4, "that run was judged by none"
+
+
+def test_without_a_verdict_no_line_tells_of_the_baseline(small):
+    for flags in (("--agentv-baseline", "-k", "c1"), ("--agentv-update-baseline",), ("--agentv-gate=off",)):
+        assert not any("baseline" in line for line in small.run(*flags).results)
 
 
 def test_a_dry_run_gets_no_verdict(small):
@@ -533,6 +592,8 @@ def test_the_results_may_be_yaml(small, monkeypatch):
     run = small._pytester.runpytest_inprocess("--agentv-baseline", "--agentv-output-format=yaml", "--agentv-out=o.yaml")
     assert "Difference     -33.3" in run.stdout.str()
     assert json.loads((small.path / "o.verdict.json").read_text())["verdict"] == "inconclusive"
+    lines = read_results(small.path / "o.yaml").results
+    assert {line["eval_id"]: line["baseline"]["delta"] for line in lines} == {"c0": 0, "c1": -1, "c2": 0}
 
 
 def test_reruns_of_cases_that_are_left_to_the_verdict_are_none(project, monkeypatch):

@@ -6,7 +6,7 @@ import sys
 import pytest
 import warm
 
-from pytest_agentv.models.options import RUN_OPTIONS
+from pytest_agentv.models.options.table import RUN_OPTIONS
 
 HELLO = "targets: [{name: default, provider: mock, response: hello}]\n"
 

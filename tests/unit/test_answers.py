@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError, Future
 
 import pytest
 
-from pytest_agentv.engine.repeats import RepeatPlan
+from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.runtime.loop import LoopThread, wait_for

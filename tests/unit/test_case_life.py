@@ -1,18 +1,19 @@
 """What a case owes to others: the probe that they share, the batch that waits for it."""
 
 import asyncio
+from pathlib import Path
 from typing import Any, cast
 
 from pytest_agentv.engine.batching import Batch, BatchMember
-from pytest_agentv.engine.case import CaseJob, run_case
-from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.engine.case import run_case
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.targets.checks import HealthChecks
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import TargetError
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import Message
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
@@ -53,7 +54,7 @@ class BrokenPool:
 def test_a_cancelled_case_does_not_cancel_the_probe_that_others_wait_for() -> None:
     async def scenario() -> int:
         provider: Any = SlowProvider()
-        checks = HealthChecks(None)
+        checks = HealthChecks(None, Path())
         target = Target("default", "cli", Mock())
         first, second = (asyncio.create_task(checks.check(target, provider)) for _ in range(2))
         await asyncio.sleep(0)

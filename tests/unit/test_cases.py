@@ -10,7 +10,8 @@ import pytest
 
 from pytest_agentv.errors import CaseError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
+from pytest_agentv.loading.cases.cases import LoadedCase, load_case
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.suites import read_suite
 
 PATTERNS = ("**/*.instructions.md",)

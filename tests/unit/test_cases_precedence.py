@@ -11,7 +11,8 @@ from pytest_agentv.evaluators.kinds.limits.latency import Latency
 from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
 from pytest_agentv.evaluators.own import FactoryEvaluator
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, LoadedCase, load_case
+from pytest_agentv.loading.cases.cases import LoadedCase, load_case
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.cases import EvalCase
 

@@ -7,7 +7,8 @@ import pytest
 from pytest_agentv.cli.checks import Checker, CheckSettings
 from pytest_agentv.errors import CaseError, SourceError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.cases import load_case
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.targets.files import load_targets_file
 from pytest_agentv.providers.table import KINDS

@@ -66,6 +66,11 @@ def test_two_runs_that_are_all_errors_are_not_comparable(agentv):
     assert done.exit_code == 3
 
 
+def test_cases_that_the_earlier_run_could_not_judge_are_named(agentv):
+    base = results("a.jsonl", [line(run_of([5])[0], error="HTTP 503"), *map(line, run_of([5] * 9)[1:])])
+    assert "Not judged 1   c0" in agentv("compare", base, run("b.jsonl", [5] * 9), "--statistics").out
+
+
 def test_a_broken_case_is_a_regression(agentv):
     """Without fresh answers, four answers on both sides must do."""
     done = agentv("compare", run("a.jsonl", [5] * 3), run("b.jsonl", [0, 5, 5]), "--statistics", "--gate")
@@ -127,6 +132,14 @@ def test_a_plan_shows_how_often_a_suite_is_red_although_nothing_is_wrong(agentv)
     """A case that is right 95 times out of 100 fails 40 % of the runs that want ten of ten answers."""
     done = agentv("plan", run("a.jsonl", [5]))
     assert "        10              1   65.1%   40.1%    9.6%" in done.out
+
+
+def test_a_plan_needs_judged_cases(agentv):
+    Path("none.jsonl").write_text(baseline_text(baseline_of([])))
+    for name in (run("a.jsonl", [0] * 3, error="HTTP 503"), "none.jsonl"):
+        done = agentv("plan", name)
+        assert done.exit_code == 2
+        assert f"no case of {name} was judged, so there is nothing to learn from" in done.err
 
 
 @pytest.mark.parametrize("points", ["0", "101", "many", "nan"])

@@ -24,14 +24,16 @@ from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.cases import load_case
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.tables.delimited import read_delimited
 from pytest_agentv.loading.targets.environment import REFERENCE, Environment
 from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import RUN_OPTIONS, RunOption
+from pytest_agentv.models.options.option import RunOption
+from pytest_agentv.models.options.table import RUN_OPTIONS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.table import KINDS
 
@@ -280,6 +282,9 @@ def check_cases(block: Block, data: Mapping[str, Any], folder: Path) -> None:
     for name in re.findall(r"[\w/-]+\.(?:md|csv|txt)", text):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("Is {{ candidate_answer }} good?", "utf-8")
+    for name in re.findall(r"[\w/-]+\.(?:png|pdf)", text):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"%PDF-1.7\n" if name.endswith(".pdf") else b"\x89PNG\r\n\x1a\n")
     suite = read_suite(path)
     assert suite.problems == ()
     evaluators = EVALUATORS.with_own(dict.fromkeys(own_kinds(block.page.read_text("utf-8")), print))

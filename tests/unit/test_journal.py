@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.results import CaseIdentity
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.recording.identity import RunIdentity

@@ -7,7 +7,7 @@ import pytest
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import OutputFormat
+from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import iter_results, read_results
 from pytest_agentv.reporting.writers import ResultSink

@@ -156,3 +156,67 @@ def test_a_copy_with_changes_is_what_a_dataclass_would_make():
     assert list(result.replace(**changes).to_plain()) == list(result.to_plain())
     with pytest.raises(TypeError, match="unknown"):
         result.replace(unknown=1)
+
+
+def _made_often(is_checked=False):
+    """Return a class like `Point` of which so many records were made that it has an `__init__` of its own."""
+
+    @record
+    class Often:
+        x: int
+        y: int = 2
+        seen: list[int] = dataclasses.field(default_factory=list, repr=False, compare=False)
+        name: str | None = dataclasses.field(default=None, kw_only=True)
+
+        if is_checked:
+
+            def __post_init__(self):
+                if self.x < 0:
+                    raise ValueError("negative")
+
+    before = Often.__init__
+    for number in range(100):
+        Often(number)
+    assert Often.__init__ is not before
+    return Often
+
+
+OFTEN = [_made_often(), _made_often(is_checked=True)]
+
+
+@pytest.mark.parametrize("often", OFTEN)
+@pytest.mark.parametrize(("args", "named"), CALLS)
+def test_a_record_of_a_class_that_makes_many_is_what_a_dataclass_would_be(often, args, named):
+    assert dataclasses.asdict(often(*args, **named)) == dataclasses.asdict(Model(*args, **named))
+    first, second = often(1), often(1)
+    first.seen.append(1)
+    assert second.seen == []
+
+
+@pytest.mark.parametrize(("args", "named"), [((), {}), ((1, 2, [], "n"), {}), ((1,), {"x": 2}), ((1,), {"w": 2})])
+def test_a_wrong_call_of_such_a_class_is_a_type_error_that_names_it(args, named):
+    with pytest.raises(TypeError, match=r"Often\.__init__\(\)"):
+        OFTEN[0](*args, **named)
+
+
+def test_what_follows_the_init_is_called_for_each_of_many_records():
+    with pytest.raises(ValueError, match="negative"):
+        OFTEN[1](-1)
+
+
+def test_a_class_with_an_init_of_its_own_keeps_it():
+    class Counted(Point):
+        def __init__(self, x):
+            super().__init__(x, y=x)
+
+    made = [Counted(number) for number in range(200)]
+    assert [each.y for each in made] == list(range(200))
+    assert Counted.__init__ is vars(Counted)["__init__"]
+
+
+def test_a_record_without_fields_may_be_made_often():
+    @record
+    class Nothing:
+        """Has no fields."""
+
+    assert [Nothing() for _ in range(101)][-1] == Nothing()

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pytest_agentv.engine.combining import combine_answers, judged_anew
-from pytest_agentv.engine.repeats import RepeatPlan
+from pytest_agentv.engine.repeating.combining import combine_answers, judged_anew
+from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status, effective_threshold
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.scores import EvaluatorResult, verdict_of
 
 CASE = EvalCase("c1", "d", "/R/d.yaml", 1, "It works.", "", (), ())

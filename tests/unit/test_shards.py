@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_agentv.models.option_values import Shard, parse_shard
+from pytest_agentv.models.options.values import Shard, parse_shard
 from pytest_agentv.session.choosing.sharding import shard_of
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.session.running.limits import FailureLimit
+from pytest_agentv.session.running.stopping import FailureLimit
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, ProcessShare, WorkerNumbers, process_share
 
 

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import CaseError, SourceError
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
+from pytest_agentv.loading.cases.cases import load_case
+from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.discovery import is_eval_file, left_out
 from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite
 from pytest_agentv.loading.files.suites import dataset_fault, read_suite
-from pytest_agentv.models.options import DEFAULT_EVAL_GLOBS
+from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
 
 
 @pytest.fixture(autouse=True)

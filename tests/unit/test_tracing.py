@@ -19,7 +19,7 @@ from pytest_agentv.engine.tracing import (
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.options import DEFAULT_EXPLORATION_TOOLS
+from pytest_agentv.models.options.defaults import DEFAULT_EXPLORATION_TOOLS
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
 from pytest_agentv.providers.base import ProviderResponse
 

@@ -9,11 +9,12 @@ from typing import Final
 from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.options import DEFAULT_BASELINE
+from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.readers import Entry, iter_entries
 from pytest_agentv.reporting.verdicts.baseline import baseline_of, read_baseline
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, read_cases, unique_names
+from pytest_agentv.reporting.verdicts.case_reading import read_cases
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
 from pytest_agentv.reporting.verdicts.comparison import compare_runs
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser
+from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser
 from pytest_agentv.cli.comparing.compare_statistics import is_baseline, read
-from pytest_agentv.cli.console import count, say
+from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.errors import locate
 from pytest_agentv.reporting.comparing.plan import Plan, plan_of
 from pytest_agentv.reporting.verdicts.baseline import read_baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
@@ -21,11 +22,15 @@ _DEFAULT_POINTS: Final = 5.0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the plan; the exit code is 0."""
+    """Print the plan and return the exit code: 0, or 2 where there is nothing to learn from."""
     options = _create_parser().parse_args(arguments)
     cases = _cases(options.results)
     earlier = _cases(options.against) if options.against is not None else None
-    say("\n".join(_lines(plan_of(cases, earlier, options.see / 100), options.see)))
+    plan = plan_of(cases, earlier, options.see / 100)
+    if not plan.cases:
+        note(f"agentv plan: no case of {locate(options.results, None)} was judged, so there is nothing to learn from")
+        return USAGE_EXIT_CODE
+    say("\n".join(_lines(plan, options.see)))
     return 0
 
 

@@ -11,7 +11,7 @@ from pytest_agentv.evaluators.judging.json_text import first_json_object
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import masked
-from pytest_agentv.models.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
+from pytest_agentv.models.options.defaults import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
 from pytest_agentv.models.records import record
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.prompt import Prompt

@@ -13,7 +13,8 @@ from pytest_agentv.loading.targets.environment import Environment, load_environm
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
 from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options import CACHE_FOLDER, RunOptions
+from pytest_agentv.models.options.defaults import CACHE_FOLDER
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
@@ -33,10 +34,20 @@ class Places:
     cwd: Path
     shared_folder: Path | None = None
     """Where the processes of a run share their findings; None: there is only one process."""
+    dotenv_root: Path | None = None
+    """Where `.env` files lie as they do below `repo_root`; None: there."""
+
+    def environment(self, eval_dir: Path, process_env: Mapping[str, str]) -> Environment:
+        """Return the variables of a folder. Raises `FileError`."""
+        root = self.dotenv_root
+        if root is None:
+            return load_environment(eval_dir, self.repo_root, self.cwd, process_env)
+        inside = eval_dir.relative_to(self.repo_root) if eval_dir.is_relative_to(self.repo_root) else ""
+        return load_environment(root / inside, root, root, process_env)
 
 
 class FolderTargets:
-    """What each eval folder has: its targets file, its environment, and its targets, resolved and opened once.
+    """Keeps the targets file, the environment and the opened targets of each eval folder.
 
     Used on the run's event loop only.
     """
@@ -76,7 +87,7 @@ class FolderTargets:
         """Return the variables of a folder. From here on its secrets are masked. Raises `AgentvError`."""
         if eval_dir not in self._environments:
             original = self._process.original()
-            environment = load_environment(eval_dir, self._places.repo_root, self._places.cwd, original)
+            environment = self._places.environment(eval_dir, original)
             self._masker.add_environment(environment.variables)
             self._environments[eval_dir] = environment
             self._dotenv[eval_dir] = {name: value for name, value in environment.dotenv.items() if name not in original}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetDefinition
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.runtime.processes.reaper import remove_at_end
 

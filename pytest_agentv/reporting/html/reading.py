@@ -10,7 +10,8 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.values import text_of
 from pytest_agentv.reporting.readers import Entry, iter_entries
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, case_of, result_fault, unique_names
+from pytest_agentv.reporting.verdicts.case_reading import case_of, result_fault
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
 
 
 @record

@@ -11,7 +11,8 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.reporting.answers import iter_answers
 from pytest_agentv.reporting.readers import iter_entries
-from pytest_agentv.reporting.verdicts.cases import is_number, result_fault
+from pytest_agentv.reporting.verdicts.case_reading import result_fault
+from pytest_agentv.reporting.verdicts.cases import is_number
 
 
 class CaseName(NamedTuple):

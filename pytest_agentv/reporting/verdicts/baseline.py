@@ -14,7 +14,10 @@ from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
 from pytest_agentv.statistics.repeats import passing
 
 FORMAT: Final = 1
-DEFAULT_NAME: Final = "agentv.baseline.jsonl"
+_BETWEEN: Final = ", "
+"""Between the names of judges."""
+_SLACK: Final = 1e-9
+"""A mean of ones may come out a little above 1."""
 
 
 @record
@@ -52,7 +55,14 @@ def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
 
 def judges_of(cases: Iterable[JudgedCase]) -> str | None:
     """Return the names of the judges of cases; None: no model judged."""
-    return ", ".join(sorted({case.judge for case in cases if case.judge is not None})) or None
+    return _BETWEEN.join(sorted({case.judge for case in cases if case.judge is not None})) or None
+
+
+def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
+    """Whether a case of a baseline is judged by a judge that the baseline does not know."""
+    known = {case.name for case in baseline.cases}
+    judges = {case.judge for case in cases if case.judge is not None and case.name in known}
+    return baseline.judge is not None and not judges <= set(baseline.judge.split(_BETWEEN))
 
 
 def updated(old: Baseline, run: Baseline) -> Baseline:
@@ -95,29 +105,37 @@ def read_baseline(path: Path) -> Baseline:
     """Read a baseline. Raises `FileError` that names the line at fault."""
     try:
         data = path.read_bytes()
-        lines = data.decode("utf-8").splitlines()
+        lines = data.decode("utf-8-sig").split("\n")  # and at no other sign: ids may hold them
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise FileError(path, f"the baseline cannot be read: {reason}") from None
     values = [(number, _parse(path, number, line)) for number, line in enumerate(lines, start=1) if line.strip()]
-    if not values or values[0][1].get("agentv_baseline") != FORMAT:
-        expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
-        raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
-    header = values[0][1]
+    header = _header(path, values[0][1] if values else {}).replace(sha256=hashlib.sha256(data).hexdigest())
     cases: dict[tuple[str, str | None], JudgedCase] = {}
     for number, value in values[1:]:
         case = _case(path, number, value, header)
         if (case.name, case.target) in cases:
             raise FileError(path, f"the case {case.name!r} is there twice", number)
         cases[case.name, case.target] = case
+    return header.replace(cases=tuple(cases.values()))
+
+
+def _header(path: Path, value: JsonObject) -> Baseline:
+    """Return what the first line says, if it is that of a baseline which this version can read."""
+    version = value.get("agentv_baseline")
+    if type(version) is int and version > FORMAT:
+        text = f"is a baseline of a later version of pytest-agentv: its format is {version}, this one reads {FORMAT}"
+        raise FileError(path, text, 1)
+    if type(version) is not int or version != FORMAT:
+        expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
+        raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
     return Baseline(
-        tuple(cases.values()),
-        repeat=_whole(path, header, "repeat"),
-        target=header.get("target"),
-        target_hash=header.get("target_hash"),
-        judge=header.get("judge"),
-        rolls=_whole(path, header, "rolls"),
-        sha256=hashlib.sha256(data).hexdigest(),
+        (),
+        repeat=_whole(path, value, "repeat"),
+        target=_text(path, 1, value, "target"),
+        target_hash=_text(path, 1, value, "target_hash"),
+        judge=_text(path, 1, value, "judge"),
+        rolls=_whole(path, value, "rolls"),
     )
 
 
@@ -155,6 +173,10 @@ def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
     return line
 
 
+def _is_share(value: object) -> bool:
+    return is_number(value) and -_SLACK <= value <= 1 + _SLACK  # type: ignore[operator]
+
+
 def _number(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
@@ -166,24 +188,26 @@ def _json(value: Mapping[str, Any]) -> str:
 
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
     if line.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
-        raise FileError(path, "holds the marks of a merge conflict: resolve it, or write the baseline anew", number)
+        raise FileError(path, "holds the marks of a merge conflict: resolve it", number)
     try:
         value = json.loads(line)
     except ValueError as error:
         raise FileError(path, f"invalid JSON: {error}", number) from None
+    except RecursionError:
+        raise FileError(path, "invalid JSON: nested too deeply", number) from None
     if not isinstance(value, dict):
         raise FileError(path, "expected a JSON object", number)
     return value
 
 
-def _case(path: Path, number: int, value: JsonObject, header: JsonObject) -> JudgedCase:
+def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> JudgedCase:
     name, scores, threshold = value.get("case"), value.get("scores"), value.get("threshold")
     if not isinstance(name, str):
         _refuse(path, number, "case: expected a text")
-    if not isinstance(scores, list) or not scores or not all(map(is_number, scores)):
-        _refuse(path, number, "scores: expected a list of numbers")
-    if threshold is not None and not is_number(threshold):
-        _refuse(path, number, "threshold: expected a number")
+    if not isinstance(scores, list) or not scores or not all(map(_is_share, scores)):
+        _refuse(path, number, "scores: expected a list of numbers from 0 to 1")
+    if threshold is not None and not _is_share(threshold):
+        _refuse(path, number, "threshold: expected a number from 0 to 1")
     counted = 0 if threshold is None else passing(scores, threshold)
     passes = value.get("passes", counted)
     if isinstance(passes, bool) or not isinstance(passes, int) or not 0 <= passes <= len(scores):
@@ -197,12 +221,19 @@ def _case(path: Path, number: int, value: JsonObject, header: JsonObject) -> Jud
         asked=len(scores),
         eval_id=eval_id,
         eval_file=eval_file,
-        target=value.get("target", header.get("target")),
-        target_hash=value.get("target_hash", header.get("target_hash")),
-        group=value.get("group"),
-        case_hash=value.get("hash"),
-        grading_hash=value.get("grading"),
+        target=_text(path, number, value, "target") or header.target,
+        target_hash=_text(path, number, value, "target_hash") or header.target_hash,
+        group=_text(path, number, value, "group"),
+        case_hash=_text(path, number, value, "hash"),
+        grading_hash=_text(path, number, value, "grading"),
     )
+
+
+def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
+    text = value.get(key)
+    if text is not None and not isinstance(text, str):
+        _refuse(path, number, f"{key}: expected a text")
+    return text
 
 
 def _whole(path: Path, header: JsonObject, key: str) -> int:

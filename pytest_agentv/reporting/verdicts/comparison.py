@@ -2,15 +2,25 @@
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options import DEFAULT_MARGIN
+from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.baseline import Baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
-from pytest_agentv.reporting.verdicts.pairing import CaseComparison, Pair, Pairing, compare_cases, pair_cases
+from pytest_agentv.reporting.verdicts.pairing import (
+    CaseComparison,
+    Pair,
+    Pairing,
+    compare_cases,
+    pair_cases,
+    unconfirmed,
+)
 from pytest_agentv.statistics.pairs import Difference, compare_pairs, decide_change
 from pytest_agentv.statistics.planning import cases_to_see, drop_seen, variance_between, variance_within
+
+JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline anew"
 
 
 @record
@@ -32,6 +42,8 @@ class RunComparison(Record):
     judge_changed: bool = False
     baseline: Baseline | None = None
     baseline_name: str = ""
+    unconfirmed: tuple[Pair, ...] = ()
+    """Suspects that were to be asked again, and could not be."""
     bounds_with_errors: tuple[float, float] | None = None
     """The difference if all cases that could not be judged failed, and if they passed."""
 
@@ -86,6 +98,7 @@ def compare_runs(
         least_drop=drop_seen(difference.error, difference.estimate.units),
         cases_needed=_cases_needed(pairs, difference, margin),
         margin=margin,
+        unconfirmed=unconfirmed(matched) if is_confirming else (),
         bounds_with_errors=_bounds_with_errors(matched, deltas),
     )
 

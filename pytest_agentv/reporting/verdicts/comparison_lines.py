@@ -15,7 +15,7 @@ from pytest_agentv.reporting.verdicts.columns import (
     short_name,
     wrapped,
 )
-from pytest_agentv.reporting.verdicts.comparison import RunComparison
+from pytest_agentv.reporting.verdicts.comparison import JUDGE_CHANGED, RunComparison
 from pytest_agentv.reporting.verdicts.pairing import CaseComparison, Pair
 from pytest_agentv.reporting.verdicts.parts import parts_of
 from pytest_agentv.statistics.pairs import Difference
@@ -30,6 +30,7 @@ def comparison_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[Su
     for case in comparison.broken:
         yield SummaryLine(_broken_text(case, by_name[case.case, case.target]), "fail")
     yield from _chance_lines(comparison, by_name, verbose=verbose)
+    yield from _unconfirmed_lines(comparison, verbose=verbose)
     if verbose:
         yield from _part_lines(comparison)
 
@@ -47,18 +48,18 @@ def _against(comparison: RunComparison) -> str:
 def _state_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
     pairing = comparison.pairing
     groups = {
-        ("Gone", "fail"): [short_name(case) for case in pairing.gone],
-        ("Skipped", "plain"): [short_name(case) for case in pairing.skipped],
-        ("Changed", "plain"): [short_name(case) for case in pairing.changed],
-        ("New", "plain"): [short_name(case) for case in pairing.new],
+        "Gone": pairing.gone,
+        "Skipped": pairing.skipped,
+        "Changed": pairing.changed,
+        "New": pairing.new,
+        "Not judged": [pair.new for pair in pairing.errors],
     }
-    for (title, _), names in groups.items():
-        if names:
-            label = f"{title} {len(names):,}"
-            yield from wrapped(label, short_list(names, verbose=verbose, used=INDENT))
+    for title, cases in groups.items():
+        if cases:
+            names = [short_name(case) for case in cases]
+            yield from wrapped(f"{title} {len(cases):,}", short_list(names, verbose=verbose, used=INDENT))
     if comparison.judge_changed:
-        text = "not comparable, the judge changed; write the baseline anew: pytest --agentv-update-baseline"
-        yield from wrapped("Judge", text, "fail")
+        yield from wrapped("Judge", f"{JUDGE_CHANGED}: pytest --agentv-update-baseline", "fail")
 
 
 def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
@@ -106,6 +107,14 @@ def _chance_lines(
         worse.sort(key=lambda pair: (pair.delta, pair.new.name))
         shown = [_flip(pair) for pair in worse]
         yield from wrapped("May be chance", short_list(shown, verbose=verbose, used=INDENT))
+
+
+def _unconfirmed_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
+    """Say which suspects are judged by what they were suspected for."""
+    if comparison.unconfirmed:
+        text = "these could not be asked again, so their answers of this run decide: "
+        names = [short_name(pair.new) for pair in comparison.unconfirmed]
+        yield from wrapped("Not confirmed", text + short_list(names, verbose=verbose), "warning")
 
 
 def _part_lines(comparison: RunComparison) -> Iterator[SummaryLine]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.option_values import Gate
+from pytest_agentv.models.options.values import Gate
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import wrap
 from pytest_agentv.reporting.summary import LineStyle, SummaryLine

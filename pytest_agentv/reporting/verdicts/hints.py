@@ -11,6 +11,8 @@ def tool_hint(case: JudgedCase) -> str | None:
     if case.tools is None or case.threshold is None or len(case.tools) != case.judged:
         return None
     is_pass = [passing([score], case.threshold) == 1 for score in case.scores]
+    if sum(is_pass) != case.passes:
+        return None  # more than the scores decided, and which answers passed is not known
     passed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if good]
     failed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if not good]
     if not passed or not failed:

@@ -13,6 +13,8 @@ from pytest_agentv.reporting.verdicts.run_statistics import PassRate, RunStatist
 from pytest_agentv.statistics.repeats import is_flaky
 
 TITLE: Final = "EVALUATION STATISTICS"
+_HINTS: Final = 3
+"""Flaky cases that part by a tool often part by the same one."""
 
 
 def statistics_lines(
@@ -69,11 +71,18 @@ def _repeat_lines(rate: PassRate, cases: Sequence[JudgedCase], *, verbose: bool)
         flaky.sort(key=lambda case: (round(abs(case.value - 0.5), 9), case.name))
         shown = [f"{short_name(case)} {case.passes}/{case.judged}" for case in flaky]
         yield from wrapped("Flaky:", short_list(shown, verbose=verbose, used=7), indent=7)
-    if all(case.has_same_texts for case in judged):
+    repeated = [case for case in judged if case.judged > 1]
+    if repeated and all(case.has_same_texts for case in repeated):
         yield SummaryLine("The answers were always the same text: repeats tell nothing here", "warning")
-    for case in judged:
-        if (hint := tool_hint(case)) is not None:
-            yield from wrapped("Hint", f"{short_name(case)}: {visible(hint)}")
+    yield from _hint_lines(judged, verbose=verbose)
+
+
+def _hint_lines(cases: Sequence[JudgedCase], *, verbose: bool) -> Iterator[SummaryLine]:
+    hints = [f"{short_name(case)}: {visible(hint)}" for case in cases if (hint := tool_hint(case)) is not None]
+    for hint in hints if verbose else hints[:_HINTS]:
+        yield from wrapped("Hint", hint)
+    if len(hints) > _HINTS and not verbose:
+        yield from wrapped("", f"... {len(hints) - _HINTS:,} more: --agentv-verbose")
 
 
 def _chances(rate: PassRate, k: int) -> str:

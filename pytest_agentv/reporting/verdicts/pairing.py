@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.results import BaselineFigures
 from pytest_agentv.reporting.verdicts.baseline import is_same_subject
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.statistics.broken import (
@@ -39,6 +40,11 @@ class Pair(Record):
     def is_suspect(self) -> bool:
         """Whether the case looks broken and is to be asked again."""
         return not self.is_sure and self.p_seen <= SUSPECT
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether fresh answers tell of the case."""
+        return self.new.confirmation is not None and self.new.confirmation.judged > 0
 
     @property
     def is_sure(self) -> bool:
@@ -84,6 +90,11 @@ class CaseComparison(Record):
     q: float | None = None
     """The same among all cases that were looked at."""
     broke: bool = False
+
+    @property
+    def figures(self) -> BaselineFigures:
+        """What the line of the case in the results file says."""
+        return BaselineFigures(self.passes, self.judged, self.delta, self.p, self.q, self.broke, self.state)
 
 
 def exact_key(case: JudgedCase) -> tuple[str | None, ...]:
@@ -132,8 +143,16 @@ def pair_cases(
     )
 
 
+def unconfirmed(pairing: Pairing) -> tuple[Pair, ...]:
+    """Return the suspects that could not be asked again, or whose fresh answers could not be had."""
+    return tuple(pair for pair in pairing.pairs if pair.is_suspect and not pair.is_confirmed)
+
+
 def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseComparison, ...]:
-    """Tell of each case how it did; `is_confirming`: suspects get fresh answers, and nothing else can be broken."""
+    """Tell of each case how it did; `is_confirming`: suspects get fresh answers, and nothing else can be broken.
+
+    Of a suspect that could not be asked again the answers of the run count: it must not turn green for that.
+    """
     p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairing.pairs]
     q_values = benjamini_hochberg(p_values)
     compared = [
@@ -152,16 +171,20 @@ def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseCompari
     return (*compared, *(_comparison(pair, "error") for pair in pairing.errors), *rest)
 
 
+def not_compared(case: CaseComparison) -> CaseComparison:
+    """Return what is left to say of a case where runs have nothing in common by which to compare them."""
+    return case.replace(delta=None, p=None, q=None, broke=False)
+
+
 def _p_value(pair: Pair, *, is_confirming: bool) -> float:
     """Source: Benjamini-Hochberg over the suspects alone would be wrong: the baseline was selected for its luck."""
     confirmation = pair.new.confirmation
     if pair.is_sure:
         return pair.p_seen
-    if confirmation is not None and pair.is_suspect:
+    if confirmation is not None and pair.is_confirmed and pair.is_suspect:
         return fisher_less(confirmation.passes, confirmation.judged, pair.old.passes, pair.old.judged)
-    if is_confirming or min(pair.new.judged, pair.old.judged) < LEAST_ANSWERS:
-        return 1.0
-    return pair.p_seen
+    is_cleared = is_confirming and not pair.is_suspect
+    return 1.0 if is_cleared or min(pair.new.judged, pair.old.judged) < LEAST_ANSWERS else pair.p_seen
 
 
 def _comparison(pair: Pair, state: State) -> CaseComparison:

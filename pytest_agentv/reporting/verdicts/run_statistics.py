@@ -1,15 +1,16 @@
 """What a run may claim: its pass rate, how it differs from a baseline, and the verdict on it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.verdicts.baseline import Baseline, judges_of
+from pytest_agentv.models.results import BaselineFigures
+from pytest_agentv.reporting.verdicts.baseline import Baseline, has_other_judge
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
-from pytest_agentv.reporting.verdicts.comparison import RunComparison, compare_runs
-from pytest_agentv.reporting.verdicts.pairing import pair_cases
+from pytest_agentv.reporting.verdicts.comparison import JUDGE_CHANGED, RunComparison, compare_runs
+from pytest_agentv.reporting.verdicts.pairing import not_compared, pair_cases
 from pytest_agentv.statistics.distributions import LEVEL
 from pytest_agentv.statistics.intervals import Interval, mean_interval, repeat_interval
 from pytest_agentv.statistics.repeats import is_flaky, pass_all, pass_at
@@ -66,6 +67,14 @@ class RunStatistics(Record):
     def errors(self) -> tuple[JudgedCase, ...]:
         return tuple(case for case in self.cases if case.is_error)
 
+    def figures(self) -> Iterator[tuple[JudgedCase, BaselineFigures]]:
+        """Yield how each case of the run did against the baseline; nothing where it was compared with none."""
+        compared = self.comparison.cases if self.comparison is not None else ()
+        found = {(each.case, each.target): each for each in compared if each.state not in ("gone", "skipped")}
+        for case in self.cases:
+            if (case.name, case.target) in found:
+                yield case, found[case.name, case.target].figures
+
     def contract(self) -> JsonObject:
         """Return the JSON of `<results>.verdict.json`; keys without a value are left out."""
         rate, comparison = self.rate, self.comparison
@@ -110,12 +119,12 @@ def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStat
     """Return the verdict on a run that was compared: the first of what there is to tell, and the reasons in order."""
     found: list[tuple[RunVerdict, str]] = []
     gone, errors = comparison.pairing.gone, [case for case in cases if case.is_error]
-    if not comparison.pairing.pairs:
+    if not comparison.pairing.pairs and not comparison.judge_changed:
         found.append(("stale", "stale baseline: no case of it is comparable"))
     elif gone:
         found.append(("stale", f"stale baseline: {_cases(len(gone))} {_are(len(gone))} gone"))
     if comparison.judge_changed:
-        found.append(("judge changed", "not comparable, the judge changed"))
+        found.append(("judge changed", f"{JUDGE_CHANGED} (--agentv-update-baseline)"))
     if errors:
         found.append(("errors", f"{_cases(len(errors))} could not be judged"))
     if comparison.broken:
@@ -137,12 +146,9 @@ def compare_with_baseline(
     """Return the verdict on a run against the baseline of that name; `skipped` are cases of it that are not gone."""
     pairing = pair_cases(cases, baseline.cases, skipped=skipped)
     comparison = compare_runs(cases, baseline.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
-    judge = judges_of(cases)
-    comparison = comparison.replace(
-        baseline=baseline,
-        baseline_name=name,
-        judge_changed=bool(judge and baseline.judge) and judge != baseline.judge,
-    )
+    comparison = comparison.replace(baseline=baseline, baseline_name=name)
+    if has_other_judge(cases, baseline):
+        comparison = comparison.replace(judge_changed=True, cases=tuple(map(not_compared, comparison.cases)))
     return judge_run(comparison, cases)
 
 
@@ -174,6 +180,7 @@ def _comparison_contract(comparison: RunComparison) -> dict[str, object]:
         "skipped": [case.name for case in pairing.skipped],
         "changed": [case.name for case in pairing.changed],
         "new": [case.name for case in pairing.new],
+        "unconfirmed": [pair.new.name for pair in comparison.unconfirmed],
     }
     if comparison.baseline is not None:
         values |= {"baseline_sha256": comparison.baseline.sha256, "rolls": comparison.baseline.rolls}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from pytest_agentv.reporting.verdicts.baseline import Baseline
+from pytest_agentv.reporting.verdicts.baseline import Baseline, has_other_judge
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.pairing import pair_cases
 from pytest_agentv.statistics.broken import answers_to_confirm
@@ -13,6 +13,8 @@ def suspects_of(cases: Sequence[JudgedCase], baseline: Baseline, wanted: int) ->
 
     `wanted` answers, or more where so few could find nothing among so many cases.
     """
+    if has_other_judge(cases, baseline):
+        return  # nothing can be compared
     pairs = pair_cases(cases, baseline.cases).pairs
     for pair in pairs:
         if pair.is_suspect and pair.new.confirmation is None:

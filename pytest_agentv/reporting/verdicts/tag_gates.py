@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.option_values import parse_pass_rate
+from pytest_agentv.models.options.values import parse_pass_rate
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 

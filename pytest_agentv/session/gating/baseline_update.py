@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, baseline_text, pooled, updated
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.runtime.files import write_atomically
@@ -27,6 +27,7 @@ def refuse_before(config: pytest.Config, options: RunOptions) -> None:
         "-m": config.getoption("markexpr", ""),
         "-x or --maxfail": config.getoption("maxfail", 0),
         "--deselect": config.getoption("deselect", None),
+        "--agentv-sample": options.sample is not None,
         "--reruns (a case that is asked until it passes tells nothing)": config.getoption("reruns", 0),
     }
     found = [name for name, value in given.items() if value]

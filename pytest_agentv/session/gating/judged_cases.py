@@ -1,11 +1,11 @@
-"""What a process of the run does for the verdict: it counts what is left out, and leaves failing cases to it."""
+"""The part of each process in the verdict: it counts deselected cases, and shows failing ones as XFAIL."""
 
 from collections.abc import Generator, Sequence
 from typing import Final
 
 import pytest
 
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates
 from pytest_agentv.session.gating.selection import DESELECTED, DESELECTED_OUTPUT, narrowed_by, note_deselected

@@ -1,18 +1,22 @@
 """The gates of a run, in the process that owns the terminal."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.options import DEFAULT_BASELINE, RunOptions
+from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.amending import amend
+from pytest_agentv.reporting.endings import verdict_path
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, cases_of_run
+from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.gates import REGRESSION, GateOutcome, baseline_gate, gate_lines, rate_gate
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
@@ -23,10 +27,11 @@ from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, re
 from pytest_agentv.session.gating.gate_reports import report_gate
 from pytest_agentv.session.gating.marked_items import MarkedItems
 from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of
+from pytest_agentv.session.recording.identity import RunIdentity
 
 
 class RunGate:
-    """Judges a run once all its cases are done, and tells the verdict."""
+    """Judges a run once all its cases are done, and reports the verdict."""
 
     def __init__(self, config: pytest.Config, options: RunOptions) -> None:
         self.statistics: RunStatistics | None = None
@@ -40,8 +45,8 @@ class RunGate:
         self._no_verdict: str | None = None
         self.marked = MarkedItems()
 
-    def check(self, node_ids: Iterable[str]) -> None:
-        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+    def check(self, node_ids: Collection[str]) -> None:
+        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
         options = self._options
         self._is_checked = True
         _check_options(options)
@@ -51,7 +56,10 @@ class RunGate:
             if options.baseline is not None or options.update_baseline is not None:
                 self._baseline = self._read_baseline()
         except AgentvError as error:
-            raise pytest.UsageError(str(error)) from None
+            hint = "" if options.update_baseline is None else "; delete the file to write the baseline anew"
+            raise pytest.UsageError(f"{error}{hint}") from None
+        if options.update_baseline is not None and node_ids:
+            self._refuse_part({node_id.partition("::")[0] for node_id in node_ids})
         if self._gates and narrowed_by(self._config, options) is None:
             fault = unmatched_tags(self._gates, tags_of(node_ids, self._config.rootpath))
             if fault is not None:
@@ -90,7 +98,7 @@ class RunGate:
             report_gate(session, outcome)
 
     def describe(self, results: Sequence[EvalResult], trouble: str | None = None) -> None:
-        """Take the figures of a run that is not judged."""
+        """Compute the figures of a run that is not judged."""
         self._no_verdict = trouble
         self.statistics = self._statistics(cases_of_run(results))
 
@@ -114,18 +122,33 @@ class RunGate:
         if self.statistics is None:
             return None
         gates = [{"name": each.name, "failed": each.is_red, "reason": each.reason} for each in self.outcomes]
-        return {**self.statistics.contract(), **({"gates": gates} if gates else {})}
+        return {**self.statistics.contract(), **({"gate": self._options.gate, "gates": gates} if gates else {})}
 
     def write(self, results_path: Path) -> str | None:
         """Write the verdict beside the results; return why it cannot be."""
         contract = self.contract()
         if contract is None or not results_path.is_file():
             return None
-        path = results_path.with_suffix(".verdict.json")
+        path = verdict_path(results_path)
         try:
             write_atomically(path, json.dumps(contract, ensure_ascii=False, indent=2, sort_keys=False) + "\n")
         except (AgentvError, OSError) as error:
             return f"the verdict was not written: {error}"
+        return None
+
+    def amend(self, identity: RunIdentity) -> str | None:
+        """Write into the results how each case did against the baseline; return why that cannot be."""
+        path, statistics = identity.results_path, self.statistics
+        if statistics is None or self._options.update_baseline is not None or not path.is_file():
+            return None
+        additions = {
+            (case.node_id, case.eval_id): {"baseline": figures.to_plain()} for case, figures in statistics.figures()
+        }
+        try:
+            if additions:
+                amend(path, identity.run_id, self._options.output_format, additions)
+        except AgentvError as error:
+            return f"the results do not say how cases did against the baseline: {error}"
         return None
 
     @property
@@ -134,7 +157,7 @@ class RunGate:
         return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
     def _late_fault(self) -> str | None:
-        """Return what `check` has to say where nobody called it: a run of tests that evaluate has no eval files."""
+        """Run `check` if nobody called it: a run whose evals are all in Python has no eval files."""
         try:
             if not self._is_checked:
                 self.check(())
@@ -154,7 +177,7 @@ class RunGate:
         narrowed = narrowed_by(self._config, self._options)
         if narrowed is None and self.marked.unasked:
             narrowed = f"{self.marked.unasked:,} not asked for"
-        missing = self._uncollected(cases)
+        missing = self._uncollected({case.eval_file for case in (*cases, *self._skipped(cases))})
         if narrowed is None and not missing:
             return None
         reason = narrowed or f"no case of {missing[0]} was run"
@@ -164,12 +187,18 @@ class RunGate:
         found = sum((case.name, case.target) in known for case in cases)
         return f"{found:,} of {len(known):,} cases ({reason})"
 
-    def _uncollected(self, cases: Sequence[JudgedCase]) -> list[str]:
-        """Return the eval files of the baseline that are there, and of which no case was run."""
-        seen = {case.eval_file for case in (*cases, *self._skipped(cases))}
+    def _refuse_part(self, files: Collection[str]) -> None:
+        """Refuse to write the baseline anew from a part of the cases, where that shows when they are collected."""
+        missing = self._uncollected(files)
+        part = narrowed_by(self._config, self._options) or (f"{missing[0]} was not collected" if missing else None)
+        if part is not None:
+            raise pytest.UsageError(f"{FLAG} needs all cases: {part}")
+
+    def _uncollected(self, seen: Collection[str | None]) -> list[str]:
+        """Return the eval files of the baseline that are there and not among those seen."""
         files = {case.eval_file for case in self._baseline.cases} if self._baseline is not None else set()
         root = self._config.rootpath
-        return sorted(file for file in files - seen if file is not None and (root / file).is_file())
+        return sorted(file for file in files - set(seen) if file is not None and (root / file).is_file())
 
     def _skipped(self, cases: Sequence[JudgedCase]) -> tuple[JudgedCase, ...]:
         """Return the cases of the baseline that were skipped by a mark."""
@@ -199,7 +228,7 @@ class RunGate:
             yield rate_gate(check, gate)
 
     def _unjudged(self, results: Sequence[EvalResult]) -> Iterator[GateOutcome]:
-        """Fail for cases that were left to a verdict that there is not: nobody else would."""
+        """Fail the cases that were left to a verdict, because there is no verdict."""
         options = self._options
         if options.gate not in ("run", "strict") or options.dry_run or narrowed_by(self._config, options) is not None:
             return
@@ -226,7 +255,7 @@ class RunGate:
 
 
 def _check_options(options: RunOptions) -> None:
-    """Raise `pytest.UsageError` where a gate would judge nothing."""
+    """Raise `pytest.UsageError` for a gate without a case to judge."""
     if options.gate in ("run", "strict"):
         if options.baseline is None and options.min_rate is None and not options.gates:
             needs = "--agentv-baseline, --agentv-min-rate or agentv_gates"

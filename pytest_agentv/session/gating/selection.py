@@ -10,7 +10,7 @@ import pytest
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.discovery import SUFFIXES
 from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.session.names import is_evaluation
 
 DESELECTED: Final = pytest.StashKey[int]()
@@ -35,7 +35,7 @@ def narrowed_by(config: pytest.Config, options: RunOptions) -> str | None:
 
 
 def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
-    """Return which option leaves cases out without saying so to anybody."""
+    """Return the option that silently leaves cases out."""
     given = {
         "--lf": config.getoption("lf", False),
         "--stepwise": config.getoption("stepwise", False),

@@ -14,7 +14,7 @@ from pytest_agentv.loading.targets.files import find_targets_file, load_targets_
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.masking.secret_rule import is_secret_name
 from pytest_agentv.models.masking.secrets import MASK
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.options import run_options
@@ -31,7 +31,7 @@ def options_of(config: pytest.Config) -> RunOptions:
 
 
 def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
-    """Return what stands in the targets file; texts under names of secrets are masked."""
+    """Return the content of the targets file. Masks texts under names of secrets."""
     cwd = config.invocation_params.dir
     try:
         path = find_targets_file(options_of(config).targets, cwd, find_repo_root(cwd), cwd)

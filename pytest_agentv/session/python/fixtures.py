@@ -1,4 +1,4 @@
-"""The fixtures of the plugin: of evaluations written in Python, and to override.
+"""The fixtures of the plugin: for evaluations in Python, and those that users override.
 
 Loaded in every pytest run; what they need is imported when they are used.
 """
@@ -12,7 +12,7 @@ from pytest_agentv.session.importing import import_unchanged
 
 if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
     from pytest_agentv.loading.targets.definitions import TargetDefinition
-    from pytest_agentv.models.options import RunOptions
+    from pytest_agentv.models.options.run_options import RunOptions
     from pytest_agentv.session.python.evals import Agentv
     from pytest_agentv.session.running.target_caller import TargetCaller
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_agentv.engine.case import CaseJob
-from pytest_agentv.engine.results import CaseIdentity, effective_target_name
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.scoring import decide_status, effective_threshold
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
@@ -24,17 +24,17 @@ class Carried(Record):
 
     result: EvalResult
     is_changed: bool
-    """Whether the results file does not say of the case, in its last line of this run, what holds now."""
+    """Whether the last line of the case in the results file is out of date and must be written again."""
 
 
 class Journal:
-    """The results of earlier runs, to be taken once each."""
+    """The results of earlier runs. Each can be taken once."""
 
     def __init__(self, results: Iterable[EvalResult], run_id: str, *, with_errors: bool) -> None:
         self._run_id = run_id
         self._results: dict[CaseKey, EvalResult] = {}
         self._last: dict[tuple[str | None, str], EvalResult] = {}
-        """The last word on each item, which is what the summary counts."""
+        """The last result of each item, which the summary counts."""
         for result in results:
             self._last[result.node_id, result.eval_id] = result
             key = case_key(result, result.target)
@@ -42,7 +42,10 @@ class Journal:
                 self._note(key, result, with_errors=with_errors)
 
     def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
-        """Return the result of a job that need not run; its status follows the threshold of now, or a hook of then."""
+        """Return the result of a job that need not run, with its status under the current threshold.
+
+        Drops its change against the baseline, which the verdict on this run adds again.
+        """
         identity = job.identity
         key = case_key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
         result = None if key is None else self._results.get(key)
@@ -51,7 +54,8 @@ class Journal:
             return None
         del self._results[key]
         shard = identity.shard or result.shard
-        current = current.replace(node_id=identity.node_id, line=identity.line, run_id=self._run_id, shard=shard)
+        own = {"node_id": identity.node_id, "line": identity.line, "run_id": self._run_id, "shard": shard}
+        current = current.replace(**own, baseline=None)
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _says(current) != _says(result))
 
@@ -62,14 +66,14 @@ class Journal:
         return result if result is not None and result.repeat is None and result.status != "error" else None
 
     def _note(self, key: CaseKey, result: EvalResult, *, with_errors: bool) -> None:
-        """Keep the last word on a case; a case that broke is not finished unless errors are carried over as well."""
+        """Keep the last result of a case. A broken case is not finished, unless errors are carried over too."""
         self._results.pop(key, None)
         if result.status != "error" or with_errors:
             self._results[key] = result
 
 
 class FinishedCases:
-    """The cases that need not be run: of the run to resume, and, in a worker, of workers that died meanwhile.
+    """The cases that need not run: those of the run to resume and, in a worker, those of workers that died.
 
     Raises `FileError` when a results file cannot be read.
     """
@@ -121,7 +125,7 @@ class FinishedCases:
 
 
 def _as_of_now(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | None:
-    """Return a result with the status that the rules of now give it; None if they want other answers."""
+    """Return a result with its status under the current rules; None if they require other answers."""
     if repeat > 1 or result.repeat is not None:
         return _repeated(result, job, repeat)
     if result.status == "error" or result.assertion is not None or job.options.dry_run:
@@ -137,14 +141,14 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
         return result if planned in (None, repeat) else None
     if planned != repeat:
         return None
-    from pytest_agentv.engine.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
-    from pytest_agentv.engine.repeats import RepeatPlan  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.plan import RepeatPlan  # noqa: PLC0415 - for repeated cases only
 
     return judged_anew(result, RepeatPlan.of(job, repeat), effective_threshold(job.options, job.case))
 
 
 def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
-    """Return what tells a case from others; None: not known, so that no earlier result can be known to hold."""
+    """Return the key of a case; None: it is not known, so no earlier result can be reused."""
     if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
         return None
     return case.eval_file or "", case.eval_id, target, case.case_hash, case.target_hash, case.grading_hash

@@ -1,17 +1,18 @@
-"""The results of cases on which a worker died, made up by the controller: the worker could not."""
+"""Makes the results of cases on which a worker died, in the controller."""
 
 from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.results import CaseIdentity, error_result
+from pytest_agentv.engine.jobs import CaseIdentity
+from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.discovery import is_eval_file
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.models.options import RunOptions
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.python.row_makers import call_row_maker
@@ -28,7 +29,7 @@ class _File:
 
 
 class CrashResults:
-    """Tells cases from the items of other plugins by their node ids, which are all that the controller has seen."""
+    """Tells cases from the items of other plugins by their node ids: the controller sees nothing else of them."""
 
     def __init__(self, config: pytest.Config, run: RunIdentity, options: RunOptions) -> None:
         self._config = config

@@ -63,6 +63,11 @@ def test_what_the_scores_do_not_say_is_written(write):
     assert read_baseline(write(baseline_text(baseline))).cases[0].passes == 2
 
 
+def test_editors_may_add_a_mark_and_ids_may_hold_ends_of_lines(write):
+    odd = baseline_of([case("a\u2028b\x85c", 5)])
+    assert read_baseline(write("\ufeff" + baseline_text(odd))).cases[0].name == "evals/a.yaml::a\u2028b\x85c"
+
+
 def test_cases_of_several_targets_name_them(write):
     two = baseline_of([case("a", 5), case("a", 4, target="claude", target_hash="77")])
     assert two.target is None
@@ -101,16 +106,25 @@ def test_answers_are_added_where_nothing_changed():
     [
         ("", ':1: is not a baseline: expected a first line {"agentv_baseline": 1, ...}'),
         ('{"eval_id": "a"}\n', ':1: is not a baseline: expected a first line {"agentv_baseline": 1, ...}'),
-        (f"<<<<<<< HEAD\n{TEXT}", ":1: holds the marks of a merge conflict: resolve it, or write the baseline anew"),
+        (f"<<<<<<< HEAD\n{TEXT}", ":1: holds the marks of a merge conflict: resolve it"),
         (f"{TEXT}{{broken\n", ":4: invalid JSON: Expecting property name"),
         (f"{TEXT}[]\n", ":4: expected a JSON object"),
         (f"{TEXT}{TEXT.splitlines()[1]}\n", ":4: the case 'evals/a.yaml::lamp' is there twice"),
-        (TEXT.replace("[1, 1, 1, 1, 1]", "[]"), ":2: scores: expected a list of numbers"),
+        (TEXT.replace("[1, 1, 1, 1, 1]", "[]"), ":2: scores: expected a list of numbers from 0 to 1"),
         (TEXT.replace("[1, 1, 1, 1, 1]", "[null]"), ":2: scores: expected a list of numbers"),
         (TEXT.replace('"threshold": 1}', '"threshold": "x"}'), ":2: threshold: expected a number"),
         (TEXT.replace('"rolls": 1', '"rolls": 0'), ":1: rolls: expected a whole number from 1"),
         (TEXT.replace('"threshold": 1}', '"passes": 6, "threshold": 1}'), ":2: passes: expected a number from 0 to 5"),
         (TEXT.replace('"case": "evals/a.yaml::lamp"', '"case": 1'), ":2: case: expected a text"),
+        (TEXT.replace("[1, 1, 1, 1, 1]", "[5]"), ":2: scores: expected a list of numbers from 0 to 1"),
+        (TEXT.replace('"threshold": 1}', '"threshold": 7}'), ":2: threshold: expected a number from 0 to 1"),
+        (TEXT.replace('"azure"', '["azure"]'), ":1: target: expected a text"),
+        (TEXT.replace('"gpt@9f3c"', "5"), ":1: judge: expected a text"),
+        (TEXT.replace('"catalogue"', "{}"), ":3: group: expected a text"),
+        (TEXT.replace('"hash of lamp"', "5"), ":2: hash: expected a text"),
+        (f"{TEXT}{'[' * 100_000}\n", ":4: invalid JSON: nested too deeply"),
+        (TEXT.replace(": 1, ", ": true, ", 1), ":1: is not a baseline"),
+        (TEXT.replace(": 1, ", ": 2, ", 1), ":1: is a baseline of a later version of pytest-agentv: its format is 2"),
     ],
 )
 def test_a_broken_baseline_is_refused_at_its_line(write, text, fault):

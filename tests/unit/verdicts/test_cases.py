@@ -5,7 +5,9 @@ import json
 import pytest
 
 from pytest_agentv.models.results import EvalResult, RepeatFigures
-from pytest_agentv.reporting.verdicts.cases import Confirmation, case_of, cases_of_run, read_cases, result_fault
+from pytest_agentv.reporting.verdicts.case_reading import case_of, cases_of_run, read_cases, result_fault
+from pytest_agentv.reporting.verdicts.cases import Confirmation
+from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
 
 REPEAT = RepeatFigures(
     planned=5,
@@ -72,6 +74,7 @@ def test_an_error_has_no_answers():
             {"eval_id": "a", "score": 1, "repeat": {"scores": [1, None]}},
             "the result of 'a' has no repeat.scores: expected a list of numbers",
         ),
+        ({"eval_id": "a", "score": 87}, "the result of 'a' has the score 87 and no threshold: expected 0 to 1"),
     ],
 )
 def test_what_is_no_result_is_told(tmp_path, value, fault):
@@ -87,3 +90,28 @@ def test_the_last_result_of_a_case_counts(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text('{"eval_id": "a", "score": 0}\n{"eval_id": "a", "score": 1}\n')
     assert [case.scores for case in read_cases(path)[0]] == [(1.0,)]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        *({"repeat": 3}, {"repeat": "3"}, {"repeat": [1]}, {"repeat": {}}, {"repeat": {"passes": "two"}}),
+        *({"repeat": {"passes": -3}}, {"repeat": {"passes": None}}, {"repeat": {"asked": "x", "planned": []}}),
+        *({"repeat": {"stopped": [1]}}, {"repeat": {"confirm": 5}}, {"repeat": {"confirm": {"asked": 1}}}),
+        *({"repeat": {"tools": 5}}, {"repeat": {"tools": [1, 2]}}, {"repeat": {"same_text": "x"}}),
+        *({"tags": 5}, {"tags": "abc"}, {"group": {}}, {"conversation_id": [5]}, {"status": ["pass"]}),
+        *({"eval_file": 5}, {"target": ["x"]}, {"node_id": 5}, {"case_hash": 3}, {"required": "no"}),
+    ],
+)
+def test_what_another_tool_writes_under_our_keys_ends_nothing(others):
+    value = {"eval_id": "a", "score": 0.9, "threshold": 0.8, **others}
+    assert result_fault(value) is None
+    case = case_of(value)
+    assert (case.name, case.scores, case.passes, case.asked) == ("a", (0.9,), 1, 1)
+    assert (case.group, case.tags, case.required, case.confirmation, case.stopped) == (None, (), False, None, None)
+    assert run_statistics([case, case]).rate.mean == 1
+
+
+def test_scores_and_groups_of_another_tool_count():
+    case = case_of({"eval_id": "a", "score": 0.5, "threshold": 50, "repeat": {"scores": [87, 12]}, "group": 7})
+    assert (case.asked, case.passes, case.judged, case.group) == (2, 1, 2, "7")

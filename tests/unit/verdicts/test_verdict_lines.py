@@ -116,6 +116,7 @@ def test_answers_that_are_always_the_same_text_are_told():
     assert text in section(same)
     assert text not in section([*same, case("other", 5, has_same_texts=False)])
     assert text not in section(run_of([1, 1], 1)), "one answer says nothing of repeats"
+    assert text in section([*same, case("once", 1, 1)]), "nor against what the others say"
 
 
 def test_an_outage_shows_what_the_other_cases_could_have_been():
@@ -126,8 +127,20 @@ def test_an_outage_shows_what_the_other_cases_could_have_been():
 
 
 def test_a_regression_asks_whether_anything_changed_at_all():
-    text = " ".join(section(run_of([1] * 20), run_of([5] * 20)).split())
+    text = " ".join(section(run_of([3] * 20), run_of([5] * 20)).split())
     assert "if nothing changed, ask the baseline again (--agentv-update-baseline=add)" in text
+
+
+def test_suspects_that_could_not_be_asked_again_are_named():
+    text = " ".join(section([case("fixture", 0), *run_of([5] * 2)], [case("fixture", 5), *run_of([5] * 2)]).split())
+    assert "BROKEN fixture 5/5 -> 0/5 q 0.012" in text
+    reason = "these could not be asked again, so their answers of this run decide: fixture"
+    assert f"Not confirmed {reason} GATE: FAILED, 1 case is broken" in text
+
+
+def test_cases_that_one_of_the_runs_could_not_judge_are_named():
+    broken = case("down", 0).replace(scores=(), is_error=True)
+    assert "Not judged 1   down" in section([broken, case("b", 5)], [case("down", 5), case("b", 5)])
 
 
 def test_failing_and_passing_answers_that_part_by_a_tool():
@@ -142,10 +155,21 @@ def test_failing_and_passing_answers_that_part_by_a_tool():
     )
 
 
+def test_the_first_hints_are_shown_and_the_others_counted():
+    tools = (("lookup",), (), (), (), ())
+    flaky = [case(f"c{number}", 1, tools=tools) for number in range(12)]
+    text = section(flaky)
+    assert text.count("failing answers skip `lookup`") == 3
+    assert "               ... 9 more: --agentv-verbose" in text.splitlines()
+    assert section(flaky, verbose=True).count("failing answers skip `lookup`") == 12
+    assert "more: --agentv" not in section(flaky[:3])
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"tools": None},
+        {"passes": 1, "tools": (("a",), (), ("a",), (), ())},
         {"tools": (("a",),) * 5},
         {"tools": (("a",), ("a",), (), (), ())},
         {"tools": (("a",),)},

@@ -1,4 +1,4 @@
-"""What `latency`, `cost` and `token_usage` share: amounts held against limits (agentv-formats 6.9)."""
+"""The parts that `latency`, `cost` and `token_usage` share: they compare amounts with limits (agentv-formats 6.9)."""
 
 from collections.abc import Sequence
 from typing import ClassVar

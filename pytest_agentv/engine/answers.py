@@ -1,0 +1,71 @@
+"""Reads the answer out of a response: its text, its trace and its metrics."""
+
+import logging
+
+from pytest_agentv.engine.attempts import Attempts
+from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
+from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.messages import Message
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.records import record
+from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
+from pytest_agentv.providers.base import candidate_answer
+from pytest_agentv.runtime.threads import run_in_thread
+
+logger = logging.getLogger("pytest_agentv.engine")
+
+
+@record
+class Answered(Record):
+    """The response of the target, for the record."""
+
+    candidate_answer: str
+    output_messages: tuple[Message, ...] | None = None
+    trace: tuple[TraceEvent, ...] | None = None
+    summary: TraceSummary | None = None
+    metrics: ExecutionMetrics | None = None
+    cached: bool = False
+    error: str | None = None
+    """Set if the target replied without an answer."""
+    error_kind: ErrorKind = "crash"
+    finish_reason: str | None = None
+    retrieved_context: tuple[str, ...] | None = None
+    cost_source: str | None = None
+    """Who says what the answer cost; None: nobody does."""
+    is_text_only: bool = False
+    """Whether the target returned only a text, so that its tool calls are unknown."""
+
+
+async def read_answer(attempts: Attempts, options: RunOptions) -> Answered:
+    """Read the answer of a response. Uses a thread if the answer includes a file."""
+    if attempts.response is None or attempts.response.trace_ref is None:
+        return _answered(attempts, options)
+    return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
+
+
+def _answered(attempts: Attempts, options: RunOptions) -> Answered:
+    if attempts.response is None:
+        raise attempts.error or ProviderError("the provider gave no response")
+    response = attempts.response
+    trace = extract_trace(response)
+    reported = validated_metrics(response)
+    for warning in reported.warnings:
+        logger.warning("%s", masked(warning))
+    return Answered(
+        candidate_answer(response.output_messages),
+        response.output_messages,
+        trace,
+        summarize_trace(trace, reported),
+        execution_metrics(
+            reported, trace, exploration_tools=options.exploration_tools, measured_ms=attempts.duration_ms
+        ),
+        cached=response.cached,
+        is_text_only=response.is_text_only,
+        error=(response.error or "").strip() or None,
+        error_kind=response.error_kind,
+        finish_reason=response.finish_reason,
+        retrieved_context=response.retrieved_context,
+        cost_source=None if reported.cost_usd is None else response.cost_source or "target",
+    )

@@ -1,0 +1,59 @@
+"""One case to run, as plain data that can be sent to another process."""
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.records import record
+from pytest_agentv.models.results import ShardFigures
+
+
+@record
+class CaseIdentity(Record):
+    """The names of a case in the results file, known even if the case cannot be loaded."""
+
+    eval_id: str
+    dataset: str
+    target: str
+    eval_file: str
+    line: int
+    node_id: str
+    run_id: str
+    conversation_id: str | None = None
+    case_hash: str | None = None
+    target_hash: str | None = None
+    grading_hash: str | None = None
+    tags: tuple[str, ...] | None = None
+    judge: str | None = None
+    required: bool | None = None
+    """True if the case must pass by itself, else None."""
+    group: str | None = None
+    row: str | None = None
+    """The row of a table that the case was made from."""
+    combination: str | None = None
+    """The values of its matrix."""
+    expected_outcome: str | None = None
+    reference_answer: str | None = None
+    shard: ShardFigures | None = None
+    """The part of the run that it is in."""
+
+
+@record
+class CaseJob(Record):
+    """One case to run, as plain data."""
+
+    identity: CaseIdentity
+    case: EvalCase
+    options: RunOptions
+    dump_qualifier: str | None = None
+    """Separates the case's dumps from those of another case with the same id."""
+    answer: int = 0
+    """The number of the answer, 0-based, where the case asks for several."""
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        return self.options.timeout or None
+
+    @property
+    def repeat(self) -> int:
+        """How many answers the case is judged by."""
+        return self.options.repeat or self.case.repeat or self.options.ini_repeat or 1

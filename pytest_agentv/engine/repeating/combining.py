@@ -1,0 +1,219 @@
+"""Makes one result of the results of a case's answers."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pytest_agentv.engine.repeating.plan import RepeatPlan
+from pytest_agentv.engine.scoring import Threshold, decide_status
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.results import EvalResult, RepeatFigures
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
+from pytest_agentv.statistics.intervals import wilson
+from pytest_agentv.statistics.repeats import Verdict, is_flaky, pass_rate, passing, verdict
+
+_OF_THE_CASE: Final = frozenset(
+    {
+        *("eval_id", "dataset", "conversation_id", "target", "schema_version", "threshold", "threshold_source"),
+        *("node_id", "run_id", "eval_file", "line", "case_hash", "target_hash", "grading_hash", "required", "group"),
+        *("tags", "judge", "expected_outcome", "reference_answer"),
+    }
+)
+"""Keys of a result that are the same for all answers of a case."""
+
+
+def combine_answers(
+    results: Sequence[EvalResult],
+    plan: RepeatPlan,
+    *,
+    together: bool,
+    reruns: int = 0,
+    carried: int = 0,
+    lost: Sequence[EvalResult] = (),
+    with_answers: bool = False,
+) -> EvalResult:
+    """Return the result of a case from the results of its answers. There must be at least one.
+
+    Args:
+        results: In the order of the answers.
+        plan: What was wanted.
+        together: Whether all were asked at once, so that none waited for the verdict on others.
+        reruns: How often the case was asked before.
+        carried: How many of the answers an earlier run had asked.
+        lost: Answers that earlier runs could not have or judge: what they took counts as well.
+        with_answers: Whether the result holds all answers.
+    """
+    broken = next((result for result in results if is_set_up_error(result)), None)
+    if broken is not None:
+        return broken  # the target cannot be asked; the result says why
+    judged = [result for result in results if result.status != "error"]
+    decided = plan.verdict(results) if judged else None
+    figures = repeat_figures(results, plan, None if together else plan.stopped(results))
+    figures = figures.replace(reruns=reruns or None, carried=carried or None)
+    base = _shown(results, decided)
+    status = decided or "error"
+    combined = base.replace(
+        status=status,
+        score=math.fsum(result.score for result in judged) / len(judged) if judged else 0.0,
+        assertion=base.assertion if status == "fail" else None,
+        repeat=figures,
+        answers=tuple(_own_part(result) for result in results) if with_answers else None,
+        timestamp=max(result.timestamp for result in results),
+        **_sums([*results, *lost]),
+    )
+    if status != "error":
+        return combined
+    message = _open_text(results, figures)
+    return combined.replace(error=message, misses=(f"Error: {message}",))
+
+
+def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPlan) -> EvalResult:
+    """Add fresh answers of a case to its result. They change its metrics, but not its verdict."""
+    figures = result.repeat or repeat_figures([result], plan.replace(answers=1), None)
+    both = [result, *fresh]
+    return result.replace(
+        repeat=figures.replace(confirm=repeat_figures(fresh, plan, None)),
+        attempts=sum(each.attempts for each in both),
+        execution_metrics=added_metrics(each for each in both if not each.cached),
+    )
+
+
+def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Verdict | None) -> RepeatFigures:
+    """Return the counts and scores of the answers of a case."""
+    judged = [result for result in results if result.status != "error"]
+    passes = sum(result.status == "pass" for result in judged)
+    tools = tuple(result.trace_summary.tool_names if result.trace_summary else () for result in judged)
+    return RepeatFigures(
+        planned=plan.answers,
+        asked=len(results),
+        judged=len(judged),
+        errors=len(results) - len(judged),
+        scores=tuple(result.score for result in judged),
+        same_text=len({result.candidate_answer for result in judged}) == 1 if len(judged) > 1 else None,
+        tools=tools if any(tools) else None,
+        cached=sum(bool(result.cached) for result in results) or None,
+        **_rates(passes, len(judged), plan, stopped),
+    )
+
+
+def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> EvalResult | None:
+    """Judge a kept result by the current rules. Returns None if its answers do not suffice.
+
+    They do not suffice if the rules require more answers, or if hooks decided some of them.
+    """
+    figures, before = result.repeat, result.threshold
+    if figures is None or before is None or figures.planned != plan.answers:
+        return None
+    is_same = threshold.value == before
+    if not is_same and figures.passes != passing(figures.scores, before):
+        return None
+    passes = figures.passes if is_same else passing(figures.scores, threshold.value)
+    decided = verdict(passes, figures.judged - passes, plan.answers, plan.min_pass_rate)
+    if decided is None or (figures.asked < plan.answers and not plan.stops_early):
+        return None
+    result = result.replace(status=decided, threshold=threshold.value, threshold_source=threshold.source)
+    if (passes, plan.needed) == (figures.passes, figures.needed):
+        rules = {"min_pass_rate": plan.min_pass_rate, "min_pass_rate_source": plan.min_pass_rate_source}
+        return result.replace(repeat=figures.replace(**rules))
+    return result.replace(repeat=figures.replace(**_rates(passes, figures.judged, plan, None)))
+
+
+def rejudged(result: EvalResult, threshold: Threshold) -> EvalResult:
+    """Return a kept answer with its status under the current threshold. A hook's decision stands."""
+    if result.status == "error" or result.assertion is not None or result.dry_run:
+        return result
+    status = decide_status(result.score, threshold.value, result.unmet_required)
+    return result.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
+
+
+def added_metrics(results: Iterable[EvalResult]) -> ExecutionMetrics | None:
+    """Add up tokens, US dollars and milliseconds of answers."""
+    found = [result.execution_metrics for result in results if result.execution_metrics is not None]
+    if not found:
+        return None
+    durations: dict[str, tuple[float, ...]] = {}
+    for metrics in found:
+        for tool, times in (metrics.tool_durations or {}).items():
+            durations[tool] = (*durations.get(tool, ()), *times)
+    usages = [metrics.token_usage for metrics in found if metrics.token_usage is not None]
+    return ExecutionMetrics(
+        token_usage=_added_usage(usages) if usages else None,
+        cost_usd=_sum(metrics.cost_usd for metrics in found),
+        duration_ms=_sum(metrics.duration_ms for metrics in found),
+        tool_durations=durations or None,
+    )
+
+
+def _shown(results: Sequence[EvalResult], decided: Verdict | None) -> EvalResult:
+    """Return the answer that the result shows: the first failing one, else the first; of an error, the first error."""
+    if decided is None:
+        return next(result for result in results if result.status == "error")
+    judged = [result for result in results if result.status != "error"]
+    return next((result for result in judged if result.status == "fail"), judged[0])
+
+
+def _rates(passes: int, judged: int, plan: RepeatPlan, stopped: Verdict | None) -> JsonObject:
+    """Return the counts of a case's judged answers, by the names of its fields."""
+    rate = pass_rate(passes, judged, stopped) if judged else None
+    interval = None if rate is None else wilson(rate, judged)
+    return {
+        "passes": passes,
+        "needed": plan.needed,
+        "min_pass_rate": plan.min_pass_rate,
+        "min_pass_rate_source": plan.min_pass_rate_source,
+        "stopped": None if stopped is None else "certain pass" if stopped == "pass" else "certain fail",
+        "pass_rate": rate,
+        "pass_rate_low": None if interval is None else interval.low,
+        "pass_rate_high": None if interval is None else interval.high,
+        "flaky": is_flaky(passes, judged),
+    }
+
+
+def is_set_up_error(result: EvalResult) -> bool:
+    """Whether the set-up of a case failed, so that asking again would fail too."""
+    return result.error_detail is not None and result.error_detail.stage == "setup"
+
+
+def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
+    """Return why there is no verdict, as `3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)`."""
+    passes = f"{figures.passes} {'answer passes' if figures.passes == 1 else 'answers pass'}"
+    needed = f"{figures.needed} of {figures.planned} {'is' if figures.needed == 1 else 'are'} needed"
+    skipped = figures.planned - figures.asked
+    left = f", {skipped} more would not decide it" if skipped else ""
+    first, *others = dict.fromkeys(result.error.strip().partition("\n")[0] for result in results if result.error)
+    why = f"{first}, and {len(others)} more" if others else first
+    return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({why}){left}"
+
+
+def _own_part(result: EvalResult) -> JsonObject:
+    return {key: value for key, value in result.to_plain().items() if key not in _OF_THE_CASE}
+
+
+def _sums(results: Sequence[EvalResult]) -> JsonObject:
+    """Add up the metrics of all answers. Cached answers count only if no other answer was paid for."""
+    is_cached = all(result.cached for result in results)
+    paid = [result for result in results if is_cached or not result.cached]
+    return {
+        "attempts": sum(result.attempts for result in results),
+        "request_attempts": _sum(result.request_attempts for result in results),
+        "waited_ms": _sum(result.waited_ms for result in results),
+        "judge_retries": _sum(result.judge_retries for result in results),
+        "duration_ms": _sum(result.duration_ms for result in results),
+        "execution_metrics": added_metrics(paid),
+        "cached": is_cached or None,
+    }
+
+
+def _added_usage(usages: Sequence[TokenUsage]) -> TokenUsage:
+    return TokenUsage(
+        input=math.fsum(usage.input for usage in usages),
+        output=math.fsum(usage.output for usage in usages),
+        cached=_sum(usage.cached for usage in usages),
+        reasoning=_sum(usage.reasoning for usage in usages),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of what is known; None if nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,47 @@
+"""Chooses the evaluators of a case: its own, else those of its file."""
+
+from pytest_agentv.loading.cases.written import WrittenCase
+from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
+from pytest_agentv.loading.places import Place, first_key
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.cases import AnyEvaluator
+
+
+def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
+    """Return the evaluators of the case, else those of its file; None if there are none at all.
+
+    Source: agentv-formats 1.6, 6.4.
+    """
+    value, place = written.value, written.place
+    rubrics: tuple[AnyEvaluator, ...] = ()
+    if value.get("rubrics") is not None:
+        from pytest_agentv.loading.cases.evaluators import load_case_rubrics  # noqa: PLC0415 - pydantic
+
+        rubrics = load_case_rubrics(written.scope(value, place))
+    own = _load_nearest(written, (written.execution, place.at("execution")), (value, place))
+    # Cases without their own share the tuple of their file: what is hashed of it is hashed once.
+    return rubrics + (_of_file(written) if own is None else own) or None
+
+
+def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
+    lists = {key: each for key, each in written.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}
+    place = written.header_place([])
+    filled = written.fill(lists, place)
+    key = written.suite.path, tuple(written.variables or ())
+    known = written.context.file_evaluators if filled is lists else {}  # with variables they are those of one case
+    if key not in known:
+        specs = _load_nearest(written, (filled.get("execution") or {}, place.at("execution")), (filled, place))
+        known[key] = specs or (), tuple(place.problems)
+    written.place.problems.extend(known[key][1])
+    return known[key][0]
+
+
+def _load_nearest(written: WrittenCase, *mappings: tuple[JsonObject, Place]) -> tuple[AnyEvaluator, ...] | None:
+    """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
+    for mapping, place in mappings:
+        key = first_key(mapping, EVALUATOR_LIST_KEYS)
+        if key is not None:
+            from pytest_agentv.loading.cases.evaluators import load_evaluators  # noqa: PLC0415 - pydantic
+
+            return load_evaluators(written.scope(mapping[key], place.at(key)), written.share)
+    return None

@@ -1,0 +1,123 @@
+"""A case as it is written in an eval file, and what else it is loaded with."""
+
+from dataclasses import field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pytest_agentv.loading.cases.references import LoadShared, References, Scope
+from pytest_agentv.loading.files.suite_source import SuiteSource
+from pytest_agentv.loading.keys import (
+    CASE_KEYS,
+    EVALUATOR_LIST_KEYS,
+    EXECUTION_KEYS,
+    EXPECTED_KEYS,
+    INPUT_KEYS,
+    MARK_KEYS,
+    OUTCOME_KEYS,
+    warn_of_evaluator_word,
+)
+from pytest_agentv.loading.places import Place, first_key, misspelling, warn_of_unknown_keys
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.cases import AnyEvaluator
+from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.options.values import UnknownKeys
+from pytest_agentv.models.records import record
+
+FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
+"""The evaluators of a file for its cases, and their problems."""
+
+
+@record
+class LoadContext(Record):
+    """The inputs for loading a case besides its file."""
+
+    repo_root: Path
+    cwd: Path
+    guideline_patterns: tuple[str, ...] = ()
+    strict: bool = False
+    """Whether warnings are errors."""
+    evaluators: KindTable = field(default_factory=KindTable, compare=False)
+    """The kinds of evaluators that files may name."""
+    unknown_keys: UnknownKeys = "error"
+    """Level of unknown keys inside evaluators."""
+    file_evaluators: dict[tuple[Path, tuple[str, ...]], FileEvaluators] = field(default_factory=dict, compare=False)
+    """The evaluators of the eval files so far, by the names of variables. They are checked once, not for each case."""
+    shared: dict[str, Any] = field(default_factory=dict, compare=False)
+    """What `loading.cases.sharing` keeps of cases that are made from the same template."""
+
+
+@record
+class WrittenCase:
+    """A case as it is written. Those who read it note each fault at its place and go on with a harmless value."""
+
+    suite: SuiteSource
+    value: JsonObject
+    execution: JsonObject
+    place: Place
+    references: References
+    context: LoadContext
+    variables: JsonObject | None
+    """None: the case has none."""
+    share: LoadShared | None = None
+    """Finds the evaluators that it shares with other cases; None: it has only its own."""
+
+    def fill(self, value: Json, place: Place) -> Json:
+        """Return a value of the file with the variables of the case filled in; the same object if it has none."""
+        if self.variables is None:
+            return value
+        from pytest_agentv.loading.cases.filling import fill_value  # noqa: PLC0415 - few cases have variables
+
+        return fill_value(value, self.variables, place)
+
+    def required_text(self, keys: tuple[str, ...]) -> str:
+        key = first_key(self.value, keys) or keys[0]
+        value = self.value.get(key)
+        if isinstance(value, str) and value.strip():
+            return value
+        if key in self.value:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            self.place.at(key).expected("a non-empty text", value, f'write {key}: "{value}"' if number else None)
+        else:
+            self.missing(key, "a non-empty text")
+        return ""
+
+    def missing(self, key: str, what: str) -> None:
+        self.place.at(key).error(f"is missing: expected {what}", misspelling(key, self.value, CASE_KEYS))
+
+    def header_place(self, problems: list[Problem] | None = None) -> Place:
+        """Return the place of the file's own keys, as this case reads them. By default, faults there are the case's."""
+        return self.suite.header_place(self.place.problems if problems is None else problems, self.place.source.row)
+
+    def scope(self, value: Json, place: Place) -> Scope:
+        """Return what the evaluators written at a place are loaded with."""
+        return Scope(value, place, self.references.at(place), self.context.evaluators, tuple(self.variables or ()))
+
+
+def check_keys(written: WrittenCase) -> None:
+    """Warn of keys that nobody reads. Check the keys that only the collection reads."""
+    value, place = written.value, written.place
+    warn_of_unknown_keys(value, CASE_KEYS, place)
+    warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
+    warn_of_evaluator_word(value, place)
+    for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS, EVALUATOR_LIST_KEYS):
+        if len(value.keys() & synonyms) < 2:
+            continue
+        present = [key for key in synonyms if value.get(key) is not None]
+        for key in present[1:]:
+            place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
+    header = written.suite.header
+    if not (MARK_KEYS.isdisjoint(value) and MARK_KEYS.isdisjoint(header)):
+        _check_marks(value, place)
+        _check_marks(header, written.suite.header_place(place.problems))
+
+
+def _check_marks(mapping: JsonObject, place: Place) -> None:
+    for key in ("marks", "fixtures", "tags"):
+        value = mapping.get(key)
+        names = [value] if value is None or isinstance(value, str) else value
+        if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
+            place.at(key).expected("a name or a list of names", value)
+    for key in ("skip", "xfail"):
+        if not isinstance(mapping.get(key), str | bool | None):
+            place.at(key).expected("a reason (a text), or true", mapping[key])

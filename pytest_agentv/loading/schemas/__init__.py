@@ -1,0 +1,1 @@
+"""JSON Schemas of eval, targets and config files, for editors. Imports pydantic: import this lazily."""

@@ -1,0 +1,38 @@
+"""Makes the parts that schemas are put together of."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pytest_agentv.models.base import JsonObject
+
+TEXT: Final = {"type": "string"}
+FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
+MAPPING: Final = {"type": "object"}
+NULL: Final = {"type": "null"}
+TEMPLATE: Final = {"type": "string", "pattern": r"\{\{"}
+"""Variables may stand for a value of any type."""
+
+
+def ref(name: str) -> JsonObject:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def list_of(item: JsonObject) -> JsonObject:
+    return {"type": "array", "items": item}
+
+
+def any_of(*schemas: JsonObject) -> JsonObject:
+    """Return alternatives; those within an alternative that is nothing else are told once, at the same level."""
+    flat = [each for schema in schemas for each in (schema["anyOf"] if set(schema) == {"anyOf"} else [schema])]
+    return {"anyOf": [each for index, each in enumerate(flat) if each not in flat[:index]]}
+
+
+def one_key(keys: Iterable[str]) -> JsonObject:
+    """Require one of some synonyms."""
+    return {"anyOf": [{"required": [key]} for key in keys]}
+
+
+def closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonObject:
+    """Return the schema of a mapping with known keys. Null counts as absent everywhere."""
+    values = {key: any_of(properties[key], NULL) if key in properties else {} for key in sorted(known)}
+    return {"type": "object", "properties": values, "additionalProperties": False}

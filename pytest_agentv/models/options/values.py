@@ -1,0 +1,189 @@
+"""Parses the values of run options. Each parser raises `ValueError` with a message that names the valid values."""
+
+import math
+import re
+from typing import Final, Literal, TypeVar
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
+
+Word = TypeVar("Word", bound=str)
+
+MAX_WORKERS: Final = 50
+MAX_REPEAT: Final = 100
+"""The most answers of a case that its verdict may stand on."""
+MAX_LOST_RETRIES: Final = 10
+
+Stop = Literal["certain", "never"]
+"""When a repeated case is asked no more: when its verdict is certain, or after all of its answers."""
+STOPS: Final[tuple[Stop, ...]] = ("certain", "never")
+
+RunRule = Literal["always", "asked", "asked-if-paid"]
+"""Which cases run without being asked for."""
+RUN_RULES: Final[tuple[RunRule, ...]] = ("always", "asked", "asked-if-paid")
+
+OutputFormat = Literal["jsonl", "yaml"]
+"""The format of the results file."""
+OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
+
+UnknownKeys = Literal["error", "warn"]
+"""Level of unknown keys."""
+UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
+
+Ship = Literal["bundle", "none"]
+"""How workers get the files of the cases."""
+SHIPS: Final[tuple[Ship, ...]] = ("bundle", "none")
+
+Gate = Literal["cases", "run", "strict", "off"]
+"""What makes a run fail: its cases, or the verdict on the run as a whole."""
+GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
+
+BaselineUpdate = Literal["write", "add", "force"]
+"""How a baseline is updated: written anew, with the new answers added, or written even in CI."""
+BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "add", "force")
+
+
+@record
+class Shard(Record):
+    """One of several parts of a run, each for a machine of its own."""
+
+    index: int
+    """The number of the part, from 1 to `count`."""
+    count: int
+    """How many parts there are."""
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+def parse_shard(text: str) -> Shard:
+    found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text, re.ASCII)
+    if found is None:
+        raise ValueError(f"{text!r} is not a shard: expected INDEX/COUNT, as 2/8")
+    index, count = int(found[1]), int(found[2])
+    if not 1 <= index <= count:
+        raise ValueError(f"there is no shard {text.strip()}: expected 1/{count or 1} to {count or 1}/{count or 1}")
+    return Shard(index, count)
+
+
+def parse_output_format(text: str) -> OutputFormat:
+    return _word(text, OUTPUT_FORMATS, f"unknown output format {text!r}")
+
+
+def parse_unknown_keys(text: str) -> UnknownKeys:
+    return _word(text, UNKNOWN_KEYS, f"invalid level {text!r} for unknown keys")
+
+
+def parse_gate(text: str) -> Gate:
+    return _word(text, GATES, f"unknown gate {text!r}")
+
+
+def parse_baseline_update(text: str) -> BaselineUpdate:
+    return _word(text, BASELINE_UPDATES, f"unknown way to update the baseline {text!r}")
+
+
+def parse_stop(text: str) -> Stop:
+    return _word(text, STOPS, f"unknown word {text!r}")
+
+
+def parse_run_rule(text: str) -> RunRule:
+    return _word(text, RUN_RULES, f"unknown rule {text!r}")
+
+
+def parse_ship(text: str) -> Ship:
+    return _word(text, SHIPS, f"unknown way to ship files {text!r}")
+
+
+def parse_megabytes(text: str) -> float:
+    value = _number(text, "a number of megabytes above 0")
+    if value <= 0:
+        raise ValueError(f"{text} megabytes are out of range: expected a number above 0")
+    return value
+
+
+def parse_confirm(text: str) -> int:
+    return parse_count(text, "answers", 0, MAX_REPEAT)
+
+
+def parse_lost_retries(text: str) -> int:
+    return parse_count(text, "retries", 0, MAX_LOST_RETRIES)
+
+
+def parse_retries(text: str) -> int:
+    return parse_count(text, "retries", 0)
+
+
+def parse_sample(text: str) -> int:
+    return parse_count(text, "cases", 1)
+
+
+def parse_repeat(text: str) -> int:
+    return parse_count(text, "answers", 1, MAX_REPEAT)
+
+
+def parse_threshold(text: str) -> float:
+    return _share(text, "threshold")
+
+
+def parse_pass_rate(text: str) -> float:
+    return _share(text, "pass rate")
+
+
+def parse_seconds(text: str) -> float:
+    return _at_least_zero(text, "seconds (0 switches the timeout off)")
+
+
+def parse_milliseconds(text: str) -> float:
+    return _at_least_zero(text, "milliseconds")
+
+
+def parse_bool(text: str) -> bool:
+    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    try:
+        return known[text.strip().lower()]
+    except KeyError:
+        raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+def _word(text: str, words: tuple[Word, ...], fault: str) -> Word:
+    """Return the one of the words that a text is, in any case."""
+    for word in words:
+        if text.strip().lower() == word:
+            return word
+    raise ValueError(f"{fault}: expected one of {', '.join(words)}")
+
+
+def parse_count(text: str, what: str, least: int, most: int | None = None, *, note: str = "") -> int:
+    """Return a number of things within limits. The note follows the limits where a number is beyond them."""
+    expected = f"{least} or more" if most is None else f"{least} to {most}"
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of {what}: expected {expected}") from None
+    if count < least or (most is not None and count > most):
+        raise ValueError(f"{count} {what} are out of range: expected {expected}{note}")
+    return count
+
+
+def _share(text: str, what: str) -> float:
+    value = _number(text, "a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{what} {text} is out of range: expected a number from 0 to 1")
+    return value
+
+
+def _at_least_zero(text: str, what: str) -> float:
+    value = _number(text, f"0 or more {what}")
+    if value < 0:
+        raise ValueError(f"{text} is out of range: expected 0 or more {what}")
+    return value
+
+
+def _number(text: str, expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number: expected {expected}") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a finite number: expected {expected}")
+    return value

@@ -1,0 +1,67 @@
+"""Cuts what a target said and did to what a results file may hold of it."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.conversations.images import holds_images, without_images
+
+MOST_MESSAGES: Final = 60
+"""Of a longer conversation the first and the last messages are kept."""
+MOST_CALLS: Final = 40
+"""Tool calls of one message."""
+LONGEST_TEXT: Final = 4_000
+"""Characters of a message, and of what went into a tool or came out of it, as JSON."""
+MOST_TEXT: Final = 48_000
+"""Characters of a whole conversation."""
+
+_SHORTEST: Final = 200
+"""Characters that are left of each text once the conversation has reached its limit."""
+_MESSAGE_KEYS: Final = ("role", "name", "timestamp")
+_CALL_KEYS: Final = ("tool", "id", "timestamp", "duration_ms")
+
+
+def bounded_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return messages of which each text is cut, and says so. Call it with masked texts."""
+    room = _Room()
+    half = MOST_MESSAGES // 2
+    if len(messages) <= MOST_MESSAGES:
+        return [_bounded(message, room) for message in messages]
+    left_out = f"… {len(messages) - 2 * half} messages are left out …"
+    first, last = messages[:half], messages[-half:]
+    gap = {"role": "note", "content": left_out, "tool_calls": []}
+    return [*(_bounded(each, room) for each in first), gap, *(_bounded(each, room) for each in last)]
+
+
+class _Room:
+    """The characters that are left for a conversation."""
+
+    def __init__(self) -> None:
+        self._left = MOST_TEXT
+
+    def fit(self, value: Json) -> Json:
+        """Return a value as it is if there is room for it, else the head of its text."""
+        text = value if isinstance(value, str) else compact_json(value)
+        limit = max(_SHORTEST, min(LONGEST_TEXT, self._left))
+        if len(text) > limit and holds_images(text):  # words are worth more than the head of an image
+            value = without_images(value, lambda _: None)
+            text = value if isinstance(value, str) else compact_json(value)
+        self._left -= min(len(text), limit)
+        return value if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+
+
+def _bounded(message: JsonObject, room: _Room) -> JsonObject:
+    kept = {key: message[key] for key in _MESSAGE_KEYS if key in message}
+    if "content" in message:
+        kept["content"] = room.fit(message["content"])
+    calls = message.get("tool_calls") or ()
+    kept["tool_calls"] = [_bounded_call(call, room) for call in calls[:MOST_CALLS]]
+    if len(calls) > MOST_CALLS:
+        kept["tool_calls"].append({"tool": f"… {len(calls) - MOST_CALLS} calls are left out …"})
+    return kept
+
+
+def _bounded_call(call: JsonObject, room: _Room) -> JsonObject:
+    kept = {key: call[key] for key in _CALL_KEYS if key in call}
+    return kept | {key: room.fit(call[key]) for key in ("input", "output") if key in call}

@@ -1,0 +1,78 @@
+"""The large numbers of the first screen: pass rate, difference to the baseline, cost and time."""
+
+import statistics
+from collections.abc import Sequence
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.html.cases import Case
+from pytest_agentv.reporting.html.compared import Compared
+from pytest_agentv.reporting.html.texts import bounds, counted, dollars, duration, percent, points
+from pytest_agentv.reporting.html.values import mapping_of, number_of
+
+
+@record
+class Figure(Record):
+    """One of the large numbers."""
+
+    label: str
+    value: str
+    text: str
+    bar: tuple[float, float, float] | None = None
+    """Low, high and mean of an interval, 0 to 1."""
+
+
+def figures(cases: Sequence[Case], compared: Compared) -> tuple[Figure, ...]:
+    """Return pass rate, difference to the baseline, cost and time."""
+    return tuple(filter(None, (_rate(compared), _difference(compared), _cost(cases, compared), _time(cases))))
+
+
+def _rate(compared: Compared) -> Figure:
+    rate = compared.statistics.rate
+    if rate is None:
+        return Figure("Pass rate", "–", "no case could be judged")
+    if rate.low is None or rate.high is None:
+        return Figure("Pass rate", percent(rate.mean), "one case, or one group of cases: no interval")
+    units = f"; {counted(rate.units, 'independent group')}" if rate.units < rate.n else f"; {counted(rate.n, 'case')}"
+    text = f"95 %: {bounds(rate.low, rate.high)} for cases of this kind{units}"
+    return Figure("Pass rate", percent(rate.mean), text, (rate.low, rate.high, rate.mean))
+
+
+def _difference(compared: Compared) -> Figure | None:
+    comparison = compared.comparison
+    if comparison is None or comparison.difference is None:
+        return None
+    interval = comparison.difference.estimate.interval
+    sure = "" if interval is None else f"95 %: {points(interval.low)} to {points(interval.high)}; "
+    text = f"{sure}{comparison.worse} worse, {comparison.better} better of {len(comparison.pairing.pairs):,} compared"
+    return Figure("Against the baseline", f"{points(comparison.difference.estimate.mean)} points", text)
+
+
+def _cost(cases: Sequence[Case], compared: Compared) -> Figure:
+    costs = [case.cost for case in cases if case.cost is not None]
+    if not costs:
+        cached = sum(case.result.value.get("cached") is True for case in cases)
+        return Figure("Cost", "–", "all answers came from the cache" if cached == len(cases) else "not reported")
+    parts = [f"{dollars(sum(costs) / len(costs))} a case"]
+    if len(costs) < len(cases):
+        parts.append(f"known for {len(costs):,} of {len(cases):,}")
+    before = [
+        cost
+        for result in (compared.base.results if compared.base else ())
+        if (cost := number_of(mapping_of(result.value, "execution_metrics"), "cost_usd")) is not None
+    ]
+    if before and sum(before) > 0:
+        change = round(100 * (sum(costs) / sum(before) - 1))
+        text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
+        parts.append(text.replace("-", "\N{MINUS SIGN}"))
+    return Figure("Cost", dollars(sum(costs)), "; ".join(parts))
+
+
+def _time(cases: Sequence[Case]) -> Figure:
+    times = sorted(case.duration_ms for case in cases if case.duration_ms is not None)
+    if not times:
+        return Figure("Time of a case", "–", "not measured")
+    slow = times[min(len(times) - 1, int(len(times) * 0.95))]
+    answers = sum(len(case.marks) for case in cases)
+    text = f"median; 95 % take less than {duration(slow)}; {counted(answers, 'answer')}"
+    return Figure("Time of a case", duration(statistics.median(times)), text)

@@ -1,0 +1,158 @@
+"""Reads cases from results of any origin: what other tools write under our keys must neither end nor mislead us."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_agentv.loading.problems import Problem, describe_value
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.readers import iter_entries
+from pytest_agentv.reporting.verdicts.cases import Confirmation, JudgedCase, is_number, unique_names
+from pytest_agentv.statistics.repeats import Verdict, passing
+
+_STOPS: Final[Mapping[str, Verdict]] = {"certain pass": "pass", "certain fail": "fail"}
+_HASHES: Final = ("case_hash", "grading_hash", "target_hash")
+_NAMES: Final = ("target", "eval_file", "node_id", "judge")
+_FLAGS: Final = ("cached", "dry_run", "reruns")
+
+_READ: Final = (
+    *(*_NAMES, *_HASHES, "group", "conversation_id", "eval_id", "score", "status", "error", "threshold", "tags"),
+    *("required", "cached", "dry_run"),
+)
+
+
+def cases_of_run(results: Iterable[EvalResult]) -> list[JudgedCase]:
+    """Return the cases of a run. Cases of one name are told apart by their items."""
+    return unique_names([case_of(_plain(result)) for result in results])
+
+
+def read_cases(path: Path) -> tuple[list[JudgedCase], list[Problem]]:
+    """Read the cases of a results file, and what could not be read. The last line of a case counts.
+
+    Raises `FileError` if the file cannot be opened.
+    """
+    cases: dict[tuple[object, ...], JudgedCase] = {}
+    problems: list[Problem] = []
+    for entry in iter_entries(path):
+        fault = None if isinstance(entry, Problem) else result_fault(entry.value)
+        if isinstance(entry, Problem):
+            problems.append(entry)
+        elif fault is not None:
+            problems.append(Problem(path, entry.line, "", f"{fault}; it was skipped", level="warning"))
+        else:
+            case = case_of(entry.value)
+            cases[case.name, case.target, case.node_id] = case
+    return unique_names(list(cases.values())), problems
+
+
+def result_fault(value: JsonObject) -> str | None:
+    """Return why a line holds no result; None if it does."""
+    eval_id, score = value.get("eval_id"), value.get("score")
+    if not isinstance(eval_id, str):
+        return f"the result has no eval_id: expected a text, got {describe_value(eval_id)}"
+    if not is_number(score):
+        return f"the result of {eval_id!r} has no score: expected a number, got {describe_value(score)}"
+    scores = _repeat(value).get("scores", [score])
+    if not isinstance(scores, list | tuple) or not all(map(is_number, scores)):
+        return f"the result of {eval_id!r} has no repeat.scores: expected a list of numbers"
+    outside = [each for each in scores if not 0 <= each <= 1]
+    if outside and not is_number(value.get("threshold")) and not _is_error(value):
+        return f"the result of {eval_id!r} has the score {outside[0]:g} and no threshold: expected 0 to 1"
+    return None
+
+
+def case_of(value: JsonObject) -> JudgedCase:
+    """Return the case of a result in which `result_fault` found none."""
+    texts = {name: _text(value.get(name)) for name in (*_NAMES, *_HASHES)}
+    repeat, is_error = _repeat(value), _is_error(value)
+    threshold = value["threshold"] if is_number(value.get("threshold")) else None
+    scores = () if is_error else tuple(float(score) for score in repeat.get("scores", [value["score"]]))
+    return JudgedCase(
+        name=_name(value["eval_id"], texts["eval_file"], texts["node_id"]),
+        scores=scores,
+        passes=_passes(value, repeat, scores, threshold),
+        threshold=threshold,
+        is_error=is_error,
+        asked=_asked(repeat, len(scores)),
+        stopped=_STOPS.get(_text(repeat.get("stopped")) or ""),
+        eval_id=value["eval_id"],
+        group=_group(value),
+        tags=tuple(filter(_text, _items(value.get("tags")))),
+        required=value.get("required") is True,
+        confirmation=_confirmation(repeat.get("confirm")),
+        flags=tuple(flag for flag in _FLAGS if value.get(flag) or repeat.get(flag)),
+        has_same_texts=same if isinstance(same := repeat.get("same_text"), bool) else None,
+        tools=_tools(repeat.get("tools")),
+        **texts,
+    )
+
+
+def _plain(result: EvalResult) -> dict[str, Json]:
+    """Return the keys of a result that `case_of` reads: its traces and texts are large."""
+    plain = {key: getattr(result, key) for key in _READ}
+    return plain | ({"repeat": result.repeat.to_plain()} if result.repeat is not None else {})
+
+
+def _repeat(value: JsonObject) -> JsonObject:
+    """Return the figures of several answers; empty where there are none, or only another tool's key of that name."""
+    repeat = value.get("repeat")
+    return repeat if isinstance(repeat, Mapping) else {}
+
+
+def _is_error(value: JsonObject) -> bool:
+    return value.get("error") is not None or value.get("status") == "error"
+
+
+def _name(eval_id: str, eval_file: str | None, node_id: str | None) -> str:
+    return f"{eval_file}::{eval_id}" if eval_file else node_id or eval_id
+
+
+def _group(value: JsonObject) -> str | None:
+    """Return the group of a case, which other tools may count: cases of one group are never independent."""
+    for found in (value.get("group"), value.get("conversation_id")):
+        if found and (isinstance(found, str) or is_number(found)):
+            return str(found)
+    return None
+
+
+def _passes(value: JsonObject, repeat: JsonObject, scores: Sequence[float], threshold: float | None) -> int:
+    """Return how many answers passed: what the run decided (required rubrics, hooks) comes before the scores."""
+    passes = _count(repeat.get("passes"))
+    if passes is not None:
+        return min(passes, len(scores))
+    if len(scores) == 1 and value.get("status") in ("pass", "fail"):
+        return int(value["status"] == "pass")
+    return 0 if threshold is None else passing(scores, threshold)
+
+
+def _asked(repeat: JsonObject, judged: int) -> int:
+    """Return how many answers were to be asked."""
+    counts = (_count(repeat.get("planned")), _count(repeat.get("asked")), judged)
+    return next(count for count in (*counts, 1) if count)
+
+
+def _confirmation(value: Json) -> Confirmation | None:
+    known = value if isinstance(value, Mapping) else {}
+    asked, judged, passes = (_count(known.get(key)) for key in ("asked", "judged", "passes"))
+    if asked is None or judged is None or passes is None or not passes <= judged <= asked:
+        return None
+    return Confirmation(asked, judged, passes)
+
+
+def _tools(value: Json) -> tuple[tuple[str, ...], ...] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    return tuple(tuple(filter(_text, _items(tools))) for tools in value)
+
+
+def _items(value: Json) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _count(value: Json) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,57 @@
+"""A run that has ended, as CI services are told of it."""
+
+from collections.abc import Iterator
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble
+from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.recording.run_results import RunResults
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, lost_text
+
+
+@record
+class EndedRun(Record):
+    """What is known of a run at its end, in the process that owns the terminal."""
+
+    identity: RunIdentity
+    options: RunOptions
+    run: RunResults
+    outcomes: ItemOutcomes
+    expected_words: str
+    is_broken_off: bool
+    gate_texts: tuple[str, ...]
+    """The texts of the gates that failed."""
+    statistics: tuple[str, ...]
+    """The section EVALUATION STATISTICS."""
+    write_errors: tuple[str, ...]
+    lost: tuple[str, ...]
+    """The node ids of cases that were lost with crashed workers."""
+    elapsed_ms: float
+
+    def verdict(self) -> RunVerdict:
+        return RunVerdict(
+            self.run.results,
+            self.run.earlier,
+            frozenset(self.outcomes.expected_failures),
+            self.expected_words,
+            tuple(self.troubles()),
+            self.identity.results_path,
+            self.options.dry_run,
+            self.elapsed_ms,
+            self.statistics,
+        )
+
+    def troubles(self) -> Iterator[Trouble]:
+        """Yield the lines about the run that are not in its results."""
+        if self.is_broken_off:
+            yield Trouble("The run broke off before its end")
+        yield from (Trouble("The gate failed", (text,)) for text in self.gate_texts)
+        others = self.outcomes.failed_with_good_scores(self.run.results)
+        if self.write_errors:
+            yield Trouble("Results were lost", self.write_errors)
+        elif others:
+            yield Trouble("Failed outside of their evaluation (fixtures, strict `xfail`)", others)
+        if self.lost:
+            yield Trouble(lost_text(self.lost), self.lost)

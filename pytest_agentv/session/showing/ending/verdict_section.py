@@ -1,0 +1,93 @@
+"""The section EVALUATION STATISTICS. Imported where a run has repeats, or is judged as a whole."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.summary import SummaryLine
+from pytest_agentv.session.gating.run_gate import RunGate
+from pytest_agentv.session.recording.identity import RunIdentity
+
+_BROKE_OFF: Final = "the run broke off before its end"
+
+
+class VerdictSection:
+    """Judges the run when its items are done, in the process that owns the terminal."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        options: RunOptions,
+        identity: RunIdentity,
+        results: Callable[[], Sequence[EvalResult]],
+    ) -> None:
+        self._options = options
+        self._identity = identity
+        self._results = results
+        self._gate = RunGate(config, options)
+        self._is_judged = False
+        self._faults: list[str] = []
+        self._uncollected = 0
+        self.has_crashes: Callable[[], bool] = lambda: False
+        if options.judges_run:
+            config.pluginmanager.register(self, "agentv-verdict")
+
+    def check(self, node_ids: Collection[str]) -> None:
+        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
+        self._gate.check(node_ids)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._gate.marked.note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._uncollected += report.failed
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._gate.note_deselected(getattr(node, "workeroutput", {}).get("agentv_deselected", 0))
+
+    def suspects(self) -> Mapping[int, Sequence[EvalResult]]:
+        """Return the cases that look broken, by how many fresh answers they are to get."""
+        return {} if self._trouble() is not None else self._gate.suspects(self._results())
+
+    def judge(self, session: pytest.Session) -> None:
+        """Judge a run that came to its end."""
+        self._is_judged = True
+        self._gate.judge(session, self._results(), self._trouble())
+        fault = self._gate.amend(self._identity)
+        self._faults += [fault] if fault else []
+
+    def finish(self, results: Sequence[EvalResult]) -> list[str]:
+        """Compute the figures of a run without gates, and write the verdict. Returns the lines to show."""
+        if results and not self._options.judges_run:
+            self._gate.describe(results)
+        elif results and not self._is_judged:
+            self._gate.describe(results, self._trouble() or _BROKE_OFF)
+        fault = self._gate.write(self._identity.results_path)
+        return [*self._faults, *([fault] if fault else [])]
+
+    def lines(self) -> Iterator[SummaryLine]:
+        """Yield the lines of the section."""
+        return self._gate.lines(verbose=self._options.verbose)
+
+    def red_texts(self) -> Sequence[str]:
+        """Return what the gates that failed say."""
+        return self._gate.red_texts()
+
+    def contract(self) -> JsonObject | None:
+        """Return the JSON of `<results>.verdict.json`; None: there is no verdict file."""
+        return self._gate.contract()
+
+    def _trouble(self) -> str | None:
+        """Return why the run is not to be judged."""
+        if self._options.dry_run:
+            return "a dry run: its scores mean nothing"
+        if self.has_crashes():
+            return "a worker crashed"
+        if self._uncollected:
+            return f"{self._uncollected} {'file' if self._uncollected == 1 else 'files'} could not be collected"
+        return None
