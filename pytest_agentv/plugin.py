@@ -83,6 +83,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         parametrize_targets(metafunc)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let tests that evaluate be judged with the run, where no eval file was collected."""
+    if config.pluginmanager.has_plugin("agentv-session"):
+        return
+    if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
+        with unchanged_imports():
+            from pytest_agentv.session.python.judged_runs import join
+
+        join(config, items)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Have the run judged, where somebody wants it, when all items are done."""
