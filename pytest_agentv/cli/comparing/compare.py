@@ -96,24 +96,7 @@ def _create_parser() -> ArgumentParser:
         nargs="*",
         help="Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
     )
-    parser.add_argument(
-        "--statistics",
-        action="store_true",
-        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
-    )
-    parser.add_argument(
-        "--gate",
-        action="store_true",
-        help="With --statistics: exit with 1 for a regression, 2 where the data cannot tell, 3 where nothing could be "
-        "compared (default: off).",
-    )
-    parser.add_argument(
-        "--margin",
-        type=parse_delta,
-        default=DEFAULT_MARGIN,
-        metavar="DROP",
-        help=f'Drop of the pass rate that "not worse" excludes, 0 to 1 (default: {DEFAULT_MARGIN}).',
-    )
+    _add_statistics_options(parser)
     parser.add_argument(
         "-t",
         "--threshold",
@@ -137,6 +120,27 @@ def _create_parser() -> ArgumentParser:
     )
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="The same as --format json.")
     return parser
+
+
+def _add_statistics_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--statistics",
+        action="store_true",
+        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
+    )
+    parser.add_argument(
+        "--gate",
+        action="store_true",
+        help="With --statistics: exit with 1 for a regression, 2 where the data cannot tell, 3 where nothing could be "
+        "compared (default: off).",
+    )
+    parser.add_argument(
+        "--margin",
+        type=parse_delta,
+        default=DEFAULT_MARGIN,
+        metavar="DROP",
+        help=f'Drop of the pass rate that "not worse" excludes, 0 to 1 (default: {DEFAULT_MARGIN}).',
+    )
 
 
 def _check(path: Path, scores: Scores) -> None:
