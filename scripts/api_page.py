@@ -39,7 +39,10 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("Adapter", "BatchProvider", "TargetEnvironment", "Target", "TargetDefinition", "Sources", "ProviderFactory"),
     ),
     "Fields of kinds": ("Text", "Amount", "AnswerPath", "Items", "spelled", "Part"),
-    "Cases": (*("EvalCase", "InputMessage", "Role", "ContentPart", "TextPart", "FilePart", "ObjectPart", "OtherPart"),),
+    "Cases": (
+        *("EvalCase", "InputMessage", "Role", "ContentPart", "TextPart", "FilePart", "ObjectPart", "OtherPart"),
+        "Media",
+    ),
     "Answers": (
         *("Message", "ToolCall", "TraceEvent", "TraceEventType", "TraceSummary", "TokenUsage", "ExecutionMetrics"),
     ),

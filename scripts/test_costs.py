@@ -1,16 +1,17 @@
-"""Run tests, and list the files and the tests that cost the most CPU time, their processes included.
+"""Run tests, and list the files and the tests that cost the most CPU time, their processes included, or wait longest.
 
     python scripts/test_costs.py -n 2
     python scripts/test_costs.py tests/acceptance -k resume
 
-Wall-clock time says little on a machine that does other things as well. The arguments are those of pytest. What a test
-costs includes its fixtures and whatever its process did since the test before.
+The arguments are those of pytest. The cost of a test includes its fixtures and whatever its process did since the test
+before. Look at the tests that wait on an idle machine only: on a busy one, all tests wait.
 """
 
 import os
 import resource
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 
 SHOWN_FILES = 40
 SHOWN_TESTS = 30
-PROPERTY = "cpu_seconds"
+CPU, WALL = "cpu_seconds", "wall_seconds"
 OUTPUT = "TEST_COSTS_FILE"
 
 
@@ -33,36 +34,43 @@ class Costs:
     """Measures where tests run, and adds up where they are reported."""
 
     def __init__(self) -> None:
-        self.before = cpu_seconds()
-        self.by_test: dict[str, float] = {}
+        self.before = self.now()
+        self.cpu: dict[str, float] = {}
+        self.waits: dict[str, float] = {}
+
+    @staticmethod
+    def now() -> dict[str, float]:
+        return {CPU: cpu_seconds(), WALL: time.monotonic()}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Iterator[None]:
         report = yield
         if call.when == "teardown":
-            now = cpu_seconds()
-            report.user_properties.append((PROPERTY, now - self.before))
+            now = self.now()
+            report.user_properties.extend((name, now[name] - self.before[name]) for name in now)
             self.before = now
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for name, value in report.user_properties:
-            if name == PROPERTY:
-                self.by_test[report.nodeid] = float(str(value))
-                if OUTPUT in os.environ:
-                    with Path(os.environ[OUTPUT]).open("a", encoding="utf-8") as file:
-                        file.write(f"{value:.4f}\t{report.nodeid}\n")
+        found = {name: float(str(value)) for name, value in report.user_properties if name in (CPU, WALL)}
+        if found:
+            self.cpu[report.nodeid] = found[CPU]
+            self.waits[report.nodeid] = max(0.0, found[WALL] - found[CPU])
+            if OUTPUT in os.environ:
+                with Path(os.environ[OUTPUT]).open("a", encoding="utf-8") as file:
+                    file.write(f"{found[CPU]:.4f}\t{found[WALL]:.4f}\t{report.nodeid}\n")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        by_file: dict[str, list[float]] = defaultdict(list)
-        for nodeid, cost in self.by_test.items():
-            by_file[nodeid.partition("::")[0]].append(cost)
-        terminalreporter.section(f"CPU seconds: {sum(self.by_test.values()):.1f}")
-        for file, costs in sorted(by_file.items(), key=lambda entry: -sum(entry[1]))[:SHOWN_FILES]:
-            terminalreporter.write_line(f"{sum(costs):8.2f}  {len(costs):5} tests  {file}")
-        terminalreporter.write_line("")
-        for nodeid, cost in sorted(self.by_test.items(), key=lambda entry: -entry[1])[:SHOWN_TESTS]:
-            terminalreporter.write_line(f"{cost:8.2f}  {nodeid}")
+        for title, costs in (("CPU", self.cpu), ("Waiting", self.waits)):
+            by_file: dict[str, list[float]] = defaultdict(list)
+            for nodeid, cost in costs.items():
+                by_file[nodeid.partition("::")[0]].append(cost)
+            terminalreporter.section(f"{title} seconds: {sum(costs.values()):.1f}")
+            for file, of_file in sorted(by_file.items(), key=lambda entry: -sum(entry[1]))[:SHOWN_FILES]:
+                terminalreporter.write_line(f"{sum(of_file):8.2f}  {len(of_file):5} tests  {file}")
+            terminalreporter.write_line("")
+            for nodeid, cost in sorted(costs.items(), key=lambda entry: -entry[1])[:SHOWN_TESTS]:
+                terminalreporter.write_line(f"{cost:8.2f}  {nodeid}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

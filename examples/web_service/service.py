@@ -17,7 +17,7 @@ class Question(BaseModel):
 
 class Reply(BaseModel):
     answer: str
-    open: bool
+    open: bool | None = None
 
 
 def known_client(x_client: Annotated[str, Header()]) -> str:
@@ -30,7 +30,7 @@ def known_client(x_client: Annotated[str, Header()]) -> str:
 async def ask(question: Question, _client: Annotated[str, Depends(known_client)]) -> Reply:
     day = next((day for day in DAYS if day in question.text.lower()), None)
     if day is None:
-        raise HTTPException(422, "name a day of the week")
+        return Reply(answer="Please name a day of the week.")
     if day not in HOURS:
         return Reply(answer=f"We are closed on {day.title()}.", open=False)
     return Reply(answer=f"On {day.title()} we are open from {HOURS[day]}.", open=True)

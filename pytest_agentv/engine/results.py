@@ -148,7 +148,7 @@ def _now() -> str:
 
 
 def _request_field(asked: Asked, error: str | None = None) -> JsonObject:
-    prompt, paths = asked.prompt, list(asked.guideline_paths)
+    prompt, paths = asked.prompt.in_words(), list(asked.guideline_paths)
     failed = {} if error is None else {"guideline_paths": paths, "error": error}
     if asked.is_agent:
         return {"agent_provider_request": {"question": prompt.question, "guideline_paths": paths} | failed}

@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class Queuer:
-    """Whoever submits several jobs that are waited for together."""
+    """A submitter of several jobs that are awaited together."""
 
     is_due: bool = False
-    """Whether its jobs come before all others, and start whatever `may_start` says."""
+    """Whether its jobs start before all others, even if `may_start` returns False."""
 
 
 @dataclass(slots=True, eq=False)
@@ -113,7 +113,7 @@ class Scheduler(Generic[T]):
             self._start(job)
 
     def _enqueue(self, job: _Job[T]) -> None:
-        """Queue a job: behind all others, or behind those that are due as well."""
+        """Queue a job behind all others, or, if it is due, behind the other jobs that are due."""
         if job.is_due:
             self._queue.insert(sum(1 for _ in takewhile(lambda other: other.is_due, self._queue)), job)
         else:

@@ -84,7 +84,7 @@ class Evaluator(Kind):
     is_graded: ClassVar[bool] = True
     """Whether a score between 0 and 1 can be good enough: `required` asks for the case's threshold, else for 1."""
     reads_answer: ClassVar[bool] = True
-    """Whether it judges the answer, so that `path` can choose a part of it."""
+    """Whether it judges the answer itself, so that `path` can choose a part of the answer."""
     examples: ClassVar[Sequence[JsonObject]] = ()
     """Cases that show it: `answer`, `assert`, and what else a case may have. They pass."""
 
@@ -106,7 +106,7 @@ class Evaluator(Kind):
 
     @property
     def label(self) -> str:
-        """How results call it: by its name, else by its kind and what it checks."""
+        """The name in results: its own name, else its kind and what it checks."""
         return self.name or masked(self._derived_name or self.kind)
 
     def summary(self) -> str:
@@ -131,7 +131,7 @@ class Evaluator(Kind):
         return threshold if self.is_graded else 1.0
 
     def derive_name(self, taken: Collection[str]) -> None:
-        """Give an evaluator without a name one that no other has."""
+        """Give an evaluator without a name a unique one."""
         if self.name is not None:
             return
         where = f" ({self.path})" if self.path else ""
@@ -159,7 +159,7 @@ class Evaluator(Kind):
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
-        """The commands that it runs, each with its folder: a resumed run looks whether their files have changed."""
+        """The commands that it runs, each with its folder. A resumed run checks whether their files have changed."""
         return ()
 
     @property

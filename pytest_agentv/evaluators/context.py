@@ -1,4 +1,4 @@
-"""What an evaluator is shown, and what it may ask. Light to import: the classes of kinds are in `base`."""
+"""The argument of evaluators: what they see and may call. Light to import: the classes of kinds are in `base`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
@@ -59,7 +59,7 @@ class ProxiedTargets(Protocol):
 
 @record
 class Embedding(Record):
-    """What a model makes of a text."""
+    """The embedding of a text."""
 
     vector: tuple[float, ...]
     """Its numbers."""

@@ -15,10 +15,10 @@ from pytest_agentv.models.scores import Score
 
 @record
 class EvaluatorSpec(Record):
-    """What a factory is told of an evaluator of an eval file."""
+    """The argument of a factory: an evaluator of an eval file."""
 
     name: str
-    """How results call it."""
+    """The name in results."""
     type: str
     """The word after `type:`."""
     config: JsonObject
@@ -52,7 +52,7 @@ class FactoryEvaluator(Evaluator):
         return type(self).factory
 
     def prepare(self, services: Services) -> Evaluator:
-        """Let the factory make the evaluator; what it raises is an error of the case."""
+        """Call the factory. An exception is an error of the case."""
         prepared = self.model_copy()
         spec = EvaluatorSpec(self.label, self.kind, self.config, self.weight)
         prepared._live = type(self).factory(spec, services)

@@ -1,4 +1,4 @@
-"""Running one evaluator: whatever happens, an `EvaluatorResult` comes back."""
+"""Runs one evaluator, and always returns an `EvaluatorResult`."""
 
 import inspect
 import time
@@ -21,7 +21,7 @@ DEEPEST: Final = 100
 """Levels of nesting that the details of a judgement may have; deeper ones could not be written."""
 
 ROUNDING: Final = 1e-9
-"""How far a score may be outside 0..1 without a word."""
+"""How far a score may be outside 0..1 without a warning."""
 
 
 async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
@@ -50,7 +50,7 @@ def _judge_model(evaluator: AnyEvaluator, context: Context) -> str | None:
 
 
 async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
-    """Judge the answer, or the part of it that `path` chooses; negate the judgement, and see what is required.
+    """Judge the answer, or the part that `path` chooses; negate the judgement, and check `required`.
 
     Raises what the evaluator raises.
     """
@@ -125,7 +125,7 @@ def _warnings(given: float, value: float) -> tuple[str, ...] | None:
 
 
 def json_fault(value: object) -> str | None:
-    """Return what keeps a value out of a record: it is nested too deeply, or is no JSON."""
+    """Return why a value cannot be recorded: it is nested too deeply, or is no JSON."""
     waiting = [(value, 0)]
     while waiting:
         item, depth = waiting.pop()

@@ -1,4 +1,4 @@
-"""What every kind of evaluator does alike: it judges a part of the answer, turns its verdict round, or is required."""
+"""The keys that all kinds share: judge a part of the answer, negate the verdict, be required."""
 
 import inspect
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _NEGATED: Final = "negated: what speaks for the answer and against it changes pl
 
 
 def shared_key(evaluator: AnyEvaluator, key: str) -> Any:
-    """Return the value of a key that all kinds share; None where the kind has a key of that name for itself."""
+    """Return the value of a key that all kinds share; None if the kind has its own key of that name."""
     return None if key in _own_keys(type(evaluator)) else getattr(evaluator, key, None)
 
 
@@ -52,7 +52,7 @@ def text_of_part(part: Json) -> str:
 
 
 def negated(score: Score) -> Score:
-    """Turn a judgement round. A judgement that failed stays as it is: it says nothing about the answer."""
+    """Negate a judgement. A failed judgement stays as it is: it says nothing about the answer."""
     if score.error is not None:
         return score
     return score.replace(

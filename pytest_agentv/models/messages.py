@@ -1,7 +1,7 @@
 """Messages: the input of a case and the answer of a target."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
 from pytest_agentv.models.records import record
@@ -22,9 +22,42 @@ class TextPart(Record):
     """Always `text`."""
 
 
+PDF: Final = "application/pdf"
+OTHER_MEDIA: Final = "application/octet-stream"
+MEDIA_LIMIT: Final = 20 * 2**20
+"""Bytes of a picture or a PDF that are sent to a model: few APIs take more."""
+
+
+@record
+class Media(Record):
+    """What a file holds that is no text. Its bytes are read when they are sent."""
+
+    media_type: str
+    """By the content: `image/png`, `image/jpeg`, `image/gif`, `image/webp`, `application/pdf`; for all others
+    `application/octet-stream`."""
+    sha256: str
+    """The hash of the bytes, in hexadecimal."""
+    size: int
+    """Bytes."""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is a picture."""
+        return self.media_type.startswith("image/")
+
+    @property
+    def fault(self) -> str | None:
+        """Why it cannot be sent to a model; None: it can."""
+        if self.media_type == OTHER_MEDIA:
+            return "is neither a text in UTF-8, a picture (PNG, JPEG, GIF or WebP) nor a PDF"
+        if self.size > MEDIA_LIMIT:
+            return f"has {self.size / 2**20:.1f} MiB, and models are sent at most {MEDIA_LIMIT // 2**20} MiB"
+        return None
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class FilePart(Record):
-    """A `type: file` item whose file was found and read."""
+    """A `type: file` or `type: image` item whose file was found and read."""
 
     value: str
     """The reference as written in the eval file."""
@@ -33,11 +66,20 @@ class FilePart(Record):
     resolved_path: str
     """The absolute path."""
     text: str
-    """The file's text, CRLF turned into LF, not trimmed."""
+    """The file's text, CRLF turned into LF, not trimmed; empty for a file that is no text."""
     is_guideline: bool = False
-    """Whether the file matches a guideline pattern."""
+    """Whether the file matches a guideline pattern; one that is no text is none."""
     type: Literal["file"] = "file"
     """Always `file`."""
+    media: Media | None = None
+    """What a picture, a PDF or another file that is no text holds; None: it is a text."""
+
+    def to_item(self) -> dict[str, Json]:
+        """Return it as judges see it, under AgentV's keys."""
+        held = {"text": self.text}
+        if self.media is not None:
+            held = {"mediaType": self.media.media_type, "sha256": self.media.sha256}
+        return {"type": "file", "path": self.path, **held, "resolvedPath": self.resolved_path}
 
 
 @record

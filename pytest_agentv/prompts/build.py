@@ -1,19 +1,34 @@
 """Builds the prompt of a case: one flat text, or a conversation with role markers (agentv-formats 3)."""
 
 from itertools import takewhile
+from pathlib import Path
 
+from pytest_agentv.errors import CaseError, locate
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import InputMessage, Role
+from pytest_agentv.models.messages import FilePart, InputMessage, Role
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
-from pytest_agentv.prompts.segments import is_visible, render_guidelines, render_parts
+from pytest_agentv.prompts.segments import (
+    is_media,
+    is_visible,
+    joined,
+    render_guidelines,
+    render_parts,
+    with_media,
+)
 
 
 def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
-    """Build the prompt of a case for a provider of the given mode."""
+    """Build the prompt of a case for a provider of the given mode.
+
+    Raises `CaseError` for a picture or a PDF in a message of another role than the user's, in mode `lm`.
+    """
     guidelines = render_guidelines(case.messages)
     if not needs_markers(case.messages):
-        return Prompt(_flat_question(case.messages, mode), guidelines)
+        parts = _flat_parts(case.messages, mode) if mode == "lm" else None
+        return Prompt(_flat_question(case.messages, mode), guidelines, parts=parts)
+    if mode == "lm":
+        _refuse_media_of_others(case)
     return Prompt(
         _marked_question(case.messages, mode),
         guidelines,
@@ -34,6 +49,21 @@ def guidelines_section(guidelines: str) -> str:
 def _flat_question(messages: tuple[InputMessage, ...], mode: PromptMode) -> str:
     texts = (text for message in messages for text in render_parts(message, mode, with_guidelines=False))
     return "\n\n".join(map(trim, texts))
+
+
+def _flat_parts(messages: tuple[InputMessage, ...], mode: PromptMode) -> tuple[str | FilePart, ...] | None:
+    parts = (part for message in messages for part in with_media(message, mode))
+    return joined((trim(part) if isinstance(part, str) else part for part in parts), "\n\n")
+
+
+def _refuse_media_of_others(case: EvalCase) -> None:
+    """Raise `CaseError` for a picture or a PDF that the user does not show: no API takes it."""
+    for message in case.messages:
+        file = next(filter(is_media, message.parts), None)
+        if file is not None and message.role != "user":
+            where = locate(Path(case.path), case.line)
+            what = f"{file.path} is in a message of the role {message.role}"
+            raise CaseError(f"{where}: {what}; models take pictures and PDFs in messages of the user only")
 
 
 def _marked_question(messages: tuple[InputMessage, ...], mode: PromptMode) -> str:
@@ -61,7 +91,9 @@ def _chat_message(message: InputMessage, mode: PromptMode) -> ChatMessage | None
         texts.insert(0, _marker(message.role))
     if not texts:
         return None
-    return ChatMessage("user" if message.role == "user" else "assistant", "\n".join(texts))
+    if message.role != "user":
+        return ChatMessage("assistant", "\n".join(texts))
+    return ChatMessage("user", "\n".join(texts), joined(with_media(message, mode), "\n"))
 
 
 def _marker(role: Role) -> str:

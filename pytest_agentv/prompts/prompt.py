@@ -3,6 +3,7 @@
 from typing import Literal
 
 from pytest_agentv.models.base import Record
+from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.records import record
 
 PromptMode = Literal["agent", "lm"]
@@ -16,7 +17,9 @@ class ChatMessage(Record):
     role: Literal["system", "user", "assistant"]
     """Who says it."""
     content: str
-    """The text."""
+    """The text; pictures and PDFs are named in it."""
+    parts: tuple[str | FilePart, ...] | None = None
+    """The texts, pictures and PDFs in order; None: there is only text."""
 
 
 @record
@@ -29,3 +32,18 @@ class Prompt(Record):
     """The guideline files' texts, each in its `<file>` element."""
     chat_prompt: tuple[ChatMessage, ...] | None = None
     """Only for a conversation."""
+    parts: tuple[str | FilePart, ...] | None = None
+    """The texts, pictures and PDFs of the question in order, in mode `lm`; None: only text, or a conversation."""
+
+    @property
+    def media(self) -> tuple[FilePart, ...]:
+        """The pictures and PDFs that a model is to see, in order."""
+        found = [self.parts, *(message.parts for message in self.chat_prompt or ())]
+        return tuple(part for parts in found for part in parts or () if isinstance(part, FilePart))
+
+    def in_words(self) -> "Prompt":
+        """Return it with its pictures and PDFs only named, as records and hashes have it."""
+        if not self.media:
+            return self
+        chat = self.chat_prompt and tuple(message.replace(parts=None) for message in self.chat_prompt)
+        return self.replace(chat_prompt=chat, parts=None)

@@ -1,6 +1,9 @@
 """Renders the parts of messages to text (agentv-formats 3.3, 3.4)."""
 
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import PurePath
+from typing import TypeGuard
 
 from pytest_agentv.models.messages import ContentPart, FilePart, InputMessage, ObjectPart, TextPart
 from pytest_agentv.models.text import pretty_json, trim
@@ -15,7 +18,8 @@ def render_part(part: ContentPart, mode: PromptMode) -> str:
         case FilePart(is_guideline=True):
             return f"<Attached: {part.value}>"
         case FilePart():
-            return f'<file: path="{part.path}">' if mode == "agent" else embed_file(part.path, part.text)
+            is_named = mode == "agent" or part.media is not None
+            return f'<file: path="{part.path}">' if is_named else embed_file(part.path, part.text)
         case ObjectPart():
             return pretty_json(part.value)
         case _:
@@ -26,6 +30,22 @@ def render_parts(message: InputMessage, mode: PromptMode, *, with_guidelines: bo
     """Return the non-empty parts, with or without references to guideline files."""
     parts = (part for part in message.parts if with_guidelines or not is_guideline(part))
     return [text for part in parts if (text := render_part(part, mode))]
+
+
+def with_media(message: InputMessage, mode: PromptMode) -> list[str | FilePart]:
+    """Return the non-empty parts without guidelines, pictures and PDFs as they are where the target is to see them."""
+    parts = (part for part in message.parts if not is_guideline(part))
+    found = (part if is_media(part) and mode == "lm" else render_part(part, mode) for part in parts)
+    return [part for part in found if part]
+
+
+def joined(parts: Iterable[str | FilePart], glue: str) -> tuple[str | FilePart, ...] | None:
+    """Return parts with the texts in a row as one; None where there are only texts."""
+    found: list[str | FilePart] = []
+    for is_file, group in groupby(parts, key=lambda part: isinstance(part, FilePart)):
+        members = list(group)
+        found += members if is_file else [glue.join(part for part in members if isinstance(part, str))]
+    return tuple(found) if any(isinstance(part, FilePart) for part in found) else None
 
 
 def render_guidelines(messages: tuple[InputMessage, ...]) -> str:
@@ -43,6 +63,11 @@ def embed_file(label: str, text: str) -> str:
 
 def is_guideline(part: ContentPart) -> bool:
     return isinstance(part, FilePart) and part.is_guideline
+
+
+def is_media(part: ContentPart) -> TypeGuard[FilePart]:
+    """Whether a part is a picture, a PDF or another file that is no text."""
+    return isinstance(part, FilePart) and part.media is not None
 
 
 def is_visible(message: InputMessage) -> bool:

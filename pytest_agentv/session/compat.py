@@ -1,4 +1,4 @@
-"""What pytest and xdist do not say publicly, looked up with care: each function has an answer when they change."""
+"""Reads private state of pytest and xdist. Each function returns a fallback if that state changes."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ _OWN_FIXTURES = "pytest_agentv.session.python.fixtures"
 
 
 def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[pytest.Item] | None:
-    """Return the items that xdist has given this worker and that were not begun, in order; None: not known."""
+    """Return the items that xdist gave this worker and that have not started, in order; None: not known."""
     interactor = next((plugin for plugin in config.pluginmanager.get_plugins() if _is_interactor(plugin)), None)
     if interactor is None:
         return None
@@ -47,7 +47,7 @@ def named_arguments(config: pytest.Config) -> Sequence[str]:
 
 
 def is_free_to_run_ahead(item: pytest.Function) -> bool:
-    """Whether nothing that is set up for each item could change what the case sees.
+    """Whether no fixture that is set up for each item can change what the case sees.
 
     Fixtures of installed plugins do not count; those of conftest files do, unless they hold for the whole session
     and stand already.
@@ -70,7 +70,7 @@ def has_fixtures_of_conftest(item: pytest.Function) -> bool:
 
 
 def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
-    """Return which fixture is missing, which fixtures ask for it, and which ones there are."""
+    """Return the missing fixture, the fixtures that ask for it, and the available ones."""
     told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))
     lines = [line.strip() for line in told.split("\n")]
     asking = [f"the fixture {definition.argname!r} asks for it" for definition in error.fixturestack]
@@ -78,7 +78,7 @@ def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
 
 
 def overridden_fixtures(item: pytest.Function, names: Sequence[str]) -> tuple[str, ...]:
-    """Return those of our fixtures, all of which an item asks for, that somebody else defines anew for it."""
+    """Return those of our fixtures that a conftest or plugin overrides for an item."""
     with suppress(AttributeError, KeyError):
         definitions = item._fixtureinfo.name2fixturedefs
         return tuple(name for name in names if definitions[name][-1].func.__module__ != _OWN_FIXTURES)
@@ -86,7 +86,7 @@ def overridden_fixtures(item: pytest.Function, names: Sequence[str]) -> tuple[st
 
 
 def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequence[str]) -> bool:
-    """Whether some fixtures of two items are the same ones, and hold for the whole session: so do their values."""
+    """Whether two items share some fixtures for the whole session, and so the fixtures' values."""
     with suppress(AttributeError, KeyError):
         ours, theirs = item._fixtureinfo.name2fixturedefs, other._fixtureinfo.name2fixturedefs
         return all(ours[name][-1] is theirs[name][-1] and ours[name][-1].scope == "session" for name in names)
@@ -125,7 +125,7 @@ def logging_outputs(config: pytest.Config) -> list[logging.Handler]:
 
 
 def junit_case(config: pytest.Config, report: Any) -> Any:
-    """Return what collects the JUnit test case of a report; None: no file is written."""
+    """Return the object that collects the JUnit test case of a report; None: no file is written."""
     with suppress(ImportError, AttributeError):
         from _pytest.junitxml import xml_key  # noqa: PLC0415 - for who writes such a file
 
@@ -141,7 +141,7 @@ def terminal_file(writer: Any) -> TextIO | None:
 
 
 def drop_phases(reporter: TerminalReporter, is_ours: Callable[[Any], bool]) -> None:
-    """Drop the reports of set-ups and tear-downs that passed and said nothing: pytest keeps them, and shows none."""
+    """Drop the reports of set-ups and tear-downs that passed without output: pytest keeps them, but shows none."""
     kept = getattr(reporter, "stats", {}).get("", [])
     kept[:] = [report for report in kept if getattr(report, "sections", True) or not is_ours(report)]
 

@@ -18,10 +18,10 @@ def clean_name(eval_id: str) -> str:
 
 
 def unique_names(eval_ids: Iterable[str | None]) -> Iterator[str]:
-    """Yield one name per case, in order; equal ones are told apart by `-2`, `-3` and so on.
+    """Yield one name per case, in order. Equal names get `-2`, `-3` and so on.
 
-    The names depend on the file's content only: xdist needs the same ones in every worker. An id that can be a name
-    as it stands is one, wherever it stands: a case that is added above takes no other case's name.
+    The names depend on the file's content only: xdist needs the same ones in every worker. An id that is a
+    valid name is kept wherever it stands, so adding a case above renames no other case.
     """
     ids = list(eval_ids)
     bases = [clean_name(eval_id or "") or "unnamed" for eval_id in ids]

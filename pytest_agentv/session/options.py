@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_agentv.models.options.defaults import DEFAULT_BASELINE, DEFAULT_EVAL_GLOBS, DEFAULT_EXPLORATION_TOOLS
+from pytest_agentv.models.options.defaults import (
+    DEFAULT_BASELINE,
+    DEFAULT_EVAL_GLOBS,
+    DEFAULT_EXPLORATION_TOOLS,
+    DEFAULT_SHIP_LIMIT,
+)
+from pytest_agentv.models.options.executors import check_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.options.values import parse_bool
+from pytest_agentv.models.options.values import MAX_WORKERS, parse_bool, parse_megabytes
 from pytest_agentv.session.compat import ini_value
 
 if TYPE_CHECKING:
@@ -20,9 +26,11 @@ if TYPE_CHECKING:
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
+_SHIP_IGNORE_HELP = "Globs of files that are not shipped to workers: of names, or of paths below the project."
+_SHIP_LIMIT_HELP = f"Megabytes that the files of a folder may have that are shipped (default: {DEFAULT_SHIP_LIMIT:g})."
 
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
-"""Options that beat cases and files as flags, and are beaten by them as ini keys."""
+"""Options that override cases and files as flags, and are overridden by them as ini keys."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -41,11 +49,13 @@ def add_options(parser: pytest.Parser) -> None:
         "args",
         list(DEFAULT_EXPLORATION_TOOLS),
     )
+    parser.addini("agentv_ship_ignore", _SHIP_IGNORE_HELP, "args", [])
+    parser.addini("agentv_ship_limit", _SHIP_LIMIT_HELP, default=None)
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
 
 
 def attach_optional_values(args: list[str]) -> None:
-    """Write out, in place, what a flag means that stands without its optional value.
+    """Give each flag without its optional value that value, in place.
 
     argparse would take the next argument for it: `pytest --agentv-dump-traces evals` would run everything there is and
     write the traces into `evals`.
@@ -65,6 +75,7 @@ def check_options(config: pytest.Config) -> None:
     words = list(itertools.takewhile(lambda word: word != "--", map(str, config.invocation_params.args)))
     if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
+    _check_workers(config, config.getoption("agentv_workers"), "argument --agentv-workers")
     for option in RUN_OPTIONS:
         given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
         if len(given) > 1:  # xdist hands this on to workers, which do not see the command line
@@ -92,6 +103,7 @@ def run_options(config: pytest.Config) -> "RunOptions":
     from pytest_agentv.models.options.run_options import RunOptions  # noqa: PLC0415 - runs without evals need none
 
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
+    _check_workers(config, values["workers"], f"{_ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
@@ -109,6 +121,9 @@ def run_options(config: pytest.Config) -> "RunOptions":
             "several_targets": tuple(dict.fromkeys(targets)) if len(targets) > 1 else (),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
+            "pass_env": tuple(dict.fromkeys(values["pass_env"] or ())),
+            "ship_ignore": _names(config, "agentv_ship_ignore"),
+            "ship_limit": _ship_limit(config),
             "exploration_tools": _names(config, "agentv_exploration_tools"),
         }
     )
@@ -118,7 +133,25 @@ def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
     """Whether an option or a hook may have cases run elsewhere. The workers of xdist run their cases themselves."""
     if hasattr(config, "workerinput") or options.executor == "local":
         return False
-    return options.executor is not None or bool(config.hook.pytest_agentv_executor.get_hookimpls())
+    return options.executor is not None or _has_executor_hook(config)
+
+
+def _has_executor_hook(config: pytest.Config) -> bool:
+    return bool(config.hook.pytest_agentv_executor.get_hookimpls())
+
+
+def _check_workers(config: pytest.Config, count: int | None, place: str) -> None:
+    """Raise `pytest.UsageError` for more cases in flight than the processes of a run may have."""
+    if count is None or count <= MAX_WORKERS:
+        return
+    option = next(option for option in RUN_OPTIONS if option.name == "executor")
+    executor: str | None = _value(config, option)
+    if executor is None and _has_executor_hook(config):
+        return  # how many it takes is known when it is there
+    try:
+        check_workers(str(count), executor)
+    except ValueError as error:
+        raise pytest.UsageError(f"{place}: {error}") from None
 
 
 def _flags(option: RunOption) -> list[str]:
@@ -212,6 +245,17 @@ def _gates(config: pytest.Config) -> tuple[str, ...]:
         except ValueError as error:
             raise pytest.UsageError(f"{_ini_name(config)}: agentv_gates: {error}") from None
     return tuple(map(str, lines))
+
+
+def _ship_limit(config: pytest.Config) -> float:
+    """Return the megabytes of `agentv_ship_limit`. Raises `pytest.UsageError`."""
+    written = ini_value(config, "agentv_ship_limit")
+    if written is None or (isinstance(written, str) and not written.strip()):
+        return DEFAULT_SHIP_LIMIT
+    try:
+        return parse_megabytes(_as_text(written, "a number"))
+    except ValueError as error:
+        raise pytest.UsageError(f"{_ini_name(config)}: agentv_ship_limit: {error}") from None
 
 
 def _shown(written: object) -> str:

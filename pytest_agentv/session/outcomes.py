@@ -29,18 +29,18 @@ class EvalErrored(AgentvError):
 
 
 RUN_ENDS: Final = (KeyboardInterrupt, pytest.exit.Exception)
-"""What ends not only its item but the run."""
+"""Exceptions that end the run, and not only the item."""
 
 
 def kind_of_break(error: BaseException) -> ErrorKind:
-    """Return the kind under which a case is recorded whose item's set-up has failed."""
+    """Return the error kind to record for a case whose item failed in set-up."""
     if isinstance(error, RUN_ENDS):
         return "cancelled"
     return "config" if isinstance(error, pytest.FixtureLookupError | OSError) else "crash"
 
 
 def text_of_break(error: BaseException) -> str:
-    """Return in one line or more what a fixture, hook or signal has raised."""
+    """Return the text of an exception of a fixture, hook or signal."""
     if isinstance(error, pytest.FixtureLookupError):
         return error.msg or f"fixture {error.argname!r} not found"
     if isinstance(error, KeyboardInterrupt):

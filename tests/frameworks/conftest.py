@@ -4,12 +4,16 @@ Each file needs its package and is skipped without it. `.ci/run` has environment
 """
 
 import asyncio
+import base64
+import hashlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_llm import FakeLlm
 
+from pytest_agentv.models.messages import FilePart, Media
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.python.foreign import adapt_provider
@@ -28,6 +32,11 @@ CONVERSATION = ProviderRequest(
     "case",
 )
 
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
+
 Ask = Callable[..., ProviderResponse]
 
 
@@ -39,6 +48,42 @@ def ask() -> Ask:
         return asyncio.run(adapt_provider(value, "mine").invoke(CONVERSATION if conversation else QUESTION))
 
     return ask_one
+
+
+@pytest.fixture
+def png() -> bytes:
+    """The picture that `show` shows."""
+    return PNG
+
+
+@pytest.fixture
+def pdf() -> bytes:
+    """The PDF that `show` shows."""
+    return PDF
+
+
+@pytest.fixture(params=["question", "conversation"])
+def show(request: pytest.FixtureRequest, tmp_path: Path) -> Ask:
+    """Ask an agent with a picture and a PDF: in one question, and at the end of a conversation with another picture."""
+
+    def show_to(value: Any, *, pdf: bool = True) -> ProviderResponse:
+        chart = _part(tmp_path / "chart.png", PNG, "image/png")
+        report = _part(tmp_path / "report.pdf", PDF, "application/pdf")
+        parts = ("Where is order 7?", chart, *((report,) if pdf else ()))
+        words = 'Where is order 7?\n\n<file: path="chart.png">'
+        prompt = Prompt(words, parts=parts)
+        if request.param == "conversation":
+            before = (ChatMessage("user", "Hello", ("Hello", chart)), ChatMessage("assistant", "Hi!"))
+            prompt = Prompt(words, chat_prompt=(*before, ChatMessage("user", words, parts)))
+        return asyncio.run(adapt_provider(value, "mine").invoke(ProviderRequest(prompt, "case")))
+
+    return show_to
+
+
+def _part(path: Path, content: bytes, kind: str) -> FilePart:
+    path.write_bytes(content)
+    media = Media(kind, hashlib.sha256(content).hexdigest(), len(content))
+    return FilePart(path.name, path.name, str(path), "", media=media)
 
 
 @pytest.fixture

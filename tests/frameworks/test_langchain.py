@@ -178,3 +178,34 @@ def test_fifty_at_once_do_not_mix(ask_many):
     for number, response in enumerate(responses):
         assert candidate_answer(response.output_messages) == f"I found q{number}"
         assert [call.input for call in calls(response)] == [{"query": f"q{number}"}]
+
+
+def test_a_graph_and_a_model_get_pictures_and_pdfs_as_parts(show):
+    seen = []
+
+    def look(state):
+        seen.append(state["messages"])
+        return {"messages": [AIMessage("A chart.")]}
+
+    class Looking(GenericFakeChatModel):
+        def _generate(self, messages, *args, **keywords):
+            seen.append(messages)
+            return super()._generate(messages, *args, **keywords)
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("look", look)
+    builder.add_edge(START, "look")
+    builder.add_edge("look", END)
+
+    for agent in (builder.compile(), Looking(messages=iter([AIMessage("A chart.")]))):
+        assert candidate_answer(show(agent).output_messages) == "A chart."
+    for messages in seen:
+        assert [part["type"] for part in messages[-1].content] == ["text", "image_url", "file"]
+        assert len(messages) in (1, 3)
+
+
+def test_a_chain_that_takes_a_text_says_that_it_cannot_hold_a_picture(show):
+    chain = ChatPromptTemplate.from_template("{question}") | FakeListChatModel(responses=["hello"])
+
+    with pytest.raises(ProviderError, match="'question' takes a text, which cannot hold pictures and PDFs"):
+        show(chain)

@@ -1,11 +1,22 @@
+from base64 import b64encode
+
 import pytest
 
 agents = pytest.importorskip("agents", reason="openai-agents is not installed")
 
 from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+    ResponseTextDeltaEvent,
+    ResponseUsage,
+)
 from pydantic import BaseModel
 
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.providers.base import candidate_answer
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
@@ -39,13 +50,50 @@ class FakeModel(Model):
         arguments = f'{{"order": {number}}}' if self.tool == "lookup" else "{}"
         return ResponseFunctionToolCall(type="function_call", name=self.tool, arguments=arguments, call_id=f"c{number}")
 
-    def stream_response(self, *args, **kwargs):
-        raise NotImplementedError
+    async def stream_response(self, system_instructions, input, *args, **kwargs):  # noqa: A002 - the name of the SDK
+        reply = await self.get_response(system_instructions, input)
+        for part in ("Order ", "7"):
+            yield text_delta(part)
+        yield completed(reply)
 
 
 def message(text):
     part = ResponseOutputText(type="output_text", text=text, annotations=[])
     return ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[part])
+
+
+def text_delta(text):
+    return ResponseTextDeltaEvent(
+        type="response.output_text.delta",
+        delta=text,
+        content_index=0,
+        item_id="m",
+        logprobs=[],
+        output_index=0,
+        sequence_number=0,
+    )
+
+
+def completed(reply):
+    told = reply.usage
+    response = Response(
+        id="r",
+        created_at=1,
+        model="fake",
+        object="response",
+        output=reply.output,
+        parallel_tool_calls=False,
+        tool_choice="auto",
+        tools=[],
+        usage=ResponseUsage(
+            input_tokens=told.input_tokens,
+            output_tokens=told.output_tokens,
+            total_tokens=told.total_tokens,
+            input_tokens_details=told.input_tokens_details.model_dump(),
+            output_tokens_details=told.output_tokens_details.model_dump(),
+        ),
+    )
+    return ResponseCompletedEvent(type="response.completed", response=response, sequence_number=1)
 
 
 def usage():
@@ -148,3 +196,82 @@ def test_fifty_runs_at_once_do_not_mix(ask_many):
         assert [(call.input, call.output) for call in calls(response)] == [
             ({"order": number}, {"status": f"sent ({number})"})
         ]
+
+
+def test_pictures_and_pdfs_are_parts_of_the_responses_api(show, png, pdf):
+    class Looking(FakeModel):
+        async def get_response(self, system_instructions, input, *args, **kwargs):  # noqa: A002 - as above
+            self.asked.append(input)
+            return ModelResponse(output=[message("A chart.")], usage=usage(), response_id=None)
+
+    model = Looking()
+
+    assert candidate_answer(show(desk(model=model)).output_messages) == "A chart."
+
+    ((*earlier, last),) = model.asked
+    assert [turn["role"] for turn in earlier] in ([], ["user", "assistant"])
+    assert last["content"] == [
+        {"type": "input_text", "text": "Where is order 7?"},
+        {"type": "input_image", "image_url": f"data:image/png;base64,{b64encode(png).decode()}", "detail": "auto"},
+        {
+            "type": "input_file",
+            "filename": "report.pdf",
+            "file_data": f"data:application/pdf;base64,{b64encode(pdf).decode()}",
+        },
+    ]
+
+
+async def streamed(prompt):
+    return Runner.run_streamed(desk(), prompt)
+
+
+async def streamed_and_read(prompt):
+    result = Runner.run_streamed(desk(), prompt)
+    async for _ in result.stream_events():
+        pass
+    return result
+
+
+async def streamed_and_begun(prompt):
+    result = Runner.run_streamed(desk(), prompt)
+    await anext(result.stream_events())
+    return result
+
+
+async def texts_and_the_result(prompt):
+    result = Runner.run_streamed(desk(), prompt)
+    async for event in result.stream_events():
+        if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
+            yield event.data.delta
+    yield result
+
+
+@pytest.mark.parametrize("function", [streamed, streamed_and_read, streamed_and_begun, texts_and_the_result])
+def test_a_streamed_run_is_read_to_its_end(ask, function):
+    response = ask(function)
+
+    assert response.error is None
+    assert candidate_answer(response.output_messages) == "Order 7: sent"
+    assert [(call.tool, call.input, call.output) for call in calls(response)] == [
+        ("lookup", {"order": 7}, {"status": "sent (7)"})
+    ]
+    used = response.token_usage
+    assert (used.input, used.cached, used.output, used.reasoning) == (12, 8, 6, 4)
+
+
+def test_a_streamed_run_that_fails_midway_is_an_error(ask):
+    class Breaking(FakeModel):
+        async def stream_response(self, *args, **kwargs):
+            yield text_delta("Order ")
+            raise ConnectionError("the model has gone")
+
+    async def broken(prompt):
+        return Runner.run_streamed(desk(model=Breaking()), prompt)
+
+    async def endless(prompt):
+        return Runner.run_streamed(desk(), prompt, max_turns=1)
+
+    with pytest.raises(ProviderError, match="the model has gone"):
+        ask(broken)
+    with pytest.raises(ProviderError, match="Max turns"):
+        ask(endless)

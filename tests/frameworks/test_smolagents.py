@@ -8,6 +8,7 @@ pytest.importorskip("smolagents")
 from smolagents import CodeAgent, Model, ToolCallingAgent, models, tool
 from smolagents.models import ChatMessage, ChatMessageToolCall
 
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.providers.base import candidate_answer
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
@@ -125,3 +126,15 @@ def test_runs_of_one_agent_follow_one_another(ask_many):
     for number, response in enumerate(responses):
         assert candidate_answer(response.output_messages) == f"order {number} is sent"
         assert [call.input for call in calls(response)] == [{"order": number}]
+
+
+def test_pictures_are_handed_over_and_pdfs_are_not(show):
+    agent = desk()
+
+    assert candidate_answer(show(agent, pdf=False).output_messages) == "order 7 is sent"
+
+    (task,) = [step for step in agent.memory.steps if getattr(step, "task_images", None)]
+    assert {image.size for image in task.task_images} == {(1, 1)}
+    assert len(task.task_images) in (1, 2)
+    with pytest.raises(ProviderError, match=r"agents of smolagents take pictures, and report\.pdf is a PDF"):
+        show(agent)

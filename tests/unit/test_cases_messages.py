@@ -47,7 +47,7 @@ def expecting(expected: str) -> EvalCase:
 S1_CONTENT = """[
     {type: text, value: "  Review this.  "}, {type: file, value: /prompts/py.instructions.md},
     {type: file, value: a.py}, {type: file, value: /docs/spec.txt}, {type: text, value: "   "},
-    {type: image, value: img}
+    {type: audio, value: img}
 ]"""
 
 
@@ -67,7 +67,7 @@ def test_text_files_and_guidelines_of_a_message(repo: Path) -> None:
                 FilePart("a.py", "a.py", code, "print(1)\n"),
                 FilePart("/docs/spec.txt", "docs/spec.txt", spec, "DOC\n"),
                 TextPart("   "),
-                OtherPart({"type": "image", "value": "img"}),
+                OtherPart({"type": "audio", "value": "img"}),
             ),
         ),
     )
@@ -76,7 +76,7 @@ def test_text_files_and_guidelines_of_a_message(repo: Path) -> None:
     assert loaded.case.file_paths == (guideline, code, spec)
     assert [str(warning) for warning in loaded.warnings] == [
         "evals/qa.yaml:5: evalcases[0].input_messages[0].content[5]: "
-        "an item of type 'image' is not sent to the target; only text and file items are"
+        "an item of type 'audio' is not sent to the target; only text, file and image items are"
     ]
 
 
@@ -172,10 +172,11 @@ def test_an_item_of_the_input_that_is_neither_text_nor_mapping_is_an_error() -> 
 @pytest.mark.parametrize(
     ("item", "warning"),
     [
-        ("{value: x}", "an item without a type is not sent to the target; only text and file items are"),
+        ("{value: x}", "an item without a type is not sent to the target; only text, file and image items are"),
         (
             "{type: txt, value: x}",
-            "an item of type 'txt' is not sent to the target; only text and file items are (did you mean 'text'?)",
+            "an item of type 'txt' is not sent to the target; only text, file and image items are "
+            "(did you mean 'text'?)",
         ),
     ],
 )

@@ -282,6 +282,9 @@ def check_cases(block: Block, data: Mapping[str, Any], folder: Path) -> None:
     for name in re.findall(r"[\w/-]+\.(?:md|csv|txt)", text):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("Is {{ candidate_answer }} good?", "utf-8")
+    for name in re.findall(r"[\w/-]+\.(?:png|pdf)", text):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"%PDF-1.7\n" if name.endswith(".pdf") else b"\x89PNG\r\n\x1a\n")
     suite = read_suite(path)
     assert suite.problems == ()
     evaluators = EVALUATORS.with_own(dict.fromkeys(own_kinds(block.page.read_text("utf-8")), print))

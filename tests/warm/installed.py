@@ -8,10 +8,10 @@ from importlib import metadata
 from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import pytest
-from _pytest.fixtures import FixtureManager  # noqa: TID251 - what is remembered is how it searches
+from _pytest import fixtures  # noqa: TID251 - what is remembered is how it searches
 
 _PROPERTIES = ("metadata", "entry_points", "files")
 
@@ -21,24 +21,48 @@ def read_once() -> Iterator[None]:
     """Keep what is found in this environment's packages while this lasts; look at all other places anew."""
     with pytest.MonkeyPatch.context() as patch:
         _read_metadata_once(patch)
+        _search_for_hooks_once(patch)
         _search_for_fixtures_once(patch)
         yield
 
 
-def _search_for_fixtures_once(patch: pytest.MonkeyPatch) -> None:
-    """Search a plugin that has no fixtures once; there are fifty of them, with thousands of names."""
-    search = FixtureManager.parsefactories
-    without: WeakSet[Any] = WeakSet()
+def _search_for_hooks_once(patch: pytest.MonkeyPatch) -> None:
+    """Search an installed module for hooks once; there are fifty of them, with thousands of names."""
+    search = pytest.PytestPluginManager.parse_hookimpl_opts
+    known: WeakKeyDictionary[ModuleType, dict[str, Any]] = WeakKeyDictionary()
 
-    def parsefactories(self: FixtureManager, *args: Any, **options: Any) -> None:
+    def parse_hookimpl_opts(self: pytest.PytestPluginManager, plugin: Any, name: str) -> Any:
+        if not name.startswith("pytest_"):
+            return None
+        if not (isinstance(plugin, ModuleType) and _is_installed(plugin)):
+            return search(self, plugin, name)
+        found = known.setdefault(plugin, {})
+        if name not in found:
+            found[name] = search(self, plugin, name)
+        return found[name] and dict(found[name])
+
+    patch.setattr(pytest.PytestPluginManager, "parse_hookimpl_opts", parse_hookimpl_opts)
+
+
+def _search_for_fixtures_once(patch: pytest.MonkeyPatch) -> None:
+    """Search a plugin for fixtures once: from then on it is searched for those names only."""
+    search = fixtures.FixtureManager.parsefactories
+    names: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
+
+    def parsefactories(self: fixtures.FixtureManager, *args: Any, **options: Any) -> None:
         holder = options["holder"] if "holder" in options else args[0]
         key = holder if isinstance(holder, ModuleType | type) else type(holder)
-        if key not in without:
+        if isinstance(holder, pytest.Collector) or not _is_installed(key):
             search(self, *args, **options)
-            if _is_installed(key) and not issubclass(type(holder), pytest.Collector) and not _has_fixtures(key):
-                without.add(key)
+            return
+        if key not in names:
+            names[key] = _fixtures_of(key)
+        if names[key]:
+            with pytest.MonkeyPatch.context() as searching:
+                searching.setattr(fixtures, "dir", lambda _: names[key], raising=False)
+                search(self, *args, **options)
 
-    patch.setattr(FixtureManager, "parsefactories", parsefactories)
+    patch.setattr(fixtures.FixtureManager, "parsefactories", parsefactories)
 
 
 def _is_installed(key: ModuleType | type) -> bool:
@@ -46,15 +70,19 @@ def _is_installed(key: ModuleType | type) -> bool:
     return str(getattr(module, "__file__", None)).startswith(sys.prefix)
 
 
-def _has_fixtures(key: ModuleType | type) -> bool:
+def _fixtures_of(key: ModuleType | type) -> list[str]:
+    """Return the names of a module or a class that may be fixtures."""
     spaces = [vars(key)] if isinstance(key, ModuleType) else [vars(base) for base in key.__mro__]
-    values = [value for space in spaces for value in space.values()]
-    return any(type(value).__module__ == FixtureManager.__module__ or _is_marked(value) for value in values)
+    found = {name for space in spaces for name, value in space.items() if _is_fixture(value)}
+    return sorted(found)
 
 
-def _is_marked(value: object) -> bool:
-    """Whether a value is a fixture as pytest marked them before version 8.4."""
-    return isinstance(value, FunctionType) and "_pytestfixturefunction" in vars(value)
+def _is_fixture(value: object) -> bool:
+    """Whether a value is a fixture; before pytest 8.4 these were marked functions."""
+    value = getattr(value, "__func__", value)
+    return type(value).__module__ == fixtures.__name__ or (
+        isinstance(value, FunctionType) and "_pytestfixturefunction" in vars(value)
+    )
 
 
 def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:

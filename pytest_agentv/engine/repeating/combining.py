@@ -32,7 +32,7 @@ def combine_answers(
     lost: Sequence[EvalResult] = (),
     with_answers: bool = False,
 ) -> EvalResult:
-    """Return the result of a case from those of its answers, of which there is at least one.
+    """Return the result of a case from the results of its answers. There must be at least one.
 
     Args:
         results: In the order of the answers.
@@ -45,7 +45,7 @@ def combine_answers(
     """
     broken = next((result for result in results if is_set_up_error(result)), None)
     if broken is not None:
-        return broken  # no answer can be had: it says why, and nothing was asked
+        return broken  # the target cannot be asked; the result says why
     judged = [result for result in results if result.status != "error"]
     decided = plan.verdict(results) if judged else None
     figures = repeat_figures(results, plan, None if together else plan.stopped(results))
@@ -68,7 +68,7 @@ def combine_answers(
 
 
 def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPlan) -> EvalResult:
-    """Return a result with what fresh answers of its case showed: they change its metrics, and not its verdict."""
+    """Add fresh answers of a case to its result. They change its metrics, but not its verdict."""
     figures = result.repeat or repeat_figures([result], plan.replace(answers=1), None)
     both = [result, *fresh]
     return result.replace(
@@ -79,7 +79,7 @@ def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPl
 
 
 def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Verdict | None) -> RepeatFigures:
-    """Return what the answers of a case showed."""
+    """Return the counts and scores of the answers of a case."""
     judged = [result for result in results if result.status != "error"]
     passes = sum(result.status == "pass" for result in judged)
     tools = tuple(result.trace_summary.tool_names if result.trace_summary else () for result in judged)
@@ -97,9 +97,9 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
 
 
 def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> EvalResult | None:
-    """Return a judged result under the rules of now; None if its answers do not tell.
+    """Judge a kept result by the current rules. Returns None if its answers do not suffice.
 
-    They do not where fewer were asked than the rules of now want, or where more than the scores decided.
+    They do not suffice if the rules require more answers, or if hooks decided some of them.
     """
     figures, before = result.repeat, result.threshold
     if figures is None or before is None or figures.planned != plan.answers:
@@ -119,7 +119,7 @@ def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> E
 
 
 def rejudged(result: EvalResult, threshold: Threshold) -> EvalResult:
-    """Return a kept answer with the status that the threshold of now gives it; a hook's decision stands."""
+    """Return a kept answer with its status under the current threshold. A hook's decision stands."""
     if result.status == "error" or result.assertion is not None or result.dry_run:
         return result
     status = decide_status(result.score, threshold.value, result.unmet_required)
@@ -127,7 +127,7 @@ def rejudged(result: EvalResult, threshold: Threshold) -> EvalResult:
 
 
 def added_metrics(results: Iterable[EvalResult]) -> ExecutionMetrics | None:
-    """Return the sum of what answers took: tokens, US dollars, milliseconds."""
+    """Add up tokens, US dollars and milliseconds of answers."""
     found = [result.execution_metrics for result in results if result.execution_metrics is not None]
     if not found:
         return None
@@ -153,7 +153,7 @@ def _shown(results: Sequence[EvalResult], decided: Verdict | None) -> EvalResult
 
 
 def _rates(passes: int, judged: int, plan: RepeatPlan, stopped: Verdict | None) -> JsonObject:
-    """Return what is counted of a case's judged answers, under the keys of its figures."""
+    """Return the counts of a case's judged answers, by the names of its fields."""
     rate = pass_rate(passes, judged, stopped) if judged else None
     interval = None if rate is None else wilson(rate, judged)
     return {
@@ -170,7 +170,7 @@ def _rates(passes: int, judged: int, plan: RepeatPlan, stopped: Verdict | None) 
 
 
 def is_set_up_error(result: EvalResult) -> bool:
-    """Whether a case could not be asked at all, so that no other answer could be had either."""
+    """Whether the set-up of a case failed, so that asking again would fail too."""
     return result.error_detail is not None and result.error_detail.stage == "setup"
 
 
@@ -190,7 +190,7 @@ def _own_part(result: EvalResult) -> JsonObject:
 
 
 def _sums(results: Sequence[EvalResult]) -> JsonObject:
-    """Return what all answers together took; of answers from the cache only where nothing else was paid for."""
+    """Add up the metrics of all answers. Cached answers count only if no other answer was paid for."""
     is_cached = all(result.cached for result in results)
     paid = [result for result in results if is_cached or not result.cached]
     return {

@@ -1,4 +1,4 @@
-"""How many answers of a case are asked, and when its verdict is certain."""
+"""Plans how many answers of a case to ask for, and tells when its verdict is certain."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class RepeatPlan(Record):
     min_pass_rate_source: str
     """Where the rate was set: `command line`, `case`, `file`, `ini` or `default`."""
     stops_early: bool
-    """Whether no further answer is asked once none could change the verdict."""
+    """Whether to stop asking once no answer could change the verdict."""
 
     @classmethod
     def of(cls, job: CaseJob, answers: int) -> "RepeatPlan":
@@ -60,14 +60,14 @@ class RepeatPlan(Record):
         return min((way for way in ways if way <= left), default=0)
 
     def stopped(self, results: Sequence[EvalResult]) -> Verdict | None:
-        """Return the verdict if it became certain with the last answer, as it does when they are asked in turn."""
+        """Return the verdict if the last answer made it certain, as happens when answers are asked one by one."""
         if not self.stops_early or self.needed == 0 or self.verdict(results[:-1]) is not None:
             return None
         return self.verdict(results)
 
 
 def stops_early(options: RunOptions) -> bool:
-    """Whether answers are asked only as long as they can change a verdict.
+    """Whether to stop asking for answers once the verdict is certain.
 
     With a baseline all are asked, since the case's rate is compared and not only its verdict.
     """

@@ -64,7 +64,7 @@ class CachedProvider:
             "version": _VERSION,
             "target": self._target,
             "eval_id": request.eval_id,
-            "prompt": request.prompt.to_plain(),
+            "prompt": request.prompt.in_words().to_plain(),
             "system_prompt": request.system_prompt,
             "guidelines": len(request.guideline_paths),
             "files": [_hash_file(path) for path in request.file_paths],

@@ -1,4 +1,4 @@
-"""Embeddings of a target: each text is asked for once, together with those of other cases, and kept on disk."""
+"""Gets embeddings from a target: asks for each text once, in requests for several cases, and caches them on disk."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ _VERSION: Final = 1
 MOST: Final = 64
 """Texts of one request."""
 WAIT_SECONDS: Final = 0.01
-"""How long a text waits for those of other cases."""
+"""How long a text waits for texts of other cases, in seconds."""
 
 
 class TargetEmbedder:
@@ -49,7 +49,7 @@ class TargetEmbedder:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
-        """Return the embeddings of texts; what was paid for is told to the first who asks for a text.
+        """Return the embeddings of texts. The first caller that asks for a text gets its cost.
 
         Raises `EvaluatorError` when the target cannot be asked.
         """
@@ -57,7 +57,7 @@ class TargetEmbedder:
         for text in new:
             self._request(text)
         asked = [self._known[text] for text in texts]
-        # A cancelled case must not cancel what others wait for.
+        # A cancelled case must not cancel a request that others wait for.
         outcomes = [await asyncio.shield(each) for each in asked]
         try:
             found = [outcome.get() for outcome in outcomes]
@@ -95,7 +95,7 @@ class TargetEmbedder:
             self._known[text].set_result(Outcome(embedding))
 
     async def _embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Ask for the embeddings of some texts and keep them. Whatever breaks here is told to all who wait."""
+        """Ask for the embeddings of some texts and keep them. All callers that wait get an error."""
         embeddings = list(_shares(await self._ask(texts, self._timeout_seconds), texts))
         for text, embedding in zip(texts, embeddings, strict=True):
             self._keep(text, embedding)

@@ -1,4 +1,4 @@
-"""The data of an answer: its JSON, and the parts of that."""
+"""Reads the JSON of an answer, and parts of it."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def parse_answer(answer: str) -> Json | Absent:
 
 @lru_cache(maxsize=4)
 def data_of(answer: str) -> Json | Absent:
-    """Return the JSON of an answer, as `parse_answer`; several checks of one answer parse it once. Do not change it."""
+    """Return the JSON of an answer like `parse_answer`, but parse it once for several checks. Do not change it."""
     return parse_answer(answer)
 
 
@@ -39,7 +39,7 @@ def parse_json(text: str) -> Json | Absent:
 
 
 def read_path(data: Json, path: str) -> Json | Absent:
-    """Return what is at a path such as `items[0].price`; `ABSENT` when nothing is there, null being something."""
+    """Return the value at a path such as `items[0].price`; `ABSENT` if there is none. null is a value."""
     value = data
     for part in filter(None, re.split(r"[.\[\]]", path)):
         value = _step(value, part)

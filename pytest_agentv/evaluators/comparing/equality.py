@@ -6,7 +6,7 @@ from pytest_agentv.models.base import Json
 
 
 def json_equal(left: Json, right: Json) -> bool:
-    """Return whether two plain JSON values are the same all the way down; Python's own `==` takes True for 1."""
+    """Return whether two plain JSON values are equal at every depth. Python's `==` takes True for 1."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(json_equal(value, right[key]) for key, value in left.items())
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

@@ -31,7 +31,7 @@ def _arguments(value: Json) -> Json:
 
 
 def _rule(wanted: Json, word: str) -> Json:
-    """Return the value of `{word: value}`, where that is all that an expected argument is; else `ABSENT`."""
+    """Return the value of an expected argument of the form `{word: value}`; else `ABSENT`."""
     return wanted[word] if isinstance(wanted, Mapping) and len(wanted) == 1 and word in wanted else ABSENT
 
 
@@ -111,7 +111,7 @@ def holds(wanted: Json, given: Json) -> bool:
 
 
 def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
-    """Return what is wrong with a call of the right tool; None when nothing is.
+    """Return the fault of a call of the right tool; None if it is as expected.
 
     Raises `EvaluatorError` when the call does not report what it is to be held against.
     """

@@ -1,4 +1,4 @@
-"""What `latency`, `cost` and `token_usage` share: amounts held against limits (agentv-formats 6.9)."""
+"""The parts that `latency`, `cost` and `token_usage` share: they compare amounts with limits (agentv-formats 6.9)."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class LimitCheck:
 
 
 def reported_metrics(context: Context) -> ExecutionMetrics | TraceSummary:
-    """Return what says how long the answer took and what it cost; nothing known is empty metrics."""
+    """Return the metrics of the answer; empty metrics if nothing is known."""
     return context.metrics or context.trace_summary or ExecutionMetrics()
 
 

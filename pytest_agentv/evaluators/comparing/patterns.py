@@ -20,7 +20,7 @@ _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
 
 
 def check_pattern(pattern: str, flags: str = "") -> str | None:
-    """Return what is wrong with a pattern, with the place; None when nothing is."""
+    """Return the fault of a pattern with its place; None if it is valid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

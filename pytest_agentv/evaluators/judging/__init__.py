@@ -1,1 +1,1 @@
-"""What judges that are models have in common: questions, replies, rubrics."""
+"""The parts that all model judges share: questions, replies, rubrics."""

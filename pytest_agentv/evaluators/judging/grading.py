@@ -1,4 +1,4 @@
-"""What judging evaluators share: the contract of a judge's reply, its parts, and the sections of prompts."""
+"""The parts that judging evaluators share: the contract of a judge's reply, its parts, the sections of prompts."""
 
 import math
 from typing import Final
@@ -62,7 +62,7 @@ def question_of(context: Context) -> str:
 
 
 def trace_texts(context: Context) -> dict[str, str]:
-    """Return how the answer came about, by the name of a prompt's section; nothing that is unknown.
+    """Return the steps to the answer as sections of a prompt, by name. Leaves out unknown ones.
 
     Source: scenario "LLM judge may consume trace (opt-in)".
     """

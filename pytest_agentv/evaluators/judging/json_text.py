@@ -1,7 +1,7 @@
 """Finds JSON objects in a text. The time grows with the length of the text, whatever the text holds.
 
 Python's decoder starts anew at each `{` of a text, and each failure counts the lines before it. A reply of 400 kB can
-keep it busy for a minute. The reader here notes the fate of every object that it passes, so that it reads no part of a
+keep it busy for a minute. This reader remembers the end of every object that it passes, so that it reads no part of a
 text more than a few times.
 """
 
@@ -92,7 +92,7 @@ class _Open:
 
 
 class _Reader:
-    """Reads one object, and notes the fate of all objects within it."""
+    """Reads one object, and remembers the ends of all objects within it."""
 
     def __init__(self, text: str, fates: _Fates) -> None:
         self._text = text

@@ -57,7 +57,7 @@ class LoopbackServer:
     def __init__(self, respond: Respond, stopping: HttpResponse) -> None:
         self._respond = respond
         self._stopping = stopping
-        """What those are told whose requests are still open when the server stops."""
+        """The response to requests that are still open when the server stops."""
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 

@@ -1,4 +1,4 @@
-"""What a code judge is given on standard input (agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema")."""
+"""Builds the standard input of a code judge (agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema")."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Running a judge's script: JSON in on standard input, text out, and every way in which that fails."""
+"""Runs a judge's script with JSON on standard input, and reports every way in which that can fail."""
 
 import shlex
 import signal
@@ -110,7 +110,7 @@ def _signal_name(number: int) -> str:
 
 
 def _reason(stdout: str, stderr: str) -> str:
-    """What the script itself said: the SDK's failure on standard output, the end of its standard error."""
+    """The script's own error: the SDK's failure on standard output, or the end of its standard error."""
     found = json_object(stdout.strip()) or {}
     reasoning = reasoning_of(found) or ""
     said = [reasoning] if reasoning.startswith(SDK_FAILURE) else []

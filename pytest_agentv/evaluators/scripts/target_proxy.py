@@ -25,7 +25,7 @@ _DEFAULT_ATTEMPT: Final = 1
 
 
 class _RefusedError(Exception):
-    """A request that is not carried out; the text is shown to who sent it."""
+    """A request that is refused. The sender gets the text."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -80,7 +80,7 @@ class TargetProxy:
         await self._server.stop()
 
     async def respond(self, request: HttpRequest) -> HttpResponse:
-        """Answer one request. Whatever fails becomes a response; only cancelling passes through."""
+        """Answer one request. A failure becomes a response; only a cancellation is raised."""
         if request.method == "OPTIONS":
             return HttpResponse(204)
         if not self._is_authorized(request.headers.get("authorization", "")):
@@ -112,7 +112,7 @@ class TargetProxy:
         return await self._ask(_parse(body))
 
     async def _invoke_batch(self, body: bytes) -> Json:
-        """Ask one after another; what fails for one request is the answer to that request."""
+        """Ask one after another. A failure of one request is the answer to that request only."""
         batch = _object(_parse(body)).get("requests")
         if not isinstance(batch, list):
             raise _RefusedError(400, "Missing required field: requests (array)")
@@ -128,7 +128,7 @@ class TargetProxy:
             return {"outputMessages": [], "rawText": f"Error: {str(error) or type(error).__name__}"}
 
     async def _ask(self, request: Json) -> Json:
-        """Call a target. Calls that fail count, requests that are refused do not."""
+        """Call a target. Failed calls count; refused requests do not."""
         self._check_limit()  # of a batch too: another request may have used up the rest meanwhile
         fields = _object(request)
         question = fields.get("question")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
+from pytest_agentv.loading.cases.media import is_address, is_picture
 from pytest_agentv.loading.cases.references import ReferencedFile, References
 from pytest_agentv.loading.files.source import LayeredSource, Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
@@ -107,12 +108,12 @@ def _parts(message: WrittenMessage, references: References) -> Iterator[ContentP
     elif isinstance(content, dict):
         yield ObjectPart(content)
     for index, item in enumerate(content if isinstance(content, list) else ()):
-        part = _load_part(item, message.place.at("content", index), references)
+        part = _load_part(item, message.role, message.place.at("content", index), references)
         if part is not None:
             yield part
 
 
-def _load_part(item: Json, place: Place, references: References) -> ContentPart | None:
+def _load_part(item: Json, role: Role, place: Place, references: References) -> ContentPart | None:
     if isinstance(item, str):
         return TextPart(item)
     if not isinstance(item, dict):
@@ -122,18 +123,20 @@ def _load_part(item: Json, place: Place, references: References) -> ContentPart 
         case "text":
             text = _value_of(item, place)
             return None if text is None else TextPart(text)
-        case "file":
+        case "file" | "image":
             file = _read_file(item, place, references)
-            return _file_part(file, references) if file else None
+            if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
+                return None
+            return _file_part(file, references)
         case kind:
             _warn_of_unshown_item(kind, place)
             return OtherPart(item)
 
 
 def _warn_of_unshown_item(kind: Json, place: Place) -> None:
-    hint = did_you_mean(kind, ("text", "file")) if isinstance(kind, str) else None
+    hint = did_you_mean(kind, ("text", "file", "image")) if isinstance(kind, str) else None
     what = "without a type" if kind is None else f"of type {kind!r}"
-    place.warn(f"an item {what} is not sent to the target; only text and file items are", hint)
+    place.warn(f"an item {what} is not sent to the target; only text, file and image items are", hint)
 
 
 def _value_of(item: JsonObject, place: Place) -> str | None:
@@ -144,7 +147,7 @@ def _value_of(item: JsonObject, place: Place) -> str | None:
     if "value" in item:
         place.at("value").expected("a text", value)
     else:
-        near = next((key for key in item if key in ("text", "path", "content", "file")), None)
+        near = next((key for key in item if key in ("text", "path", "content", "file", "image", "url")), None)
         place.error(f"the {item['type']} item has no value", near and f"rename {near!r} to 'value'")
     return None
 
@@ -154,16 +157,16 @@ def _read_file(item: JsonObject, place: Place, references: References) -> Refere
     if value is not None and not value.strip():
         place.at("value").expected("the path of a file", value)
         return None
-    return None if value is None else references.read(value, place.at("value"))
+    return None if value is None or is_address(value, place) else references.read(value, place.at("value"))
 
 
 def _file_part(file: ReferencedFile, references: References) -> FilePart:
-    is_guideline = references.is_guideline(file.path)
+    is_guideline = file.media is None and references.is_guideline(file.path)
     path, text = str(file.path), file.text
     known = _KNOWN_PARTS.get(path)
     if known is not None and known.text == text:
         text = known.text  # many cases may use the same file, so its text is held once
-    part = FilePart(file.value, file.display_path, path, text, is_guideline)
+    part = FilePart(file.value, file.display_path, path, text, is_guideline, media=file.media)
     _KNOWN_PARTS[path] = part
     return part
 
@@ -198,12 +201,7 @@ def _expected_item(item: Json, place: Place, references: References) -> Json:
     if kind != "file":
         return item
     file = _read_file(item, place, references)
-    return file and {
-        "type": "file",
-        "path": file.display_path,
-        "text": file.text,
-        "resolvedPath": str(file.path),
-    }
+    return file and _file_part(file, references).to_item()
 
 
 def _expected_calls(message: WrittenMessage) -> Json:

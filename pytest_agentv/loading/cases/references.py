@@ -3,14 +3,17 @@
 import os
 from collections.abc import Collection
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.cases.config import matches_guideline
+from pytest_agentv.loading.cases.media import media_type
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.targets.environment import search_folders
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.messages import Media
 from pytest_agentv.models.records import record
 
 
@@ -39,7 +42,9 @@ class ReferencedFile:
     display_path: str
     path: Path
     text: str
-    """CRLF turned into LF, not trimmed."""
+    """CRLF turned into LF, not trimmed; empty for a file that is no text."""
+    media: Media | None = None
+    """None: it is a text."""
 
 
 @record
@@ -69,8 +74,25 @@ class References:
         """Read the file of a reference as UTF-8, without a byte order mark.
 
         Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
-        be an image, so only a file that looks like a text gets a warning.
+        be a picture or a PDF, whose bytes are read when they are sent.
         """
+        found = self._read_bytes(value, place)
+        if found is None:
+            return None
+        path, data = found
+        display_path, fault = value.lstrip("/\\"), _encoding_fault(path, data)
+        if fault and is_text:
+            place.error(fault, "save it as UTF-8")
+            return None
+        if not is_text and (kind := media_type(data)) is not None:
+            return ReferencedFile(value, display_path, path, "", Media(kind, sha256(data).hexdigest(), len(data)))
+        if fault:
+            place.warn(f"{fault}; its other characters are shown as U+FFFD", "save it as UTF-8")
+        text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        return ReferencedFile(value, display_path, path, text)
+
+    def _read_bytes(self, value: str, place: Place) -> tuple[Path, bytes] | None:
+        """Return the file of a reference and its content. Notes an error for a missing or unreadable file."""
         reference = self.at(place).find(value)
         if reference.path is None:
             place.error(f"file {reference.describe_missing()}")
@@ -82,17 +104,10 @@ class References:
             place.error(f"expected a file, but {locate(reference.path, None)} is a pipe, a socket or a device")
             return None
         try:
-            data = reference.path.read_bytes()
+            return reference.path, reference.path.read_bytes()
         except OSError as error:
             place.error(f"file {locate(reference.path, None)} cannot be read: {error.strerror or error}")
             return None
-        if (fault := _encoding_fault(reference.path, data)) and is_text:
-            place.error(fault, "save it as UTF-8")
-            return None
-        if fault and b"\0" not in data:
-            place.warn(f"{fault}; its other characters are shown as U+FFFD", "save it as UTF-8")
-        text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
-        return ReferencedFile(value, reference.display_path, reference.path, text)
 
     def find_folder(self, value: str, place: Place) -> Path | None:
         """Resolve a reference to a folder. Notes an error for anything else."""

@@ -56,9 +56,9 @@ _CONTENT_ITEM: Final = any_of(
     {
         **MAPPING,
         "required": ["type", "value"],
-        "properties": {"type": {"enum": ["text", "file"]}, "value": TEXT},
+        "properties": {"type": {"enum": ["text", "file", "image"]}, "value": TEXT},
     },
-    {**MAPPING, "properties": {"type": {"not": {"enum": ["text", "file"]}}}},
+    {**MAPPING, "properties": {"type": {"not": {"enum": ["text", "file", "image"]}}}},
 )
 _MESSAGE: Final = {
     **MAPPING,

@@ -10,7 +10,7 @@ from pydantic import field_validator
 from pytest_agentv.loading.targets.fields import PositiveCount
 from pytest_agentv.models.base import ABSENT, JsonObject
 from pytest_agentv.models.kind import spelled
-from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import (
@@ -26,6 +26,7 @@ from pytest_agentv.providers.apis.base import (
 )
 from pytest_agentv.providers.apis.model import DirectModel
 from pytest_agentv.providers.apis.model_names import known_limit
+from pytest_agentv.providers.media import encoded, parts_of
 
 _BASE_URL: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
@@ -80,7 +81,7 @@ class AnthropicApi:
         self._fixed = {"model": settings.model, **_limits(settings), **_choices(settings)}
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        system = [_block(message) for message in messages if message.role == "system"]
+        system = [_text(message.content) for message in messages if message.role == "system"]
         turns = [message for message in messages if message.role != "system" and message.content.strip()]
         body = {**self._fixed, "messages": _merged(turns)}
         return ApiRequest(self._url, self._headers, {**body, "system": system} if system else body)
@@ -161,7 +162,7 @@ def _thinking_tokens(usage: JsonObject) -> int:
 def _merged(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Return the turns, those of one role in a row as one; the API refuses blanks at the end of the last answer."""
     merged = [
-        {"role": role, "content": [_block(message) for message in group]}
+        {"role": role, "content": [block for message in group for block in _blocks(message)]}
         for role, group in groupby(turns, key=lambda message: message.role)
     ]
     if merged and merged[-1]["role"] == "assistant":
@@ -170,8 +171,22 @@ def _merged(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     return merged
 
 
-def _block(message: ChatMessage) -> dict[str, Any]:
-    return {"type": "text", "text": message.content}
+def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
+    return [_text(part) if isinstance(part, str) else _file(part) for part in parts_of(message)]
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _file(file: FilePart) -> dict[str, Any]:
+    sent = encoded(file)
+    source = {"type": "base64", "media_type": sent.media_type, "data": sent.data}
+    return (
+        {"type": "image", "source": source}
+        if sent.is_image
+        else {"type": "document", "source": source, "title": sent.name}
+    )
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:

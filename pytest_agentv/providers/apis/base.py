@@ -21,6 +21,8 @@ class ApiRequest(Record):
     url: str
     headers: Mapping[str, str]
     body: JsonObject
+    is_large: bool = False
+    """It holds pictures or PDFs, so that writing it as JSON takes a while."""
 
 
 @record
@@ -109,7 +111,10 @@ class Api(Protocol):
     """The API's name in price tables."""
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        """Build the request for the next message of a conversation, whose system message, if any, comes first."""
+        """Build the request for the next message of a conversation, whose system message, if any, comes first.
+
+        Reads pictures and PDFs. Raises `ProviderError` for those that cannot be sent.
+        """
 
     def read(self, reply: JsonObject) -> ModelReply | None:
         """Read the JSON of a successful reply; None where it holds no message at all."""

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pytest_agentv.loading.targets.fields import DefaultText, Whole
 from pytest_agentv.models.base import ABSENT, JsonObject
 from pytest_agentv.models.kind import spelled
-from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import (
@@ -27,6 +27,7 @@ from pytest_agentv.providers.apis.base import (
     vectors_of,
 )
 from pytest_agentv.providers.apis.model import SEED, DirectModel
+from pytest_agentv.providers.media import encoded, parts_of
 
 _BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 _NO_SYSTEM: Final = re.compile(r"gemini-(1\.0-)?pro(-vision)?$|gemma-[123]")
@@ -73,7 +74,7 @@ class GeminiApi:
             self._config["tools"] = _tools(settings.tools)
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        system = [_part(message) for message in messages if message.role == "system"]
+        system = [{"text": message.content} for message in messages if message.role == "system"]
         turns = [message for message in messages if message.role != "system" or not self._takes_system]
         body: dict[str, Any] = {"contents": _contents(turns), **self._config}
         if system and self._takes_system:
@@ -153,13 +154,16 @@ def _call(call: JsonObject) -> ToolCall:
 def _contents(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Return the turns, those of one side in a row as one."""
     return [
-        {"role": role, "parts": [_part(message) for message in group]}
+        {"role": role, "parts": [_part(part) for message in group for part in parts_of(message)]}
         for role, group in groupby(turns, key=lambda message: "model" if message.role == "assistant" else "user")
     ]
 
 
-def _part(message: ChatMessage) -> dict[str, str]:
-    return {"text": message.content}
+def _part(part: str | FilePart) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": part}
+    sent = encoded(part)
+    return {"inline_data": {"mime_type": sent.media_type, "data": sent.data}}
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:

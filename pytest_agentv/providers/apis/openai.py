@@ -23,6 +23,7 @@ from pytest_agentv.providers.apis.base import (
     vectors_of,
 )
 from pytest_agentv.providers.apis.model import ORGANIZATION, REASONING, SEED, DirectModel
+from pytest_agentv.providers.media import chat_content
 
 _BASE_URL: Final = "https://api.openai.com/v1"
 _DEVELOPER: Final = re.compile(r"o\d")
@@ -114,7 +115,7 @@ def chat_body(
 ) -> dict[str, Any]:
     """Return the body of a chat completion; limits without a value are left out."""
     turns = [
-        {"role": system_role if message.role == "system" else message.role, "content": message.content}
+        {"role": system_role if message.role == "system" else message.role, "content": chat_content(message)}
         for message in messages
     ]
     choices = {

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import Api, AskedModel, Embeddings, extended
+from pytest_agentv.providers.apis.base import Api, ApiRequest, AskedModel, Embeddings, extended
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm.reply import build_response
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -45,8 +45,9 @@ class DirectClient:
         client, prices = await self._modules()
         if self._http is None:
             self._http = client.HttpClient(self._model, self._target, self._environment)
+        request = await self._request(messages)
         started = time.perf_counter()
-        raw = await self._http.post(extended(self._api.request(messages), self._told))
+        raw = await self._http.post(request)
         duration_ms = round((time.perf_counter() - started) * 1000)
         reply = self._api.read(raw)
         if reply is None:
@@ -55,6 +56,13 @@ class DirectClient:
         price = prices.price(name, self._api.price_provider, reply.usage)
         known = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
         return build_response(reply, self._model, self._told).replace(duration_ms=duration_ms, **known)
+
+    async def _request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
+        """Build a request; one with pictures or PDFs in a thread, which reads them."""
+        if not any(message.parts for message in messages):
+            return extended(self._api.request(messages), self._told)
+        request = await asyncio.to_thread(self._api.request, messages)
+        return extended(request, self._told).replace(is_large=True)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of some texts. Raises as `ask`, and `ProviderError` for an API that has none."""

@@ -1,9 +1,12 @@
 """Asks a model through litellm."""
 
+import asyncio
+import functools
+import importlib.util
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 from weakref import WeakSet
 
 from pytest_agentv.models.masking.secrets import Masker
@@ -15,6 +18,7 @@ from pytest_agentv.providers.llm.limit import limited_replies
 from pytest_agentv.providers.llm.litellm_import import begin_import, imported_litellm, load_litellm
 from pytest_agentv.providers.llm.reply import build_response, read_cost, read_litellm
 from pytest_agentv.providers.llm.request import build_arguments, system_role
+from pytest_agentv.providers.media import chat_content
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 _NO_LIMIT_SECONDS: Final = 86_400.0
@@ -22,8 +26,22 @@ _NO_LIMIT_SECONDS: Final = 86_400.0
 
 _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": _NO_LIMIT_SECONDS}
 
+_GATEWAYS: Final = "litellm.responses.mcp.chat_completions_handler"
+
 _OPEN: Final["WeakSet[LitellmClient]"] = WeakSet()
 """Clients that are not closed."""
+
+
+@functools.cache
+def _without_gateways() -> Mapping[str, bool]:
+    """Return the argument that keeps litellm from importing the package mcp to look for MCP gateways among the tools.
+
+    Older versions do not look, and would send the argument to the model.
+    """
+    with suppress(ModuleNotFoundError):
+        if importlib.util.find_spec(_GATEWAYS):
+            return {"_skip_mcp_handler": True}
+    return {}
 
 
 class LitellmClient:
@@ -52,14 +70,12 @@ class LitellmClient:
     async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
         """Make one request. Raises `RequestError`, and `ProviderError` when litellm cannot be imported."""
         litellm = await load_litellm()
-        turns = [
-            {"role": self._system_role if message.role == "system" else message.role, "content": message.content}
-            for message in messages
-        ]
+        turns = await self._turns(messages)
+        arguments = {**self._arguments, **(_without_gateways() if self._told.tools else {}), **_ONE_REQUEST}
         started = time.perf_counter()
         try:
             with limited_replies():
-                reply = await litellm.acompletion(**self._arguments, messages=turns, **_ONE_REQUEST)
+                reply = await litellm.acompletion(**arguments, messages=turns)
         except Exception as error:  # noqa: BLE001 - litellm raises what it likes; the cause is found in its chain
             failure = read_failure(error, self._model, self._target)
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
@@ -69,6 +85,18 @@ class LitellmClient:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
         response = build_response(known, self._model, self._told)
         return response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm")
+
+    async def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+        """Return the messages in the shape of OpenAI; those with pictures or PDFs in a thread, which reads them."""
+
+        def build() -> list[dict[str, Any]]:
+            role = self._system_role
+            return [
+                {"role": role if message.role == "system" else message.role, "content": chat_content(message)}
+                for message in messages
+            ]
+
+        return await asyncio.to_thread(build) if any(message.parts for message in messages) else build()
 
     async def close(self) -> None:
         """Close litellm's clients when the last target with a model is closed: litellm keeps them for the process."""

@@ -70,7 +70,7 @@ def build_messages(request: ProviderRequest) -> list[ChatMessage]:
     system = request.system_prompt or DEFAULT_SYSTEM_PROMPT
     if prompt.chat_prompt is None:
         system = "\n\n".join(filter(None, (system, guidelines_section(prompt.guidelines))))
-        return [ChatMessage("system", system), ChatMessage("user", trim(prompt.question))]
+        return [ChatMessage("system", system), ChatMessage("user", trim(prompt.question), prompt.parts)]
     if any(message.role == "system" for message in prompt.chat_prompt):
         return list(prompt.chat_prompt)
     return [ChatMessage("system", system), *prompt.chat_prompt]

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import time
-from typing import Any
+from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject
@@ -12,7 +12,9 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.python.answers import read_value
 from pytest_agentv.providers.python.calling import Function, call_user
 from pytest_agentv.providers.python.frameworks.table import AgentRunner, runner_of
-from pytest_agentv.providers.python.question import build_question, conversation, prompt_text
+from pytest_agentv.providers.python.question import build_question, conversation, prompt_text, require_no_media
+
+_WAYS_OUT: Final = "set `messages: true`, or take a parameter `request` and read `request.prompt.media`"
 
 
 class FunctionProvider:
@@ -68,7 +70,10 @@ class FunctionProvider:
         """Nothing is held open."""
 
     async def _invoke(self, request: ProviderRequest) -> ProviderResponse:
-        function, positional, keywords = self._call(request)
+        if request.prompt.media:  # they are read from disk
+            function, positional, keywords = await asyncio.to_thread(self._call, request)
+        else:
+            function, positional, keywords = self._call(request)
         limits = (self._timeout_seconds, request.timeout_seconds)
         limit = min((limit for limit in limits if limit is not None), default=None)
         started = time.perf_counter()
@@ -82,8 +87,12 @@ class FunctionProvider:
         if self._runner is not None:
             question = build_question(request, as_messages=self._as_messages)
             return self._runner.run, (self._function, question), dict(self._extra)
-        prompt = conversation(request) if self._as_messages else prompt_text(request)
-        return self._function, (prompt,), self._arguments(request)
+        keywords = self._arguments(request)
+        if self._as_messages:
+            return self._function, (conversation(request),), keywords
+        if keywords.get("request") is not request:
+            require_no_media(request, f"{self._label} gets a text, which", _WAYS_OUT)
+        return self._function, (prompt_text(request),), keywords
 
     def _arguments(self, request: ProviderRequest) -> dict[str, Any]:
         arguments = dict(self._extra)

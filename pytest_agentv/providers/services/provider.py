@@ -1,5 +1,6 @@
 """Asks a service: builds the request of a case, sends it, follows redirects, reads the reply."""
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -13,10 +14,12 @@ from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.failures import refused
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.python.question import require_no_media
 from pytest_agentv.providers.repeating import Repeater
+from pytest_agentv.providers.services.contents import asks_for_html
 from pytest_agentv.providers.services.reply import read_reply
 from pytest_agentv.providers.services.service import Service
-from pytest_agentv.providers.services.templates import fill_data, fill_url, values_of
+from pytest_agentv.providers.services.templates import fill_data, fill_url, shows_files, values_of
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -67,6 +70,7 @@ class ServiceProvider:
         self._paths = settings.paths
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
+        self._shows_files = shows_files(settings.content)
         self._repeater = Repeater(settings.retry, self._label, settings.secrets)
         self.reads_environ = reads_environ
 
@@ -75,12 +79,13 @@ class ServiceProvider:
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask once, and again where the retry policy says so; the time limit holds for all requests."""
-        built = self._build(request)
+        built = await asyncio.to_thread(self._build, request) if request.prompt.media else self._build(request)
         limits = (self._settings.timeout_seconds, request.timeout_seconds)
         limit = min((each for each in limits if each is not None), default=None)
         (reply, duration), log = await self._repeater.ask(lambda: _timed(lambda: self._send(built)), limit)
         is_stream = self._settings.stream is not None
-        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream)
+        html = asks_for_html(built.headers)
+        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=html)
         raw = {**response.raw, "status": reply.status, **log.to_raw()}
         return response.replace(raw=raw, duration_ms=duration if response.duration_ms is None else response.duration_ms)
 
@@ -88,6 +93,9 @@ class ServiceProvider:
         await self._transport.close()
 
     def _build(self, request: ProviderRequest) -> HttpRequest:
+        """Build a request; reads pictures and PDFs."""
+        if not self._shows_files:
+            require_no_media(request, f"the body of {self._where}", "write {{ messages }} or {{ files }} into it")
         values = values_of(request)
         try:
             url = fill_url(self._address, values)
@@ -108,6 +116,9 @@ class ServiceProvider:
             if reply.status not in _REDIRECTS or not place:
                 break
             request = self._redirected(request, reply.status, place)
+        else:
+            message = f"{self._label} redirects more than {_MOST_REDIRECTS} times, at last to {_site(request.url)}"
+            raise RequestError(RequestFailure(message, "config", reply.status))
         if not 200 <= reply.status < 300:
             failure = refused(reply.status, reply.headers, reply.text, self._label, self._where, hints=_HINTS)
             raise RequestError(failure)

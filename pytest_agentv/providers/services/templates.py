@@ -8,24 +8,33 @@ from urllib.parse import quote
 from pytest_agentv.loading.variables.filling import has_template, render
 from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.messages import FilePart
 from pytest_agentv.providers.base import ProviderRequest
+from pytest_agentv.providers.media import encoded
 from pytest_agentv.providers.python.question import conversation, prompt_text
 
-NAMES: Final = ("prompt", "messages", "eval_id", "attempt")
+NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt")
 """What templates may name."""
 
 _REFERENCE: Final = re.compile(r"\$\{\{.*?\}\}")
+_SHOWING: Final = re.compile(r"\{[{%][^}]*\b(?:messages|files)\b")
 _SAMPLE: Final[JsonObject] = dict.fromkeys(NAMES, "")
 
 
 def values_of(request: ProviderRequest) -> dict[str, Json]:
-    """Return what templates may name."""
+    """Return what templates may name. Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent."""
     return {
         "prompt": prompt_text(request),
         "messages": conversation(request),
+        "files": [_file(file) for file in request.prompt.media],
         "eval_id": request.eval_id,
         "attempt": request.attempt,
     }
+
+
+def _file(file: FilePart) -> JsonObject:
+    sent = encoded(file)
+    return {"name": sent.name, "media_type": sent.media_type, "data": sent.data, "url": sent.url}
 
 
 def fill_data(value: Json, values: JsonObject) -> Json:
@@ -42,8 +51,17 @@ def fill_data(value: Json, values: JsonObject) -> Json:
 
 def fill_url(text: str, values: JsonObject) -> str:
     """Return a URL with its templates filled in, percent-encoded. Raises `TemplateFault`."""
-    encoded = {name: quote(as_text(value), safe="") for name, value in values.items()}
-    return as_text(render(text, encoded)) if has_template(text) else text
+    if not has_template(text):
+        return text
+    encoded = {name: quote(as_text(value), safe="") if name in text else "" for name, value in values.items()}
+    return as_text(render(text, encoded))
+
+
+def shows_files(value: Json) -> bool:
+    """Whether a template of plain data names what holds pictures and PDFs: the messages, or the files."""
+    found: list[str] = []
+    _each_text(value, lambda text: found.extend(_SHOWING.findall(text)))
+    return bool(found)
 
 
 def check_templates(value: Json) -> None:

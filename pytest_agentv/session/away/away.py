@@ -11,8 +11,14 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.executors.base import CaseExecutor, JobRefused, Reply, WorkerLost, pack
+from pytest_agentv.errors import FileError
+from pytest_agentv.executors.base import CaseExecutor, ExecutorLost, Reply, WorkerLost
 from pytest_agentv.executors.kept import KeptResults
+from pytest_agentv.executors.shipper import Shipper
+from pytest_agentv.executors.shipping.bundle import BundleTooLarge
+from pytest_agentv.executors.shipping.needs import OutsideProject
+from pytest_agentv.executors.shipping.outgoing import write_sent
+from pytest_agentv.executors.shipping.packing import JobRefused
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult
@@ -25,44 +31,47 @@ HAS_HOOKS: Final = "hooks"
 IN_BATCH: Final = "batches"
 HAS_OWN_KINDS: Final = "kinds of this project"
 CANNOT_TRAVEL: Final = "objects of this process"
+HAS_FILES_OUTSIDE: Final = "files outside of the project"
 
 
 class Away:
-    """The executor of a run, and the results of it that are not written yet. Used on the event loop."""
+    """The executor of a run, and its results that are not written yet. Used on the event loop."""
 
     def __init__(
         self,
         open_executor: Callable[[], CaseExecutor | None],
         *,
         pool: TargetPool,
+        shipper: Shipper,
         own_providers: Mapping[str, object],
         kept: KeptResults,
         lost_retries: int,
     ) -> None:
         self.is_open = False
-        """Whether there is an executor that is to be closed."""
+        """Whether an executor was opened and must be closed."""
         self.away = 0
-        """How many answers came from elsewhere."""
+        """How many answers came from other processes."""
         self.home: Counter[str] = Counter()
-        """How many were asked for here, by the reason."""
+        """How many answers this process asked for itself, by reason."""
         self.lost = 0
         """How often a worker was lost."""
         self._open = open_executor
         self._executor: CaseExecutor | None = None
         self._pool = pool
+        self._shipper = shipper
         self._own_providers = own_providers
         self._kept = kept
         self._lost_retries = lost_retries
         self._tickets: defaultdict[str | None, list[str]] = defaultdict(list)
-        """Of results that are kept elsewhere until they are written, by the node id of their case."""
+        """Tickets of results that workers keep until they are written, by the node id of the case."""
 
     @property
     def executor(self) -> CaseExecutor | None:
-        """None: the hooks name none, and all cases run here."""
+        """None: no hook names an executor, so all cases run in this process."""
         return self._executor
 
     def open(self) -> None:
-        """Find the executor. Raises `pytest.UsageError` for one that is none."""
+        """Open the executor. Raises `pytest.UsageError` if a hook returned something else."""
         if self._executor is None:
             self._executor = self._open()
             self.is_open = self._executor is not None
@@ -70,7 +79,7 @@ class Away:
     async def ask(
         self, job: CaseJob, log: CaseLog, *, hooks: CaseHooks, own: Overrides, may_travel: bool, is_batched: bool
     ) -> EvalResult | None:
-        """Return the result of a job from elsewhere; None: it has to run here. Raises only for a cancellation."""
+        """Run a job in another process; None: it must run in this one. Raises only for a cancellation."""
         if self._executor is None:
             return None
         reason = self._reason_to_stay(job, hooks, own, may_travel=may_travel, is_batched=is_batched)
@@ -80,16 +89,21 @@ class Away:
             except JobRefused as error:
                 _LOGGER.debug("the case runs here: %s", error)
                 reason = CANNOT_TRAVEL
+            except OutsideProject as error:
+                _LOGGER.debug("the case runs here, because of %s", error)
+                reason = HAS_FILES_OUTSIDE
         self.home[reason] += 1
         return None
 
     def written(self, node_id: str | None) -> None:
-        """Let go of the results of a case: the results file has them."""
+        """Let workers drop the results of a case, which are in the results file now."""
         for ticket in self._tickets.pop(node_id, ()):
             self._kept.drop(ticket)
+            if self._executor is not None:
+                self._executor.written(ticket)
 
     async def close(self) -> None:
-        """End what runs elsewhere."""
+        """Close the executor."""
         if self._executor is not None and self.is_open:
             self.is_open = False
             await self._executor.close()
@@ -108,21 +122,29 @@ class Away:
         return HAS_OWN_KINDS if has_own or len(self._own_providers) else None
 
     async def _ask(self, executor: CaseExecutor, job: CaseJob, log: CaseLog) -> EvalResult:
-        packed = pack(job)
+        try:
+            parcel = await self._shipper.parcel(job)
+        except BundleTooLarge as error:
+            return self._unfit(job, str(error))
         for attempt in range(self._lost_retries + 1):
             ticket = uuid.uuid4().hex
             self._tickets[job.identity.node_id].append(ticket)
             try:
-                reply = await executor.ask(ticket, packed)
+                reply = await self._shipper.ask(executor, ticket, parcel)
             except WorkerLost as error:
                 self.lost += 1
                 kept = self._kept.find(ticket)
                 if kept is not None:  # it was lost after its last word
                     return self._arrived(kept.result)
                 reason = str(error)
+                if isinstance(error, ExecutorLost):
+                    self._pool.stop_reason = self._pool.stop_reason or reason
+                    break
                 _LOGGER.warning("worker lost (attempt %s): %s", attempt + 1, reason)
                 continue
             self._note(reply, log)
+            if reply.fault is not None:
+                return self._unfit(job, reply.fault)
             if reply.result is None:
                 reason = "it ended the case without a result"
                 break
@@ -130,18 +152,27 @@ class Away:
         identity = job.identity.replace(case_hash=None)  # a run that goes on asks again
         return error_result(identity, "provider", "process", f"worker lost: {reason}", dry_run=job.options.dry_run)
 
+    @staticmethod
+    def _unfit(job: CaseJob, message: str) -> EvalResult:
+        """Return the result of a case that no worker can start; here it might take what this machine has not."""
+        return error_result(job.identity, "setup", "config", message, dry_run=job.options.dry_run)
+
     def _arrived(self, record: JsonObject) -> EvalResult:
         self.away += 1
         return EvalResult.from_plain(record)
 
     def _note(self, reply: Reply, log: CaseLog) -> None:
-        log.lines.extend(reply.log)
+        log.lines.extend(map(self._pool.masker.mask, reply.log))
         self._pool.warn(Problem.from_plain(each) for each in reply.warnings)
         self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
+        try:
+            write_sent(reply.files, self._shipper.roots, self._pool.masker)
+        except FileError as error:
+            _LOGGER.warning("a file of a worker is lost: %s", error)
 
 
 def told(away: Away) -> Iterator[str]:
-    """Yield what the summary of a run says of its executor."""
+    """Yield the lines of the summary about the executor."""
     if away.executor is None or not (away.away or away.home or away.lost):
         return
     stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(away.home.items()))

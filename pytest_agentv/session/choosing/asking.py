@@ -19,13 +19,13 @@ _WORKER_INPUT: Final = "agentv_named"
 
 
 class Asking:
-    """What the command line asks for."""
+    """Tells whether the command line asks for a case."""
 
     def __init__(self, config: pytest.Config, options: RunOptions) -> None:
         self.is_for_all = options.run == "always" or bool(
             options.dry_run or options.eval_id or options.resume or options.retry_errors
         )
-        """Whether all cases run: by the rule, or because an option makes sense for evals only."""
+        """Whether all cases run: the rule says so, or an option is given that only evals have."""
         self.is_paid_only = options.run == "asked-if-paid"
         """Whether only the cases that cost money have to be asked for."""
         self.reason = f"{REASON} (agentv_run = {options.run})"
@@ -47,7 +47,7 @@ class Asking:
 
 
 def send_named(node: Any) -> None:
-    """Tell an xdist worker what the command line names; for the worker, whatever is collected is named."""
+    """Pass the names of the command line to an xdist worker. All that a worker collects was named."""
     node.workerinput[_WORKER_INPUT] = json.dumps(list(map(str, _named_paths(node.config))))
 
 

@@ -24,7 +24,7 @@ _OUTPUT: Final = "agentv_shard_left"
 class Sharding:
     """Leaves out the evaluations of other shards; registered in each process of such a run.
 
-    Evaluations are the cases of eval files and the tests that evaluate. A shard to which none falls is a good run.
+    Evaluations are the cases of eval files and the tests that evaluate. A shard without evaluations is a good run.
     """
 
     def __init__(self, config: pytest.Config, shard: Shard) -> None:
@@ -46,7 +46,7 @@ class Sharding:
         return done
 
     def divide(self, items: list[pytest.Item], collected: Sequence[pytest.Item]) -> ShardFigures:
-        """Take the evaluations of other shards out of `items`, and return what each result is to say of its shard.
+        """Remove the evaluations of other shards from `items`. Returns the shard's figures for each result.
 
         Args:
             items: What is left after all other choices.
@@ -115,5 +115,5 @@ def shard_of(name: str, count: int) -> int:
 
 
 def _has_result(item: pytest.Item) -> bool:
-    """Whether an item must have a result: a case that is not skipped in any case."""
+    """Whether an item must have a result: it is a case, and no mark skips it."""
     return hasattr(item, "entry") and item.get_closest_marker("skip") is None

@@ -13,7 +13,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 
 
 class Spending:
-    """Tells by the targets files, without variables: what cannot be read costs nothing, and will be an error."""
+    """Reads targets files without variables. A target that cannot be read costs nothing: its cases become errors."""
 
     def __init__(self, options: RunOptions, read_targets: Callable[[Path], TargetsFile]) -> None:
         self._options = options

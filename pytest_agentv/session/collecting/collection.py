@@ -49,7 +49,7 @@ def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> p
 
 
 def _named_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Return the collector of a file that was named and does not look like an eval file."""
+    """Return the collector of a named file that does not look like an eval file."""
     if path.suffix != ".jsonl":
         return _eval_file(path, parent)
     # Each line of a JSONL file would be a broken case: one error for the file says more.

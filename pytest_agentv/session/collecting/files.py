@@ -62,7 +62,7 @@ class EvalFile(pytest.Module):
             yield item
 
     def _own_fixtures(self, suite: SuiteSource) -> tuple[str, ...]:
-        """Return the fixtures of ours that are overridden for this file: only these are set up for its cases."""
+        """Return our fixtures that this file's conftest overrides: only these are set up for its cases."""
         if not suite.entries:
             return ()
         probe: EvalItem = EvalItem.from_parent(
@@ -104,7 +104,7 @@ class LeftOutFile(pytest.File):
 def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
     """Return a function whose signature asks for fixtures; items of one file with the same fixtures share it.
 
-    It is not written beside the items: pytest would show their frames in the traceback of a fixture that fails.
+    It is in this module, because pytest shows frames of the items' module in the traceback of a failing fixture.
     """
 
     def agentv_case(**_: object) -> None: ...

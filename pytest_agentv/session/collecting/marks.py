@@ -16,7 +16,7 @@ from pytest_agentv.session.outcomes import EvalFailed
 
 @record
 class CaseMarks:
-    """What pytest is to know of a case."""
+    """The marks, fixtures and keywords of a case."""
 
     marks: tuple[pytest.MarkDecorator, ...] = ()
     fixtures: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Asks cases again whose items have ended: fresh answers tell whether a case that looks broken is."""
+"""Asks cases again after their items ended. Fresh answers tell whether a case is really broken."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from pytest_agentv.session.running.preparing import PreparedCase
 
 
 def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: int) -> list[EvalResult]:
-    """Ask cases for fresh answers, side by side, and record what these showed.
+    """Ask cases for fresh answers, concurrently, and record their results.
 
     Each answer goes through the scheduler, the cache (its number follows those of the case's own answers) and the
     journal, as every answer does. The process that owns the terminal may call it before the session finishes, with
@@ -47,7 +47,7 @@ def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: i
 
 
 class _Place:
-    """Where hooks of users are found for a case whose item has ended, or was in another process."""
+    """Finds the users' hooks for a case whose item has ended or was in another process."""
 
     def __init__(self, ihook: Any) -> None:
         self.ihook = ihook
@@ -56,7 +56,7 @@ class _Place:
 def _prepare(
     session: pytest.Session, evals: EvalSession, result: EvalResult, suites: dict[str, SuiteSource | None]
 ) -> PreparedCase | None:
-    """Return a case that is loaded and signed anew; None where it is not what the result is of."""
+    """Load and sign a case again; None if it has changed since the result."""
     path = session.config.rootpath / (result.eval_file or "")
     if str(path) not in suites:
         suites[str(path)] = _read(path)

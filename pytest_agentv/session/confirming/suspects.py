@@ -8,6 +8,6 @@ from pytest_agentv.session.confirming.again import ask_again
 
 
 def confirm_suspects(session: pytest.Session, section: Any) -> None:
-    """Ask again what the section of the verdict suspects; the answers are in the results file then."""
+    """Ask the suspected cases again. Their answers are added to the results file."""
     for answers, results in section.suspects().items():
         ask_again(session, results, answers)

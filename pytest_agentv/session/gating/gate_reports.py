@@ -10,7 +10,7 @@ from pytest_agentv.session.outcomes import EvalFailed
 
 
 def report_gate(session: pytest.Session, outcome: GateOutcome) -> None:
-    """Hand pytest the reports of a gate, as if it were an item that was run last."""
+    """Report a gate to pytest like an item that ran last."""
     name = visible(outcome.name)
     location = (name.partition("::")[0], 0, name.partition("::")[2])
     hook = session.config.hook

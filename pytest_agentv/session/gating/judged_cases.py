@@ -1,4 +1,4 @@
-"""What a process of the run does for the verdict: it counts what is left out, and leaves failing cases to it."""
+"""The part of each process in the verdict: it counts deselected cases, and shows failing ones as XFAIL."""
 
 from collections.abc import Generator, Sequence
 from typing import Final

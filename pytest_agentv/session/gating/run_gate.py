@@ -29,7 +29,7 @@ from pytest_agentv.session.recording.identity import RunIdentity
 
 
 class RunGate:
-    """Judges a run once all its cases are done, and tells the verdict."""
+    """Judges a run once all its cases are done, and reports the verdict."""
 
     def __init__(self, config: pytest.Config, options: RunOptions) -> None:
         self.statistics: RunStatistics | None = None
@@ -45,7 +45,7 @@ class RunGate:
         self._all = Completeness(config, options, self.marked)
 
     def check(self, node_ids: Collection[str]) -> None:
-        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
         options = self._options
         self._is_checked = True
         _check_options(options)
@@ -104,7 +104,7 @@ class RunGate:
             report_gate(session, outcome)
 
     def describe(self, results: Sequence[EvalResult], trouble: str | None = None) -> None:
-        """Take the figures of a run that is not judged."""
+        """Compute the figures of a run that is not judged."""
         self._no_verdict = trouble
         self.statistics = self._statistics(cases_of_run(results))
 
@@ -147,7 +147,7 @@ class RunGate:
         return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
     def _late_fault(self) -> str | None:
-        """Return what `check` has to say where nobody called it: a run of tests that evaluate has no eval files."""
+        """Run `check` if nobody called it: a run whose evals are all in Python has no eval files."""
         try:
             if not self._is_checked:
                 self.check(())
@@ -186,7 +186,7 @@ class RunGate:
             yield rate_gate(check, gate)
 
     def _unjudged(self, results: Sequence[EvalResult]) -> Iterator[GateOutcome]:
-        """Fail for cases that were left to a verdict that there is not: nobody else would."""
+        """Fail the cases that were left to a verdict, because there is no verdict."""
         options = self._options
         if options.gate not in ("run", "strict") or options.dry_run or narrowed_by(self._config, options) is not None:
             return
@@ -213,7 +213,7 @@ class RunGate:
 
 
 def _check_options(options: RunOptions) -> None:
-    """Raise `pytest.UsageError` where a gate would judge nothing."""
+    """Raise `pytest.UsageError` for a gate without a case to judge."""
     if options.gate in ("run", "strict"):
         if options.baseline is None and options.min_rate is None and not options.gates:
             needs = "--agentv-baseline, --agentv-min-rate or agentv_gates"

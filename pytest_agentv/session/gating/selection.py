@@ -35,7 +35,7 @@ def narrowed_by(config: pytest.Config, options: RunOptions) -> str | None:
 
 
 def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
-    """Return which option leaves cases out without saying so to anybody."""
+    """Return the option that silently leaves cases out."""
     given = {
         "--lf": config.getoption("lf", False),
         "--stepwise": config.getoption("stepwise", False),

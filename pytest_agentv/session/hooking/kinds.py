@@ -9,7 +9,7 @@ from pytest_agentv.models.kind_table import merge_kinds
 
 
 class HookedKinds(Mapping[str, Any]):
-    """Kinds by name; the hooks are asked when a first case runs, for only then all conftest files are loaded."""
+    """Kinds by name. Calls the hooks when the first case runs, because all conftest files are loaded then."""
 
     def __init__(self, name: str, ask: Callable[[], Sequence[object]]) -> None:
         self._name = name

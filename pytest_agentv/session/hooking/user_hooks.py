@@ -1,4 +1,4 @@
-"""Calls the hooks of users around their cases, and makes of what they raise what pytest shows."""
+"""Calls the hooks of users around their cases, and turns their exceptions into errors that pytest shows."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -31,11 +31,11 @@ class UserHooks:
 
     def __init__(self, config: pytest.Config) -> None:
         self.warnings: list[Problem] = []
-        """Of hooks that were told of results; who shows them empties the list."""
+        """Warnings of hooks that got results. Whoever shows them empties the list."""
         self._hook: Any = config.hook
 
     def adjust(self, item: pytest.Item, case: EvalCase) -> EvalCase:
-        """Return the case as hooks want it. Raises `HookError`."""
+        """Return the case as the hooks change it. Raises `HookError`."""
         call = self._find(item, _CASE)
         if call is None:
             return case
@@ -49,7 +49,7 @@ class UserHooks:
         return changed
 
     def of(self, item: pytest.Item) -> CaseHooks:
-        """Return what is to be called while the case of an item runs."""
+        """Return the hooks to call while the case of an item runs."""
         response, asserting, told = (self._find(item, name) for name in (_RESPONSE, _ASSERT, _RESULT))
         if response is None and asserting is None and told is None:
             return NO_HOOKS
@@ -60,7 +60,7 @@ class UserHooks:
         )
 
     def _find(self, item: pytest.Item, name: str) -> Callable[..., Any] | None:
-        """Return what calls a hook; None if nobody implements it, which is asked of the whole run first."""
+        """Return a function that calls a hook; None if nobody implements it. Asks the whole run first."""
         if not getattr(self._hook, name).get_hookimpls():
             return None
         caller: Any = getattr(item.ihook, name)
@@ -75,7 +75,7 @@ class UserHooks:
 
 
 def tell_summary(config: pytest.Config, results: Sequence[EvalResult], verdict: JsonObject | None) -> list[str]:
-    """Hand all results of a run to the hook that wants them; return what is to be said of it, if it raised."""
+    """Call the hook that gets all results of a run. Returns a line for the summary if it raised."""
     hook: Any = config.hook
     try:
         hook.pytest_agentv_summary(results=tuple(results), verdict=verdict)

@@ -22,7 +22,7 @@ EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 @record
 class CaseWords:
-    """What a test says of a case beside its prompt; each beats what the case says itself."""
+    """The arguments of a test beside the prompt. Each overrides the same key of the case."""
 
     eval_id: str | None = None
     expected_outcome: str | None = None
@@ -115,7 +115,7 @@ def _set(case: dict[str, Json], synonyms: Collection[str], value: object) -> Non
 
 
 def _plain(value: Any) -> Json:
-    """Return lists and mappings as a YAML file has them; what is wrong in them is told by the loader."""
+    """Return lists and mappings as a YAML file has them. The loader reports faults in them."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

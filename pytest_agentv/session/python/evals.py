@@ -1,4 +1,4 @@
-"""Evaluations written in Python: what the `agentv` fixture is."""
+"""Evaluations written in Python: the value of the `agentv` fixture."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ class Agentv:
         self._ids: set[str] = set()
         self._naming = threading.Lock()  # guards `_ids`: a test may evaluate in several threads
         self._open: set[Begun] = set()
-        """Cases that were begun and are waited for."""
+        """Cases that were begun and are awaited."""
         forget_results(item)
 
     def __repr__(self) -> str:
@@ -160,14 +160,14 @@ class Agentv:
         if isinstance(job, EvalResult):
             return job
         identity = job.identity
-        if self._session.options.target:  # of which the fixture knew, and which it may have overridden
+        if self._session.options.target:  # the fixture has seen it, and may have overridden it
             identity = identity.replace(target=self._target)
         if answer is not None:
             identity = identity.replace(case_hash=_hash(identity.case_hash, answer))
         return job.replace(identity=identity)
 
     def _finish(self, prepared: PreparedCase, eval_id: str) -> tuple[EvalResult, Asked]:
-        """Return the result, and what its case asks and hopes for."""
+        """Return the result, with the question and the expected outcome of its case."""
         session, cases, key = self._session, self._session.cases, (self._item.nodeid, eval_id)
         begun = cases.begin(key, prepared)
         session.progress.total += prepared.repeat
@@ -201,7 +201,7 @@ class Agentv:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
 
     def _unique_id(self, given: Json) -> Json:
-        """Tell results of one test apart; what is no text is told by the loader."""
+        """Make an id unique within the test. The loader reports an id that is not a text."""
         name, copy = given, 1
         with self._naming:
             while isinstance(given, str) and name in self._ids:
@@ -215,7 +215,7 @@ class Agentv:
 def _response(
     answer: str | JsonObject | ProviderResponse, output_messages: Sequence[Mapping[str, Any]] | None
 ) -> ProviderResponse:
-    """Return what a target would have responded. Raises `TypeError` or `ValueError` for what it could not."""
+    """Return the answer as the response of a target. Raises `TypeError` or `ValueError` for an invalid answer."""
     __tracebackhide__ = True
     if isinstance(answer, ProviderResponse):
         return answer

@@ -31,7 +31,7 @@ def options_of(config: pytest.Config) -> RunOptions:
 
 
 def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
-    """Return what stands in the targets file; texts under names of secrets are masked."""
+    """Return the content of the targets file. Masks texts under names of secrets."""
     cwd = config.invocation_params.dir
     try:
         path = find_targets_file(options_of(config).targets, cwd, find_repo_root(cwd), cwd)

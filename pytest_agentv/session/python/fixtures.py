@@ -1,4 +1,4 @@
-"""The fixtures of the plugin: of evaluations written in Python, and to override.
+"""The fixtures of the plugin: for evaluations in Python, and those that users override.
 
 Loaded in every pytest run; what they need is imported when they are used.
 """

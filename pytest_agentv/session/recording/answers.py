@@ -1,4 +1,4 @@
-"""The answers of repeated cases, each kept the moment it is judged: a case that is not at its end has no result yet."""
+"""Keeps each answer of a repeated case as soon as it is judged: an unfinished case has no result yet."""
 
 import logging
 from collections.abc import Container, Mapping
@@ -25,15 +25,15 @@ _LOGGER: Final = logging.getLogger("pytest_agentv.session")
 
 @dataclass(slots=True)
 class Kept:
-    """What earlier runs have of a case."""
+    """The answers of a case from earlier runs."""
 
     answers: dict[int, EvalResult] = field(default_factory=dict)
     """The answers that need not be asked again, by their numbers."""
     errors: list[EvalResult] = field(default_factory=list)
-    """Answers that could not be had or judged and are asked again. They may have cost something."""
+    """Answers that failed or could not be judged. They are asked again, and may have cost something."""
 
     def add(self, number: int, result: EvalResult, *, with_errors: bool) -> None:
-        """Learn of a later answer of a number."""
+        """Take a later answer with the same number."""
         before = self.answers.pop(number, None)
         self.errors += [before] if before is not None and before.status == "error" else []
         if result.status != "error" or with_errors:
@@ -42,7 +42,7 @@ class Kept:
             self.errors.append(result)
 
     def take(self, numbers: Container[int]) -> "Kept":
-        """Return what is known of some numbers, and forget it: another case may ask the same."""
+        """Return the answers of some numbers, and forget them: another case may ask for the same."""
         answers = {number: self.answers.pop(number) for number in sorted(self.answers) if number in numbers}
         errors, self.errors = self.errors, []
         return Kept(answers, errors)
@@ -63,7 +63,7 @@ class AnswerJournal:
         self._known: _Known = {}
 
     async def keep(self, number: int, result: EvalResult) -> None:
-        """Write an answer. What cannot be written is told once: the answer still counts for its case."""
+        """Write an answer. Warns once if it cannot be written: the answer still counts for its case."""
         line = {NUMBER: number, **recordable(result.to_plain(), self._masker)}
         try:
             await run_in_thread(lambda: self._appender.append(f"{compact_json(line)}\n".encode()), "agentv-answers")
@@ -84,7 +84,7 @@ class AnswerJournal:
         return kept.take(numbers)
 
     def is_elsewhere(self, finished: FinishedCases) -> bool:
-        """Whether what is carried over is in another file than this one, which is to be whole."""
+        """Whether the carried-over answers are in another file and must be copied into this one."""
         return any(path != self._results_path for path in finished.sources)
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ def drop_answers(results_path: Path, results: Mapping[tuple[str | None, str], Ev
 
 
 def _read(sources: Mapping[Path, str | None], *, with_errors: bool) -> _Known:
-    """Return the answers that were kept beside results files; the last word on each counts."""
+    """Return the answers that were kept beside results files. The last line of each answer counts."""
     known: _Known = {}
     for path, run_id in sources.items():
         for number, result in iter_answers(path, run_id):

@@ -1,4 +1,4 @@
-"""What names a run, the same in all its processes."""
+"""The identity of a run, the same in all its processes."""
 
 import json
 import uuid
@@ -41,7 +41,7 @@ class RunIdentity(Record):
 
     @property
     def crash_mark(self) -> Path:
-        """A file that is there, and touched anew, when a worker of the run has died."""
+        """A file that is touched whenever a worker of the run dies."""
         return self.results_path.with_name(f".{self.results_path.name}.crashed")
 
 
@@ -66,7 +66,7 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
         from pytest_agentv.session.recording.resume_lock import lock_resumed  # noqa: PLC0415 - for resumed runs
 
         flag = "--agentv-retry-errors" if options.resume is None else "--agentv-resume"
-        resumed = find_last_run(options.resume or cwd / DEFAULT_RESULTS_FOLDER, flag)
+        resumed = find_last_run(options.resume or cwd / DEFAULT_RESULTS_FOLDER, flag, options.executor)
         lock_resumed(resumed.path, flag, config)
         retried = resumed.broken if options.resume is None else None
         if options.out is None or options.out.absolute() == resumed.path:

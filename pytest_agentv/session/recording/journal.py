@@ -24,17 +24,17 @@ class Carried(Record):
 
     result: EvalResult
     is_changed: bool
-    """Whether the results file does not say of the case, in its last line of this run, what holds now."""
+    """Whether the last line of the case in the results file is out of date and must be written again."""
 
 
 class Journal:
-    """The results of earlier runs, to be taken once each."""
+    """The results of earlier runs. Each can be taken once."""
 
     def __init__(self, results: Iterable[EvalResult], run_id: str, *, with_errors: bool) -> None:
         self._run_id = run_id
         self._results: dict[CaseKey, EvalResult] = {}
         self._last: dict[tuple[str | None, str], EvalResult] = {}
-        """The last word on each item, which is what the summary counts."""
+        """The last result of each item, which the summary counts."""
         for result in results:
             self._last[result.node_id, result.eval_id] = result
             key = case_key(result, result.target)
@@ -42,9 +42,9 @@ class Journal:
                 self._note(key, result, with_errors=with_errors)
 
     def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
-        """Return the result of a job that need not run; its status follows the threshold of now, or a hook of then.
+        """Return the result of a job that need not run, with its status under the current threshold.
 
-        What it says of a baseline is left out: only the verdict on this run tells.
+        Drops its change against the baseline, which the verdict on this run adds again.
         """
         identity = job.identity
         key = case_key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
@@ -66,14 +66,14 @@ class Journal:
         return result if result is not None and result.repeat is None and result.status != "error" else None
 
     def _note(self, key: CaseKey, result: EvalResult, *, with_errors: bool) -> None:
-        """Keep the last word on a case; a case that broke is not finished unless errors are carried over as well."""
+        """Keep the last result of a case. A broken case is not finished, unless errors are carried over too."""
         self._results.pop(key, None)
         if result.status != "error" or with_errors:
             self._results[key] = result
 
 
 class FinishedCases:
-    """The cases that need not be run: of the run to resume, and, in a worker, of workers that died meanwhile.
+    """The cases that need not run: those of the run to resume and, in a worker, those of workers that died.
 
     Raises `FileError` when a results file cannot be read.
     """
@@ -125,7 +125,7 @@ class FinishedCases:
 
 
 def _as_of_now(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | None:
-    """Return a result with the status that the rules of now give it; None if they want other answers."""
+    """Return a result with its status under the current rules; None if they require other answers."""
     if repeat > 1 or result.repeat is not None:
         return _repeated(result, job, repeat)
     if result.status == "error" or result.assertion is not None or job.options.dry_run:
@@ -148,7 +148,7 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
 
 
 def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
-    """Return what tells a case from others; None: not known, so that no earlier result can be known to hold."""
+    """Return the key of a case; None: it is not known, so no earlier result can be reused."""
     if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
         return None
     return case.eval_file or "", case.eval_id, target, case.case_hash, case.target_hash, case.grading_hash

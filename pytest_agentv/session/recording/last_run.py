@@ -31,12 +31,12 @@ class ResumedFile(Record):
     node_files: tuple[str, ...] = ()
     """The same as node ids name them: those of files outside of pytest's root directory are others."""
     broken: tuple[tuple[str, str], ...] = ()
-    """Eval file and id of the cases that could not be judged in the end."""
+    """Eval file and id of the cases that ended as errors."""
     remarks: tuple[str, ...] = ()
-    """What the user has to know of it: lines that were skipped, results that are too old."""
+    """Warnings about the file: skipped lines, results that are too old."""
 
     def foreign_fault(self, collected: set[str], root: Path) -> str | None:
-        """Return why the file is that of another project, if so: none of its results is of a collected file."""
+        """Return the reason if the file belongs to another project: none of its results is of a collected file."""
         if not collected or not all(collected):  # node ids of files outside of the root directory may name no file
             return None
         known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
@@ -48,9 +48,10 @@ class ResumedFile(Record):
         )
 
 
-def find_last_run(path: Path, flag: str) -> ResumedFile:
+def find_last_run(path: Path, flag: str, executor: str | None = None) -> ResumedFile:
     """Return a results file, or the newest results file of a folder, as one to go on with.
 
+    Results that workers keep are added to it; those of a cluster are fetched by way of `executor` if that is one.
     Raises `pytest.UsageError` when there is none, in the name of the flag that asks for it.
     """
     file = _newest_file(path) if path.is_dir() else path
@@ -58,8 +59,9 @@ def find_last_run(path: Path, flag: str) -> ResumedFile:
         raise pytest.UsageError(f"{flag}: {locate(path, None)} holds no results file to go on from")
     try:
         if kept_folder(file).is_dir():
-            from pytest_agentv.session.recording.left_results import add_left_results  # noqa: PLC0415 - rare
+            from pytest_agentv.session.recording.left_results import add_left_results, fetch_left  # noqa: PLC0415 - rare
 
+            fetch_left(file, executor)
             add_left_results(file)
         return _read(file, flag)
     except AgentvError as error:

@@ -1,11 +1,14 @@
-"""Results that a run which was killed has left with its workers: added to its files before another run goes on."""
+"""Recovers the results that the workers of a killed run kept, before another run goes on."""
 
 from pathlib import Path
 
+from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.leash import clear_leash
+from pytest_agentv.executors.left_runs import LeftRuns, missing_text
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.options.executors import is_cluster
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.answers import NUMBER, iter_answers
@@ -37,8 +40,25 @@ def add_left_results(results_path: Path) -> int:
     return added
 
 
+def fetch_left(results_path: Path, executor: str | None) -> None:
+    """Fetch what the workers of clusters keep of a run that was killed to where `add_left_results` finds it.
+
+    Raises `AgentvError` if a cluster cannot be reached.
+    """
+    lefts = LeftRuns(kept_folder(results_path))
+    found = lefts.all()
+    if not found:
+        return
+    address = executor if is_cluster(executor) else None
+    try:
+        from pytest_agentv.executors.dask.left import bring_home  # noqa: PLC0415 - for runs on a cluster only
+    except ModuleNotFoundError as error:
+        raise AgentvError(missing_text(address or found[0].address, error)) from None
+    bring_home(lefts, address)
+
+
 def _known(results_path: Path) -> dict[tuple[int | None, str | None], str]:
-    """Return when each case and each answer was last judged: what is as old, or older, is not the last word."""
+    """Return when each case and each answer was last judged, to skip kept results that are not newer."""
     found: list[tuple[int | None, EvalResult]] = list(iter_answers(results_path))
     if results_path.is_file():
         entries = [entry for entry in iter_recorded(results_path) if not isinstance(entry, Problem)]

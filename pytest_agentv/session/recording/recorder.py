@@ -1,4 +1,4 @@
-"""Writes results the moment their cases are done."""
+"""Writes each result as soon as its case is done."""
 
 import asyncio
 import threading
@@ -42,7 +42,7 @@ class Recorder:
         self._is_probed = False
 
     def probe(self) -> None:
-        """Find out, once, whether results can be written: before something is paid for whose record would be lost."""
+        """Check, once, that results can be written, before anything is paid for."""
         if not self._is_probed:
             self._is_probed = True
             try:
@@ -63,7 +63,7 @@ class Recorder:
         return written
 
     def close(self) -> None:
-        """Write what still waits, end the thread and close the file."""
+        """Write the waiting results, end the thread and close the file."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()
@@ -97,7 +97,7 @@ class Recorder:
 
 
 def _tell(entries: Sequence[_Entry]) -> None:
-    """Let those go on who wait, all at once: each call into another thread costs its turn of the interpreter."""
+    """Complete all waiting futures in one call into the loop, because each call costs a switch of threads."""
     if entries:
         with suppress(RuntimeError):  # the loop has ended, and nobody waits
             entries[0][1].get_loop().call_soon_threadsafe(_end_waiting, entries)

@@ -22,14 +22,14 @@ _SHARED: Final = ("dataset", "target", "run_id", "eval_file", "target_hash", "gr
 
 @record
 class RunResults(Record):
-    """What a run has to show for itself."""
+    """The results of a run."""
 
     results: tuple[EvalResult, ...] = ()
-    """The last result of each case, in the order of files and lines, whatever case ended first."""
+    """The last result of each case, in the order of files and lines."""
     earlier: tuple[EvalResult, ...] = ()
-    """Results of the same cases that a later one replaced, as by a rerun: they were paid for."""
+    """Results that a later one of the same case replaced, for example after a rerun. They were paid for."""
     problems: tuple[Problem, ...] = ()
-    """What could not be read."""
+    """Lines that could not be read."""
 
     @property
     def all(self) -> tuple[EvalResult, ...]:
@@ -80,7 +80,7 @@ def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[Eva
 
 
 def _without_texts(result: EvalResult) -> EvalResult:
-    """Return a result without its long parts; what many results have in common is held once."""
+    """Return a result without its long parts, and with texts that many results share held once."""
     return result.replace(
         candidate_answer="",
         **dict.fromkeys(_REQUESTS),

@@ -21,7 +21,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @record
 class Place(Record):
-    """A folder of the controller's machine, so described that a worker sees whether it is the same one there."""
+    """Describes a folder of the controller's machine, so that a worker can tell whether it has the same one."""
 
     folder: str
     device: int

@@ -18,7 +18,7 @@ Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, EvalResult]]
 
 @record
 class Lane:
-    """Where the answers of a case queue."""
+    """The queue of the answers of a case."""
 
     scheduler: Scheduler[EvalResult]
     group: str
@@ -30,7 +30,7 @@ class Lane:
 
 @record
 class Asked:
-    """The answers that a case got."""
+    """The answers of a case."""
 
     results: tuple[EvalResult, ...]
     """In the order of the answers."""
@@ -69,11 +69,11 @@ class Answers:
         self._is_over = False
 
     def hurry(self) -> None:
-        """Have the answers started before all others, whatever keeps these from starting. Any thread may call it."""
+        """Start the answers before all others, even in a run that starts nothing new. Any thread may call it."""
         self._lane.scheduler.hurry(self._queuer)
 
     async def ask(self) -> Asked:
-        """Ask until no further answer is wanted. Cancelled, it ends when the answers in flight have ended."""
+        """Ask until no further answer is needed. When cancelled, wait for the answers in flight to end."""
         together = False
         try:
             while wanted := self._wanted():
@@ -86,7 +86,7 @@ class Answers:
         return Asked(tuple(self._sorted()), together)
 
     def _wanted(self) -> int:
-        """Return how many answers to ask now; none after one that says that no answer can be had."""
+        """Return how many answers to ask now; 0 after an answer whose set-up failed."""
         results = self._sorted()
         return 0 if any(map(is_set_up_error, results)) else self._plan.wanted(results)
 
@@ -119,7 +119,7 @@ class Answers:
             self._tasks.discard(task)
 
     async def _end(self) -> None:
-        """Take back what still waits, cancel what is in flight, and wait for its end."""
+        """Remove waiting answers, cancel those in flight, and wait for their end."""
         self._is_over = True
         for future in self._queued:
             self._lane.scheduler.drop(future)

@@ -24,12 +24,12 @@ AskOnce: TypeAlias = Callable[[CaseJob, BatchMember | None], Coroutine[Any, Any,
 
 @record
 class Request(Record):
-    """What is wanted of a case."""
+    """A request for answers of a case."""
 
     job: CaseJob
     plan: RepeatPlan
     first: int = 0
-    """The number of the first answer: those before it were asked already."""
+    """The number of the first answer; lower numbers were asked already."""
     members: Sequence[BatchMember] = ()
     """The places of the answers in batches."""
     reruns: int = 0
@@ -62,7 +62,7 @@ class RepeatedCase:
         self._answers = Answers(lane, request.plan, self._ask, request.numbers, carried.answers)
 
     def hurry(self) -> None:
-        """Have its answers started before all others. Any thread may call it."""
+        """Start its answers before all others. Any thread may call it."""
         self._answers.hurry()
 
     async def results(self) -> tuple[tuple[EvalResult, ...], bool]:
@@ -108,7 +108,7 @@ class RepeatedCase:
 
 
 class Repeats:
-    """Makes the repeated cases of a run; those that go on from an earlier one know its answers."""
+    """Makes the repeated cases of a run, with their answers from earlier runs."""
 
     def __init__(
         self,

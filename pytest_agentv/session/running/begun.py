@@ -15,16 +15,16 @@ from pytest_agentv.session.showing.logs import CaseLog
 
 
 class Ending:
-    """Ends a case that runs: pytest's thread asks for it, the event loop cancels the case's task."""
+    """Ends a running case: pytest's thread asks for it, and the event loop cancels the case's task."""
 
     def __init__(self) -> None:
         self.is_asked = False
         self.reason: str | None = None
-        """What the case's result says; None: it gets none."""
+        """The reason in the case's result; None: the case gets no result."""
         self._task: asyncio.Task[object] | None = None
 
     def ask(self, loop: LoopThread, reason: str | None) -> None:
-        """Have the case cancelled. Its future is done when it has ended its processes."""
+        """Cancel the case. Its future is done when its processes have ended."""
         self.reason, self.is_asked = reason, True
         loop.call(self._cancel)
 
@@ -53,13 +53,13 @@ class Begun:
     limit: int
     """How many cases of its group may be in flight."""
     problems: tuple[Problem, ...]
-    """What is odd about the case's file."""
+    """Warnings about the case's file."""
     asked: Asked
-    """What the case asks and hopes for."""
+    """The question and the expected outcome of the case."""
     log: CaseLog = field(default_factory=CaseLog)
     ending: Ending = field(default_factory=Ending)
     hurry: Callable[[], None] | None = None
-    """Has the answers of a repeated case started before all others; None: the case is one job of the scheduler."""
+    """Starts the answers of a repeated case before all others; None: the case is one job of the scheduler."""
 
     @staticmethod
     def of(
@@ -71,5 +71,5 @@ class Begun:
         *,
         hurry: Callable[[], None] | None = None,
     ) -> "Begun":
-        """Keep of a case what its item shows. The case itself, with the texts of its files, goes when it is done."""
+        """Keep only what the item shows. The case itself, with the texts of its files, is freed when it is done."""
         return Begun(future, limit, prepared.problems, Asked.of(prepared.case), log, ending or Ending(), hurry)

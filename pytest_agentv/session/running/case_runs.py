@@ -1,4 +1,4 @@
-"""What happens to a case on the event loop: it is run, carried over or given up, and its result is written."""
+"""Runs a case on the event loop, carries it over or gives it up, and writes its result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -58,9 +58,9 @@ class CaseRuns:
         members: "Sequence[BatchMember]" = (),
         answers: Callable[[], Awaitable[EvalResult]] | None = None,
     ) -> EvalResult:
-        """Run a case. One that is cancelled because its item was ended is an error, and so is one that breaks.
+        """Run a case. A case that breaks, or is cancelled because its item ended, is an error.
 
-        `answers` gets the result of one that is asked more than once.
+        `answers` returns the result of a repeated case.
         """
         current_log.set(log)
         try:
@@ -102,7 +102,7 @@ class CaseRuns:
         return result
 
     async def confirm(self, answers: Callable[[], Awaitable[EvalResult]], log: CaseLog, ending: Ending) -> EvalResult:
-        """Get fresh answers of a case that has a result, and write what it says with them."""
+        """Get fresh answers of a case that has a result, and write the new result."""
         current_log.set(log)
         with ending.watched():
             result = await answers()
@@ -113,7 +113,7 @@ class CaseRuns:
     async def carry_over(
         self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: "Sequence[BatchMember]"
     ) -> EvalResult:
-        """Take over a result; its line is written again only where it says something new."""
+        """Take over a result. Writes its line again only if it has changed."""
         current_log.set(log)
         for member in members:
             member.leave()
@@ -134,7 +134,7 @@ class CaseRuns:
     async def _ask(
         self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
     ) -> EvalResult:
-        """Have one answer asked for and judged: by the run's executor where that can be, else in this process."""
+        """Ask for one answer and judge it: in the run's executor if possible, else in this process."""
         hooks, own = prepared.hooks, prepared.own
         if self._away is not None:
             found = await self._away.ask(
@@ -145,12 +145,12 @@ class CaseRuns:
         return await run_case(job, self._pool, member, hooks=hooks, own=own)
 
     def _let_go(self, result: EvalResult) -> None:
-        """Let workers forget a result that is written; one that could not be written stays with them."""
+        """Let workers drop a result that is written. They keep one that could not be written."""
         if self._away is not None and self._recorder.error is None:
             self._away.written(result.node_id)
 
     async def _record(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
-        """Write a result; its case keeps its place until then: no more is paid for than could be lost in flight."""
+        """Write a result. Its case keeps its place until then, so that only cases in flight can be lost."""
         self._progress.count(result, prepared.repeat)
         if result.status != "pass":
             self._failures.note(result.node_id)
@@ -162,7 +162,7 @@ class CaseRuns:
 
 
 def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResult:
-    """Return the result of a case that was ended for a reason, or has raised what nobody expected.
+    """Return the result of a case that was ended for a reason, or raised an unexpected error.
 
     It has no hash of its case: a resumed run must not carry it over.
     """

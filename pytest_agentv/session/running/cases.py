@@ -1,4 +1,4 @@
-"""The cases of a run that were begun: the one place that starts, waits for, cancels and remembers them."""
+"""The cases that were begun. Only this module starts, awaits, cancels and remembers them."""
 
 import sys
 import threading
@@ -63,7 +63,7 @@ class Cases:
         self._scheduler: Scheduler[EvalResult] = Scheduler(loop, may_start=lambda: stopping.runs_on)
         self._beginning = threading.Lock()  # one test may begin cases in several threads
         self._open: dict[Hashable, Begun] = {}
-        """Begun, and not yet waited for."""
+        """Cases that were begun and not awaited yet."""
         self._known: Counter[Hashable] = Counter()
 
     def __contains__(self, key: object) -> bool:
@@ -76,7 +76,7 @@ class Cases:
         return self._scheduler.unfinished
 
     def begin(self, key: Hashable, prepared: PreparedCase, members: "Sequence[BatchMember]" = ()) -> Begun:
-        """Hand a case to the engine, which starts it when there is room. One that was begun before is asked anew.
+        """Hand a case to the engine, which starts it when there is room. A case that was begun before is asked again.
 
         `members` are its places in batches, one for each answer.
         """
@@ -93,7 +93,7 @@ class Cases:
         return self._signer.sign(prepared)
 
     def begin_again(self, prepared: PreparedCase, result: EvalResult, answers: int) -> Begun:
-        """Ask a signed case that has a result for fresh answers; its result will hold what these showed."""
+        """Ask a signed case that has a result for fresh answers, and add them to its result."""
         runs, log, ending, limit = self._runs, CaseLog(), Ending(), self.paces.limit(prepared)
         assert not isinstance(prepared.job, EvalResult), "a case that cannot be loaded has no answers"
         again = self._repeats.open_again(
@@ -111,7 +111,7 @@ class Cases:
         return self._open.pop(key, None)
 
     def wait(self, begun: Begun, while_waiting: Callable[[], None] = lambda: None) -> EvalResult:
-        """Start a case now, whatever the limit, and wait for its result: its turn has come."""
+        """Start a case now, ignoring the limit, and wait for its result: its turn has come."""
         self._loop.refuse_own_thread()
         self._stopping.end_without_parent()
         self._start_now(begun)
@@ -123,17 +123,11 @@ class Cases:
             self._progress.show(self._scheduler.in_flight)
 
         result = wait_for(begun.future, look_around)
-        self.yield_to_loop()
         self._progress.clear()
         return result
 
-    def yield_to_loop(self) -> None:
-        """Let the cases in flight go on before this thread does."""
-        if self._scheduler.in_flight:
-            self._loop.yield_to_loop()
-
     def end(self, begun: Begun, reason: str, *, is_run_ending: bool = False) -> EvalResult | None:
-        """Cancel a case whose item was ended, and return the result that says so; None: it does not come to its end.
+        """Cancel a case whose item was ended, and return its result; None: it did not end in time.
 
         The run may end as well: then all cases are cancelled together, since each may take a moment.
         """
@@ -157,7 +151,7 @@ class Cases:
         return _result_soon(begun)
 
     def start_waiting(self) -> None:
-        """Start what waits: an item's turn is over, and what its case did may not count as a failure."""
+        """Start waiting cases: an item's turn is over, and its case may not count as a failure any more."""
         self._scheduler.start_waiting()
 
     def _start_now(self, begun: Begun) -> None:
@@ -205,7 +199,7 @@ class Cases:
 
     @cached_property
     def _repeats(self) -> "Repeats":
-        """Make what only repeated cases need."""
+        """The parts that only repeated cases need."""
         return self._open_repeats(self._scheduler)
 
     @staticmethod

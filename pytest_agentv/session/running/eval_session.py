@@ -118,10 +118,10 @@ class EvalSession:
         return session
 
     def show_warnings(self, begun: Begun) -> None:
-        """Show what was odd about a case's files. Raises `AgentvWarning` where the project makes errors of these."""
+        """Show the warnings about a case's files. Raises `AgentvWarning` if the project turns warnings into errors."""
         warnings = [*self._engine.pool.take_warnings(), *self.user_hooks.warnings]
         self.user_hooks.warnings = []
-        # What is odd about the file as a whole comes with each of its cases, and is said once.
+        # Each case brings the warnings about its file; they are shown once.
         new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
         self._shown.update(new)
         show_warnings(new, self.masker)
@@ -136,7 +136,7 @@ class EvalSession:
         return self._engine.ask(eval_dir, target, prompt)
 
     def _warn(self, problem: Problem) -> None:
-        """Show a warning with those of the next item that has a result, in one process of the run."""
+        """Show a warning with the next item that has a result, in only one process of the run."""
         if is_first_to_tell(self._engine.places.shared_folder, "reruns"):
             self.user_hooks.warnings.append(problem)
 
@@ -147,9 +147,9 @@ class EvalSession:
         return Repeats(scheduler, records.open_answers(), records.finished, self.progress.count_answer, self._warn)
 
     def skip_unasked(self, path: Path, target: str, *, has_own_target: bool) -> None:
-        """Skip a test that evaluates and that nobody asked for, where the project wants to be asked.
+        """Skip a test with evaluations that nobody asked for, if the project runs evals only on request.
 
-        `path` is its file. With `has_own_target` something of the project stands in for the target.
+        `path` is its file. With `has_own_target`, an object of the project replaces the target.
         """
         if self.asking.is_for_all or self.asking.names(path):
             return

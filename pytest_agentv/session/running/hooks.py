@@ -85,7 +85,7 @@ class SessionHooks:
             self._session.preparer.shard = sharding.divide(items, cases)
 
     def _skip_unasked(self, cases: Iterable[EvalItem]) -> None:
-        """Skip the cases that nobody asked for, where the project wants to be asked."""
+        """Skip the cases that nobody asked for, if the project runs evals only on request."""
         session = self._session
         for item in () if session.asking.is_for_all else cases:
             if not session.asking.names(item.path) and (not session.asking.is_paid_only or _is_paid(item, session)):
@@ -120,7 +120,7 @@ class SessionHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
-        """See that each case whose item is set up, and not skipped, ends in a result."""
+        """Make sure that each case has a result if its item was set up and not skipped."""
         __tracebackhide__ = True
         if isinstance(item, EvalItem):
             item.result, item.was_ended = None, False  # of the attempt before

@@ -18,15 +18,15 @@ from pytest_agentv.session.running.target_caller import OWN_FIXTURES, overrides
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
-"""What gives an item the result of its case, and returns it; put up by the hooks."""
+"""Gives an item the result of its case and returns it. The hooks set it."""
 
 
 class EvalItem(pytest.Function):
     """One case.
 
     A `pytest.Function` gets every scope of fixtures through public names only; the function it stands on is never
-    called. The case runs in `setup`, after the fixtures: what keeps it from being judged is a failed set-up (ERROR),
-    a score below the threshold a failed call (FAILED).
+    called. The case runs in `setup`, after the fixtures. A case that cannot be judged is a failed set-up (ERROR); a
+    score below the threshold is a failed call (FAILED).
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class EvalItem(pytest.Function):
         super().__init__(**kwargs)
 
     def setup(self) -> None:
-        __tracebackhide__ = True  # what a fixture raises is shown without us
+        __tracebackhide__ = True  # pytest shows errors of fixtures itself
         super().setup()
         if self.config.getoption("setuponly", default=False):
             return
@@ -62,7 +62,7 @@ class EvalItem(pytest.Function):
             raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.asked)
 
     def overrides(self, names: Collection[str]) -> Overrides:
-        """Return what overridden fixtures made for this item, which is set up."""
+        """Return the values of overridden fixtures for this item, which is set up."""
         if not names:
             return NO_OVERRIDES
         return overrides(*(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
@@ -90,7 +90,7 @@ class EvalItem(pytest.Function):
         return os.path.relpath(row.table.path, self.config.rootpath), row.line
 
     def is_shown_as_text(self, error: BaseException) -> bool:
-        """Whether an error is shown as our account of it, without a traceback."""
+        """Whether an error is shown as our own text, without a traceback."""
         return self._account_of(error) is not None
 
     def _account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | MissingFixture | None:

@@ -1,4 +1,4 @@
-"""Which items may be begun before their turn."""
+"""Decides which items may begin before their turn."""
 
 from collections.abc import Container, Iterator
 from itertools import islice
@@ -18,14 +18,14 @@ _STEPS: Final = 10
 
 
 class Lookahead:
-    """Knows the items that follow the current one: those this process was really given, under xdist."""
+    """Knows the items that follow the current one. Under xdist, these are the items that this process was given."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._items: list[pytest.Item] = []
         self._positions: dict[pytest.Item, int] = {}
         self._first_new = 0
-        """Position before which there is nothing that could be begun: not looked at again for each of 10,000 items."""
+        """Items before this position cannot be begun, so they are not checked again."""
         self._next: pytest.Item | None = None
         worker: dict[str, Any] = getattr(config, "workerinput", {})
         self._is_worker = bool(worker)
@@ -51,7 +51,7 @@ class Lookahead:
         reach: int | None = None,
         count: int | None = None,
     ) -> Iterator[EvalItem]:
-        """Yield those of the eval items behind one that see nothing of another item's set-up.
+        """Yield the following eval items that do not see another item's set-up.
 
         Among the next `reach` items, the first `count` that are not known are looked at; None: all.
         """

@@ -42,7 +42,7 @@ _RULES: Final = frozenset(
         *("required", "group"),
     )
 )
-"""What a case says of its verdict, and not of its question."""
+"""The fields of a case that affect its verdict, but not its answer."""
 
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
@@ -52,17 +52,17 @@ _NONE: Final = "[]"
 
 @record
 class PreparedCase(Record):
-    """A job, or the result of a case that cannot be loaded; and what is odd about its file."""
+    """A job, or the result of a case that cannot be loaded, with the warnings about its file."""
 
     job: CaseJob | EvalResult
     problems: tuple[Problem, ...] = ()
     hooks: CaseHooks = NO_HOOKS
     own: Overrides = NO_OVERRIDES
     folder: Path | None = None
-    """Where the eval file lies, if its environment is still to be read for the secrets in it."""
+    """The folder of the eval file, if the secrets of its environment are not known yet."""
 
     may_travel: bool = False
-    """Whether the case needs nothing that was set up in this process, so that another one may run it."""
+    """Whether another process may run the case, because nothing in this one was set up for it."""
 
     @property
     def repeat(self) -> int:
@@ -143,7 +143,7 @@ class CasePreparer:
             return None
 
     def broken(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> PreparedCase:
-        """Return a case that cannot be run for a reason that is not its own; a resumed run tries it again."""
+        """Return a case that cannot run for an external reason. A resumed run tries it again."""
         identity = self._identify(suite, entry, node_id)
         result = error_result(identity, "setup", kind, reason, dry_run=self._options.dry_run)
         return PreparedCase(result.replace(duration_ms=0.0), folder=suite.path.parent)
@@ -179,7 +179,7 @@ class CasePreparer:
         )
 
     def _hash_case(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> str:
-        """Return a hash of all that the case says: its text, its file, the files it refers to, what a hook changed."""
+        """Return a hash of the case: its text, its file, the files it refers to, the changes of hooks."""
         written = loaded.case
         if suite.path not in self._headers:
             self._headers[suite.path] = _to_json(_without_rules(suite.header))
@@ -225,6 +225,8 @@ class CasePreparer:
 
 def _content(part: FilePart) -> str:
     """Return what a file holds. Bytes that are no text are all read as the same character: they are hashed."""
+    if part.media is not None:
+        return part.media.sha256
     if "\N{REPLACEMENT CHARACTER}" not in part.text:
         return part.text
     try:
@@ -234,7 +236,7 @@ def _content(part: FilePart) -> str:
 
 
 def _without_rules(value: Json) -> Json:
-    """Leave out what kept scores can be held against anew without a call."""
+    """Leave out the keys that a kept score can be compared with again, without a call."""
     if not isinstance(value, dict):
         return value
     rest = {key: item for key, item in value.items() if key not in _RULES}

@@ -1,4 +1,4 @@
-"""Gives each case the hashes by which a later run sees whether its result still holds."""
+"""Adds the hashes to each case that tell a later run whether its result is still valid."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _HASH_DIGITS: Final = 8
 
 
 class CaseSigner:
-    """Signs cases; targets and judges are hashed once per folder."""
+    """Signs cases. Hashes targets and judges once per folder."""
 
     def __init__(self, fingerprints: Fingerprints, loop: LoopThread) -> None:
         self._fingerprints = fingerprints
@@ -27,7 +27,7 @@ class CaseSigner:
         self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:
-        """Return a case with its hashes; what cannot be resolved has none, and the case itself will say why."""
+        """Return a case with its hashes. A target that cannot be resolved has none: the case reports the error."""
         job = prepared.job
         if isinstance(job, EvalResult):
             return prepared
@@ -53,7 +53,7 @@ class CaseSigner:
         return judge
 
     def _grading_hash(self, evaluators: Sequence[AnyEvaluator], judge: str) -> str:
-        """Return the hash of evaluators; cases behind one another often have those of their file."""
+        """Return the hash of evaluators. Consecutive cases often share those of their file."""
         last = self._last  # tests may evaluate in several threads
         if last is not None and last[0] is evaluators and last[1] == judge:
             return last[2]

@@ -29,7 +29,7 @@ class FailureLimit:
         self._session, self._current = item.session, item.nodeid
 
     def end(self, item: pytest.Item) -> None:
-        """Learn that an item's turn is over: pytest has counted its failure, if it is one."""
+        """Learn that an item's turn is over: pytest has counted its failure."""
         self._current = ""
         self._ahead.discard(item.nodeid)
 
@@ -45,7 +45,7 @@ class FailureLimit:
 
 
 class Stopping:
-    """Knows all that stops a run: targets that are not well, lost results, failures, Ctrl-C, a controller that is gone.
+    """Tells whether a run stops: unhealthy targets, lost results, failures, Ctrl-C, a controller that is gone.
 
     Any thread may ask.
     """
@@ -54,7 +54,7 @@ class Stopping:
         self, *, pool: TargetPool, recorder: Recorder, failures: FailureLimit, parent: Parent, masker: Masker
     ) -> None:
         self.is_ending = False
-        """Set by pytest's thread when the run ends: cases that are cancelled from now on get no result."""
+        """Set by pytest's thread when the run ends. Cases that are cancelled later get no result."""
         self._pool = pool
         self._recorder = recorder
         self._failures = failures
@@ -72,7 +72,7 @@ class Stopping:
         )
 
     def stop_if_needed(self, session: pytest.Session) -> None:
-        """End the run after the current item when its target is not well, or its results are lost."""
+        """End the run after the current item if a target is unhealthy or results are lost."""
         reason = self._pool.stop_reason
         if reason is not None:
             headline = shown(reason, self._masker).partition("\n")[0]
@@ -81,7 +81,7 @@ class Stopping:
             session.shouldfail = f"agentv: {lost_text(self._recorder.error)}"
 
     def end_without_parent(self) -> None:
-        """End a worker whose controller is at its end: nobody would learn of what it goes on paying for."""
+        """End a worker whose controller is gone: nobody would see the results that it pays for."""
         if self._parent.is_gone():
             self.is_ending = True
             pytest.exit("the controller of this worker is gone")

@@ -1,4 +1,4 @@
-"""The values of `agentv_provider` and `agentv_judge`: what is there unless users override them, and what they bring."""
+"""The values of `agentv_provider` and `agentv_judge`, both our defaults and those of users."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -38,5 +38,5 @@ class TargetCaller:
 
 
 def overrides(provider: object, judge: object) -> Overrides:
-    """Return what stands in for targets; the fixtures' own values stand in for nothing."""
+    """Return the objects of users that replace targets. Our default values replace nothing."""
     return Overrides(None if isinstance(provider, TargetCaller) else provider, judge)

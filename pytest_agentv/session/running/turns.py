@@ -20,7 +20,7 @@ from pytest_agentv.session.showing.asked import NOTHING_ASKED
 LOG_SECTION = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
 _AHEAD = 2
-"""How many times the limit may be begun and not yet be done: enough to fill a place the moment it is free."""
+"""How many cases are begun per place in flight, so that a free place is filled at once."""
 _REACH = 1000
 """Items behind the one on turn that may be begun: a slow case holds up its own place only, and memory has an end."""
 
@@ -41,7 +41,7 @@ class Turns:
         self._cases = session.cases
         self._lookahead = lookahead
         self._widest = 1
-        """The highest limit so far: items behind may have targets that take more than that of the item on turn."""
+        """The highest limit so far: following items may have targets with a higher limit."""
         self._limits: dict[_Target, int] = {}
         """Of targets of matrices."""
         self._matrices: dict[Path, frozenset[_Target]] = {}
@@ -81,7 +81,7 @@ class Turns:
         return item.result
 
     def break_off(self, item: EvalItem, error: BaseException) -> None:
-        """Record the case of an item whose set-up failed before its case was waited for; if it is not skipped."""
+        """Record the case of an item whose set-up failed before its case ran, unless the item is skipped."""
         begun = self._cases.take(item)
         if begun is not None:
             self._cases.drop(begun)
@@ -89,7 +89,7 @@ class Turns:
             item.result = self._record_broken(item, kind_of_break(error), text_of_break(error))
 
     def _end(self, item: EvalItem, begun: Begun, error: BaseException) -> EvalResult | None:
-        """Cancel the case of an item that was ended while it waited; its result is an error in any case."""
+        """Cancel the case of an item that was ended while it waited. Its result is an error."""
         reason = f"ended before it was done: {text_of_break(error)}"
         if not begun.future.done():
             result = self._cases.end(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
@@ -102,7 +102,7 @@ class Turns:
         return self._cases.record(prepared.replace(hooks=self._session.user_hooks.of(item)))
 
     def _begin(self, item: EvalItem, current: EvalItem) -> None:
-        """Begin an item's case; the objects that fixtures made are those of the current item."""
+        """Begin an item's case. Values of fixtures are those of the current item."""
         prepared = self._prepare(item, current)
         job = prepared.job
         paces = self._cases.paces
@@ -113,7 +113,7 @@ class Turns:
             self._note(self._cases.begin(item, prepared))
 
     def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
-        """Begin what follows an item; called when its turn comes, and from time to time while it is waited for."""
+        """Begin the cases that follow an item. Called at its turn, and repeatedly while it waits."""
         if not self._session.stopping.runs_on:
             return
         if begun.limit == 1:
@@ -123,7 +123,6 @@ class Turns:
         room = _AHEAD * self._widest - self._cases.unfinished
         for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
             self._begin(following, item)
-            self._cases.yield_to_loop()  # it starts now, not when all the others are prepared
 
     def _run_wider_targets(self, item: EvalItem) -> None:
         """Begin cases of a matrix whose targets take several at a time, while one that takes a single case is busy."""
@@ -136,7 +135,6 @@ class Turns:
                 if self._cases.unfinished >= _AHEAD * self._widest:
                     return
                 self._begin(following, item)
-                self._cases.yield_to_loop()
 
     def _targets_of(self, item: EvalItem) -> frozenset[_Target]:
         """Return the targets of the matrix that an item is of."""
@@ -162,7 +160,7 @@ class Turns:
         return self._limits[target] > 1
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
-        """Begin cases that share a call; those that are asked again share a further call for each answer."""
+        """Begin cases that share a call. Repeated cases share one call per answer."""
         from pytest_agentv.engine.batching import Batch, BatchMember  # noqa: PLC0415 - for targets that take batches
 
         counts = [prepared.repeat for prepared in cases.values()]
@@ -172,7 +170,7 @@ class Turns:
             self._note(self._cases.begin(item, prepared, members))
 
     def _followers(self, item: EvalItem, target: str) -> dict[EvalItem, PreparedCase]:
-        """Return the cases that go into one batch with an item's: those of its folder with the same target."""
+        """Return the cases of an item's batch: those of its folder with the same target."""
         folder = item.path.parent
         candidates = (
             following for following in self._lookahead.after(item, self._cases) if following.path.parent == folder
@@ -190,7 +188,7 @@ class Turns:
         self._widest = max(self._widest, begun.limit)
 
     def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
-        """Load an item's case. What breaks is an error of this item, not of the one on turn."""
+        """Load an item's case. An exception becomes an error of this item, not of the current one."""
         hooks, preparer = self._session.user_hooks, self._session.preparer
         try:
             prepared = preparer.prepare(item.suite, item.entry, item.nodeid, lambda case: hooks.adjust(item, case))

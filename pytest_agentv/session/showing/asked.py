@@ -1,4 +1,4 @@
-"""What a case asks and hopes for, kept for its account while the case itself may go."""
+"""The question and the expected outcome of a case, kept for its failure text after the case is freed."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from pytest_agentv.reporting.serialization import json_safe
 
 @record
 class Asked(Record):
-    """What a case asks and hopes for, as its account shows it."""
+    """The question and the expected outcome of a case, as its failure text shows them."""
 
     question: str = ""
     """The text of the last message of the user."""

@@ -13,7 +13,7 @@ from pytest_agentv.session.recording.run_results import RunResults
 def write_html(
     path: Path, run: RunResults, results_path: Path, options: RunOptions, verdict: JsonObject | None
 ) -> str | None:
-    """Write the report; return why that could not be done.
+    """Write the report. Returns the reason if that failed.
 
     Args:
         path: The report.
@@ -50,7 +50,7 @@ def _base(options: RunOptions, verdict: JsonObject | None) -> Run | None:
 
 
 def _red(options: RunOptions, verdict: JsonObject | None) -> tuple[str, ...] | None:
-    """Return what the gates say that judged the run in the place of its cases; None: each case is judged by itself."""
+    """Return the texts of the failed gates if gates judged the run; None: each case is judged by itself."""
     if options.gate not in ("run", "strict") or verdict is None or _is_unjudged(verdict):
         return None
     return tuple(gate["reason"] for gate in verdict.get("gates", ()) if gate["failed"])

@@ -1,4 +1,4 @@
-"""What pytest made of the items with evaluations."""
+"""pytest's outcomes of the items with evaluations."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -12,7 +12,7 @@ _STRICT: Final = "[XPASS(strict)]"
 
 
 class ItemOutcomes:
-    """What pytest made of the items, which is not always what the scores of their cases say."""
+    """pytest's outcomes of the items. They may differ from the scores, for example because of marks."""
 
     def __init__(self) -> None:
         self.expected_failures: set[str] = set()
@@ -38,7 +38,7 @@ class ItemOutcomes:
             self.expected_failures.add(report.nodeid)
 
     def unrecorded(self, recorded: Collection[str]) -> str | None:
-        """Say how many results are not in the file, though their cases ran; None: all of them are."""
+        """Return a text if results of cases that ran are not in the file; None: all are there."""
         missing = [node_id for node_id in self._evaluated if node_id not in recorded]
         if not missing:
             return None

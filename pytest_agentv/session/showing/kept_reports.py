@@ -1,4 +1,4 @@
-"""The reports that pytest keeps to the end of a run: three for each of 100,000 cases, of which it shows one."""
+"""Frees reports that pytest would keep to the end of a run: three per case, of which it shows one."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ _ITEMS: Final = 500
 
 
 class KeptReports:
-    """Lets the reports of set-ups and tear-downs of cases go that passed and have nothing to show."""
+    """Drops the reports of set-ups and tear-downs of cases that passed and have nothing to show."""
 
     def __init__(self, terminal: TerminalReporter) -> None:
         self._terminal = terminal

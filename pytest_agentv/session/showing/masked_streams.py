@@ -1,4 +1,4 @@
-"""Standard output and error under `-s`, where pytest captures nothing: what is printed loses its secrets."""
+"""Masks secrets on standard output and error under `-s`, where pytest captures nothing."""
 
 import sys
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ class MaskedStreams:
             setattr(sys, name, self._ours[name][1])
 
     def remove(self) -> None:
-        """Put the real streams back, where nobody else has put others there meanwhile."""
+        """Restore the real streams, unless somebody else has replaced them meanwhile."""
         for name, (stream, ours) in self._ours.items():
             if getattr(sys, name) is ours:
                 setattr(sys, name, stream)

@@ -29,7 +29,7 @@ def add_properties(item: pytest.Item, properties: Iterable[tuple[str, _Scalar]])
 
 
 def forget_properties(item: pytest.Item) -> None:
-    """Take ours away, and leave those of others: a rerun would add its own to those of the run before."""
+    """Remove our properties, so that a rerun does not add its own to them."""
     own = item.stash.get(_OWN, [])
     if own:
         item.user_properties[:] = [each for each in item.user_properties if not any(each is known for known in own)]
@@ -42,7 +42,7 @@ def place_properties(eval_file: str, line: int) -> list[tuple[str, _Scalar]]:
 
 
 def result_properties(result: EvalResult) -> list[tuple[str, _Scalar]]:
-    """Return the figures of a result that are known, and the scores of its evaluators, of those that could judge."""
+    """Return the known figures of a result, and the scores of the evaluators that could judge."""
     usage = tokens_of(result)
     figures = {
         "agentv_status": result.status,

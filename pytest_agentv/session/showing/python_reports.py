@@ -1,4 +1,4 @@
-"""What tests with evaluations of their own add to their reports."""
+"""Adds evaluations in Python to the reports of their tests."""
 
 from typing import Any, Final
 
@@ -19,14 +19,14 @@ _SECTION: Final = "Captured agentv call"
 
 @record
 class Told:
-    """A result, and all that is to be said of it."""
+    """A result and its failure text."""
 
     result: EvalResult
     account: str
 
 
 _TOLD: Final = pytest.StashKey[list[Told]]()
-"""What the current run of a test has evaluated."""
+"""The evaluations of the current run of a test."""
 
 
 def note_result(item: pytest.Item, result: EvalResult, account: str) -> None:
@@ -35,7 +35,7 @@ def note_result(item: pytest.Item, result: EvalResult, account: str) -> None:
 
 
 def forget_results(item: pytest.Item) -> None:
-    """Begin anew: a test may be run again."""
+    """Forget earlier results: the test may run again."""
     item.stash[_TOLD] = []
     forget_properties(item)
 
@@ -43,7 +43,7 @@ def forget_results(item: pytest.Item) -> None:
 def complete_report(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, masker: Masker, *, verbose: bool
 ) -> None:
-    """Add to the report of a Python test what is known of its evaluations."""
+    """Add the evaluations of a Python test to its report."""
     told = item.stash.get(_TOLD, [])
     if report.failed and item.stash.get(_TOLD, None) is not None:
         mask_traceback(report, masker)

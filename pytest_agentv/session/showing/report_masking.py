@@ -1,4 +1,4 @@
-"""What pytest shows of items by itself: captured prints and logs, tracebacks. Here they lose their secrets."""
+"""Masks secrets in what pytest itself shows of items: captured prints and logs, tracebacks."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -
 
 
 def mask_traceback(report: pytest.TestReport, masker: Masker) -> None:
-    """Mask a failure that is not one of our own accounts: source lines, values of variables, messages."""
+    """Mask a failure that is not our own text: source lines, values of variables, messages."""
     report.longrepr = _masked(report.longrepr, masker)
 
 

@@ -1,4 +1,4 @@
-"""The results file, as the process that owns the terminal writes and checks it."""
+"""Writes and checks the results file in the process that owns the terminal."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # for runs with workers
 
 
 class ResultsHome:
-    """Takes the lines that workers could not write, and sees whether all that ran is in the file."""
+    """Writes the lines that workers could not write, and checks that all results are in the file."""
 
     def __init__(self, identity: RunIdentity, options: RunOptions) -> None:
         self._identity = identity
@@ -55,7 +55,7 @@ class ResultsHome:
         self._sink.close()
 
     def find_loss(self, run: RunResults, outcomes: ItemOutcomes) -> None:
-        """See whether all that ran is in the file."""
+        """Check that the results of all cases that ran are in the file."""
         path = self._identity.results_path
         is_readable = path.is_file() or not path.exists()  # nothing is read from a device
         if is_readable and not self.write_errors and (fault := outcomes.unrecorded(node_ids(run.all))):

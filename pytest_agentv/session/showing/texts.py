@@ -1,4 +1,4 @@
-"""What failed and broken cases raise: their accounts, with the command that runs them again."""
+"""The errors of failed and broken cases, with the command that runs a case again."""
 
 import shlex
 from typing import Final
@@ -23,11 +23,11 @@ _REPEATED_FLAGS = ("target", "targets", "threshold", "repeat", "min-pass-rate")
 
 
 _TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
-"""The node ids of the cases whose accounts tell an error in full, by the error. Workers have one each."""
+"""The node id of the case that shows an error in full, by error. Each worker has its own."""
 
 
 def _told_by(config: pytest.Config, result: EvalResult) -> str | None:
-    """Return the case that told the same error before; None: this is the first, or there is an answer to show."""
+    """Return the case that showed the same error before; None: this is the first, or it has an answer to show."""
     detail = result.error_detail
     if detail is None or detail.stage == "evaluator":
         return None
@@ -36,7 +36,7 @@ def _told_by(config: pytest.Config, result: EvalResult) -> str | None:
 
 
 def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Asked = NOTHING_ASKED) -> EvalFailed:
-    """Return what a case raises whose score is below the threshold, or which a hook lets fail."""
+    """Return the error of a case that failed: its score is below the threshold, or a hook decided so."""
     account = failure_text(
         result,
         threshold_source=result.threshold_source,
@@ -50,7 +50,7 @@ def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Ask
 
 
 def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_surely_shown: bool = False) -> EvalErrored:
-    """Return what a case raises that could not be judged.
+    """Return the error of a case that could not be judged.
 
     Of cases that are `is_surely_shown`, the first one tells an error in full, and the others refer to it.
     """
@@ -63,7 +63,7 @@ def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_sur
 
 
 def _limit(config: pytest.Config, result: EvalResult) -> int | None:
-    """Return how long texts may be: whoever asks for `-vv` wants all of them.
+    """Return the longest texts to show; `-vv` shows all of them.
 
     VS Code gets the node id twice along with a text, and loses messages of more than 4,096 bytes under xdist.
     """
@@ -74,7 +74,7 @@ def _limit(config: pytest.Config, result: EvalResult) -> int | None:
 
 
 def verbose_text(result: EvalResult, log: str) -> str:
-    """Return what is to be known of a case that was run: target, attempts, time, scores, and what was logged.
+    """Return the details of a case that ran: target, attempts, time, scores and log.
 
     Secrets are masked in the log already.
     """

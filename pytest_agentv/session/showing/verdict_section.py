@@ -16,7 +16,7 @@ _BROKE_OFF: Final = "the run broke off before its end"
 
 
 class VerdictSection:
-    """Has the run judged when its items are done, in the process that owns the terminal."""
+    """Judges the run when its items are done, in the process that owns the terminal."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class VerdictSection:
             config.pluginmanager.register(self, "agentv-verdict")
 
     def check(self, node_ids: Collection[str]) -> None:
-        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
         self._gate.check(node_ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -62,7 +62,7 @@ class VerdictSection:
         self._faults += [fault] if fault else []
 
     def finish(self, results: Sequence[EvalResult]) -> list[str]:
-        """Take the figures of a run that nobody judged, and write the verdict; return what is to be said of it."""
+        """Compute the figures of a run without gates, and write the verdict. Returns the lines to show."""
         if results and not self._options.judges_run:
             self._gate.describe(results)
         elif results and not self._is_judged:

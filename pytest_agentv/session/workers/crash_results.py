@@ -1,4 +1,4 @@
-"""The results of cases on which a worker died, made up by the controller: the worker could not."""
+"""Makes the results of cases on which a worker died, in the controller."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class _File:
 
 
 class CrashResults:
-    """Tells cases from the items of other plugins by their node ids, which are all that the controller has seen."""
+    """Tells cases from the items of other plugins by their node ids: the controller sees nothing else of them."""
 
     def __init__(self, config: pytest.Config, run: RunIdentity, options: RunOptions) -> None:
         self._config = config

@@ -1,4 +1,4 @@
-"""What the controller of an xdist run sees of workers that die, and tells those that live."""
+"""Watches for workers that die, in the controller of an xdist run, and informs the others."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from pytest_agentv.session.workers.interrupts import shorten_traceback, stop_mar
 
 
 class CrashWatch:
-    """Notes which items were given out, which came back, and on which a worker died.
+    """Records which items were given out, which came back, and on which a worker died.
 
     It watches every run that has workers; what tells of a dead one is imported when there is one.
     """

@@ -1,4 +1,4 @@
-"""How a run with many processes comes to its end at Ctrl-C, or when its controller is killed."""
+"""Ends a run with many processes at Ctrl-C, or when its controller is killed."""
 
 import os
 import tempfile
@@ -16,7 +16,7 @@ def stop_mark(run_id: str, controller: int) -> Path:
 
 
 class Parent:
-    """The process that started this one. An xdist worker whose controller is at its end must call nothing more."""
+    """The process that started this one. An xdist worker whose controller is gone must make no more calls."""
 
     def __init__(self, config: pytest.Config, run_id: str) -> None:
         self._pid = os.getppid() if hasattr(config, "workerinput") else None
@@ -28,6 +28,6 @@ class Parent:
 
 
 def shorten_traceback(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Leave of an interrupt's traceback what pytest shows of it: to render all of it takes half a second."""
+    """Cut an interrupt's traceback to the part that pytest shows: rendering all of it takes half a second."""
     if not config.getoption("fulltrace", default=False):
         excinfo.traceback = excinfo.traceback[-1:]

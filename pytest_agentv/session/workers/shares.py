@@ -21,7 +21,7 @@ class ProcessShare(Record):
     count: int = 1
 
     def of(self, workers: int) -> int:
-        """Return this process's share of a number of workers: all shares together make it up, each is at least 1."""
+        """Return this process's share of a number of workers. The shares add up to it, and each is at least 1."""
         return max(1, workers // self.count + (self.index < workers % self.count))
 
 
@@ -35,7 +35,7 @@ def process_share(config: pytest.Config) -> ProcessShare:
 
 
 class WorkerNumbers:
-    """Numbers the workers of a run from 0; one that replaces a dead worker gets its number, and so its share."""
+    """Numbers the workers of a run from 0. A worker that replaces a dead one gets its number, and so its share."""
 
     def __init__(self) -> None:
         self._taken: dict[str, int] = {}
@@ -53,5 +53,5 @@ class WorkerNumbers:
 
 
 def shared_folder(run_id: str) -> Path:
-    """Return the folder, not made yet, in which the processes of a run tell each other what they found."""
+    """Return the folder in which the processes of a run share findings. It may not exist yet."""
     return Path(tempfile.gettempdir()) / f"agentv-{run_id}"

@@ -169,7 +169,7 @@ class CodeJudge(Evaluator):
         return score.replace(request={**request, "target_proxy": calls})
 
     def _own_keys(self) -> JsonObject:
-        """Return the keys that the script is given: its own, and those that were its own before all kinds had them."""
+        """Return the keys for the script: its own, and those of all kinds that older scripts expect."""
         given = [key for key in KEYS if key in self.model_fields_set]
         shared: dict[str, Json] = {key: getattr(self, key) for key in given}
         return {**(self.model_extra or {}), **shared}
@@ -201,9 +201,9 @@ def _command(script: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_judgement(stdout: str) -> Score:
-    """Turn what a judge printed into a score.
+    """Turn the output of a judge into a score.
 
-    What is no result scores 0 and has `error`, which says what was expected. A score outside 0..1 is left as it is:
+    Other output scores 0, with an `error` that says what was expected. A score outside 0..1 is left as it is:
     `build_result` clamps it and warns.
     """
     text = trim(stdout)

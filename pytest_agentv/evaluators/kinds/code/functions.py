@@ -1,4 +1,4 @@
-"""Finds a function in a file without running the file: what `agentv validate` and loading can say of it."""
+"""Finds a function in a file without running the file, for `agentv validate` and loading."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ FUNCTION: Final = re.compile(r"[^\s:()\"']+\.py:[A-Za-z_]\w*|[^:()\"']+/[^:()\"'
 
 
 def function_fault(path: Path, name: str, known: Sequence[str]) -> str | None:
-    """Return why a function of a file cannot judge: it is not there, or wants what it is not given.
+    """Return why a function of a file cannot judge: it is missing, or has an unknown parameter.
 
     Args:
         path: The file.

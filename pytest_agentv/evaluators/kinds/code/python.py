@@ -28,7 +28,7 @@ from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import user_traceback
 
 NAMES: Final = ("answer", "data", "case", "vars", "tool_calls", "metrics")
-"""What an expression, or a function by its parameters, may use."""
+"""The names that an expression may use, and the parameters that a function may have."""
 _RESULTS: Final = "True or False, a number from 0 to 1, a mapping with `score`, or a Score"
 _SHOWN: Final = 200
 
@@ -119,7 +119,7 @@ def _compiled(expression: str) -> types.CodeType:
 
 
 def _require_known(code: types.CodeType) -> None:
-    """Raise `ValueError` for a name that is neither given nor built in: it could only fail when it is paid for."""
+    """Raise `ValueError` for an unknown name, before an answer is paid for."""
     import dis  # noqa: PLC0415 - only who has expressions loads it
 
     for instruction in dis.get_instructions(code):
@@ -131,7 +131,7 @@ def _require_known(code: types.CodeType) -> None:
 
 
 def _values(context: Context, wanted: Sequence[str] = NAMES) -> dict[str, Any]:
-    """Return what code may use; the JSON of the answer is read where it is wanted only."""
+    """Return the values that code may use. Reads the JSON of the answer only if the code uses it."""
     values: dict[str, Any] = {
         "answer": context.candidate_answer,
         "case": context.case,
@@ -170,7 +170,7 @@ async def _awaited(value: Any) -> Any:
 
 
 def read_result(value: Any, what: str) -> Score:
-    """Turn what code returned into a score. Raises `EvaluatorError` for what says nothing about the answer."""
+    """Turn the value that code returned into a score. Raises `EvaluatorError` for a value that is no judgement."""
     if isinstance(value, Score):
         return value
     if isinstance(value, bool):

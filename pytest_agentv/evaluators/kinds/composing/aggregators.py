@@ -1,4 +1,4 @@
-"""How the results of a composite's members become one score: a mean, a script's word, or a model's."""
+"""Combines the results of a composite's members into one score: by a mean, a script or a model."""
 
 import math
 import re
@@ -37,7 +37,7 @@ DEFAULT_AGGREGATOR_TEMPLATE: Final = "\n\n".join(
 
 
 class Aggregator(Kind):
-    """What makes one score of the members' results."""
+    """Combines the members' results into one score."""
 
     @property
     def asks_judge(self) -> bool:
@@ -172,14 +172,14 @@ async def _ask_script(aggregator: CodeAggregator, results: Results, context: Con
 
 
 def read_aggregate(stdout: str) -> Score:
-    """Turn what an aggregator printed into a score, as for a code judge; a verdict of its own is kept."""
+    """Turn the output of an aggregator into a score, as for a code judge. Keeps its verdict."""
     score = parse_judgement(stdout)
     verdict = (json_object(stdout.strip()) or {}).get("verdict")
     return score.replace(verdict=verdict) if verdict in get_args(Verdict) and score.raw_output is None else score
 
 
 def results_by_name(results: Results) -> dict[str, Json]:
-    """Return what aggregators are given: AgentV's score objects, with its key names, by member.
+    """Return the input of aggregators: AgentV's score objects, with its key names, by member.
 
     Source: agentv-formats 6.6 and its sample S6. Names, details and all that members found are as they came.
     """

@@ -31,7 +31,7 @@ def _read_members(value: Json, info: ValidationInfo) -> Json:
 
 
 def _read_aggregator(value: Json, info: ValidationInfo) -> Json:
-    """Read an aggregator; where that fails, which is noted, a mean stands in for it."""
+    """Read an aggregator. If that fails, note the fault and return a mean instead."""
     scope = scope_of(info)
     if scope is None:
         return value
@@ -52,7 +52,7 @@ Members: TypeAlias = Annotated[
 class Composite(Evaluator):
     """Several evaluators with one score. They run side by side, and an aggregator combines their results.
 
-    A member that could not judge makes the composite one that could not judge: a score from the rest would lie.
+    If a member cannot judge, the composite cannot judge either: a score of the others would mislead.
     """
 
     kind = "composite"

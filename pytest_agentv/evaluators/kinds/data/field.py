@@ -88,6 +88,6 @@ class AnswerField(Evaluator):
         part, miss = locate_part(context.candidate_answer if context.part is ABSENT else context.part, self.path)
         if self.check is None:
             return Score(0.0, misses=(miss,)) if part is ABSENT else Score(1.0, hits=(f"{self.path} is there",))
-        if part is ABSENT:  # a check of nothing has failed, negated or not: the verdict is not to be turned round
+        if part is ABSENT:  # without a value the check fails, even a negated one
             return Score(1.0, hits=(miss,)) if self.negate else Score(0.0, misses=(miss,))
         return await judge(self.check, context.replace(candidate_answer=text_of_part(part), part=part))

@@ -26,7 +26,7 @@ _LEADING_NUMBER: Final = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE
 
 @record
 class FieldFinding:
-    """What the comparison of one field gave."""
+    """The outcome of comparing one field."""
 
     matched: bool
     text: str
@@ -139,7 +139,7 @@ def _compare_numbers(check: FieldCheck, given: Json, wanted: Json) -> FieldFindi
         return FieldFinding(False, f"{check.path} (invalid numeric value)", check.weight)
     difference = abs(number - goal)
     compared = difference / abs(goal) if check.relative and goal else difference
-    # 0.8 and 0.7 are 0.1 apart for everyone but a computer.
+    # As floats, 0.8 and 0.7 are not exactly 0.1 apart.
     within = compared <= check.tolerance or math.isclose(compared, check.tolerance, rel_tol=1e-9)
     reason = f"diff={format_fixed(difference, 2)}"
     if within:

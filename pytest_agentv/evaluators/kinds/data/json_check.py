@@ -83,7 +83,7 @@ class JsonCheck(Evaluator):
         raise NotImplementedError
 
     def faults(self, data: Json) -> list[str]:
-        """Return what is wrong with data by the schema, at most `SHOWN_FAULTS`. Raises `EvaluatorError`."""
+        """Return the faults of data by the schema, at most `SHOWN_FAULTS`. Raises `EvaluatorError`."""
         if self.value is None:
             return []
         try:

@@ -155,5 +155,5 @@ def _segment(part: ContentPart) -> Json:
     if isinstance(part, OtherPart):
         return part.item
     if isinstance(part, FilePart):
-        return {"type": part.type, "path": part.path, "text": part.text, "resolvedPath": part.resolved_path}
+        return part.to_item()
     return {"type": part.type, "value": part.value}

@@ -1,4 +1,4 @@
-"""What the kinds that measure likeness share."""
+"""The base of the kinds that measure likeness."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""What checks of a text share: their base, and how they word what they found."""
+"""The base of checks of a text, and the wording of their findings."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,7 +12,7 @@ _SHOWN: Final = 80
 
 
 class TextCheck(Evaluator):
-    """A check of the answer's text that is over in microseconds."""
+    """A check of the answer's text that takes microseconds."""
 
     is_graded = False
 

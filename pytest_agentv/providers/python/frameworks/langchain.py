@@ -111,7 +111,7 @@ def _input(runnable: Any, question: Question) -> Any:
     turns = [dict(turn) for turn in question.turns]
     keys = _input_keys(runnable)
     if keys is None:
-        return turns if len(turns) > 1 else question.text
+        return question.text if len(turns) == 1 and not question.has_files else turns
     if "messages" in keys:
         return {"messages": turns}
     asked = [key for key in keys if len(keys) == 1 or key in _QUESTIONS]
@@ -121,6 +121,8 @@ def _input(runnable: Any, question: Question) -> Any:
         raise ProviderError(
             f"{type(runnable).__name__} takes {takes}: {what}. Name a function that invokes it", "config"
         )
+    if question.has_files:
+        raise ProviderError(f"the key {asked[0]!r} takes a text, which cannot hold pictures and PDFs", "config")
     return {asked[0]: question.text}
 
 

@@ -8,7 +8,7 @@ from pytest_agentv.providers.python.frameworks import responses
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent
 from pytest_agentv.providers.python.frameworks.plain import get, items, text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
-from pytest_agentv.providers.python.question import Question
+from pytest_agentv.providers.python.question import Question, SentFile, parts_of
 
 
 def read(value: object) -> NativeAnswer | None:
@@ -38,9 +38,23 @@ def read(value: object) -> NativeAnswer | None:
 async def run(agent: Any, question: Question, **arguments: Any) -> Any:
     """Run an agent."""
     turns = question.turns
-    asked = turns[0]["content"] if len(turns) == 1 else [dict(turn) for turn in turns]
+    is_text = len(turns) == 1 and isinstance(turns[0]["content"], str)
+    asked = turns[0]["content"] if is_text else [{**turn, "content": _shown(turn["content"])} for turn in turns]
     result = await sys.modules["agents"].Runner.run(agent, asked, **arguments)
     return result if "run_config" in arguments else AgentOutput(result, _with_model)
+
+
+def _shown(content: Any) -> Any:
+    """Return the content of a turn as the API of responses has it."""
+    return content if isinstance(content, str) else [_part(part) for part in parts_of(content)]
+
+
+def _part(part: str | SentFile) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    if part.name is None:
+        return {"type": "input_image", "image_url": part.url, "detail": "auto"}
+    return {"type": "input_file", "filename": part.name, "file_data": part.url}
 
 
 async def finish(result: Any) -> Any:

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Final
 
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, count, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, time_text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
-from pytest_agentv.providers.python.question import USER, Question, Turn
+from pytest_agentv.providers.python.question import USER, Question, Turn, parts_of
 
 _CALLS: Final = ("tool-call", "builtin-tool-call")
 _RETURNS: Final = ("tool-return", "builtin-tool-return")
@@ -52,9 +53,23 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
 async def run(agent: Any, question: Question, **arguments: Any) -> Any:
     """Run an agent. A conversation becomes its history, but the last question."""
     *history, last = question.turns
-    if not history or last["role"] != USER:
-        return await agent.run(question.text if history else last["content"], **arguments)
-    return await agent.run(last["content"], message_history=_history(agent, history), **arguments)
+    if last["role"] != USER:
+        if question.has_files:
+            raise ProviderError("the conversation ends without the user: it cannot hold pictures and PDFs", "config")
+        return await agent.run(question.text, **arguments)
+    asked = last["content"] if isinstance(last["content"], str) else _shown(last["content"])
+    if not history:
+        return await agent.run(asked, **arguments)
+    return await agent.run(asked, message_history=_history(agent, history), **arguments)
+
+
+def _shown(content: Sequence[JsonObject]) -> list[Any]:
+    """Return texts, pictures and PDFs as an agent takes them."""
+    binary = sys.modules["pydantic_ai.messages"].BinaryContent
+    return [
+        part if isinstance(part, str) else binary(data=part.content, media_type=part.media_type)
+        for part in parts_of(content)
+    ]
 
 
 async def finish(result: Any) -> Any:
@@ -82,7 +97,8 @@ def _history(agent: Any, turns: Sequence[Turn]) -> Any:
         kind, part = ("response", "text") if turn["role"] == "assistant" else ("request", f"{turn['role']}-prompt")
         if not messages or messages[-1]["kind"] != kind:
             messages.append({"kind": kind, "parts": []})
-        messages[-1]["parts"].append({"part_kind": part, "content": turn["content"]})
+        content = turn["content"] if isinstance(turn["content"], str) else _shown(turn["content"])
+        messages[-1]["parts"].append({"part_kind": part, "content": content})
     return sys.modules["pydantic_ai.messages"].ModelMessagesTypeAdapter.validate_python(messages)
 
 

@@ -2,10 +2,13 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
+from importlib import import_module
+from io import BytesIO
 from threading import Lock
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
@@ -13,7 +16,7 @@ from pytest_agentv.providers.python.frameworks import chat
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, tokens, total
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, time_text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
-from pytest_agentv.providers.python.question import Question
+from pytest_agentv.providers.python.question import Question, SentFile, parts_of
 
 _FINAL: Final = "final_answer"
 """The tool by which an agent hands over its answer."""
@@ -45,6 +48,8 @@ def read(value: object) -> NativeAnswer | None:
 
 def run(agent: Any, question: Question, **arguments: Any) -> AgentOutput:
     """Run an agent. An agent keeps the steps of its run, so its runs follow one another. Blocks."""
+    if images := list(_images(question)):
+        arguments = {"images": images, **arguments}
     with _LOCKS.setdefault(agent, Lock()):
         if "return_full_result" in inspect.signature(agent.run).parameters:
             result = agent.run(question.text, return_full_result=True, **arguments)
@@ -52,6 +57,15 @@ def run(agent: Any, question: Question, **arguments: Any) -> AgentOutput:
         else:
             told = {"output": agent.run(question.text, **arguments), "token_usage": _monitored(agent)}
         return AgentOutput({**told, "steps": list(agent.memory.steps)}, read)
+
+
+def _images(question: Question) -> Iterator[Any]:
+    """Yield the pictures of a question, as agents take them: in the form of Pillow, which smolagents needs."""
+    for part in (part for turn in question.turns for part in parts_of(turn["content"])):
+        if isinstance(part, SentFile):
+            if part.name is not None:
+                raise ProviderError(f"agents of smolagents take pictures, and {part.name} is a PDF", "config")
+            yield import_module("PIL.Image").open(BytesIO(part.content))
 
 
 def _add(transcript: Transcript, step: object) -> None:

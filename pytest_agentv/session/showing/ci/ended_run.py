@@ -22,12 +22,12 @@ class EndedRun(Record):
     expected_words: str
     is_broken_off: bool
     gate_texts: tuple[str, ...]
-    """What the gates say that failed."""
+    """The texts of the gates that failed."""
     statistics: tuple[str, ...]
     """The section EVALUATION STATISTICS."""
     write_errors: tuple[str, ...]
     lost: tuple[str, ...]
-    """The node ids of cases that crashed workers took with them."""
+    """The node ids of cases that were lost with crashed workers."""
     elapsed_ms: float
 
     def verdict(self) -> RunVerdict:
@@ -44,7 +44,7 @@ class EndedRun(Record):
         )
 
     def troubles(self) -> Iterator[Trouble]:
-        """Yield what the results themselves do not tell."""
+        """Yield the lines about the run that are not in its results."""
         if self.is_broken_off:
             yield Trouble("The run broke off before its end")
         yield from (Trouble("The gate failed", (text,)) for text in self.gate_texts)

@@ -15,7 +15,7 @@ _FILE_LIMIT: Final = 1_048_576
 
 
 def append_step_summary(verdict: RunVerdict) -> list[str]:
-    """Append the verdict where the environment asks for it; return why that could not be done, if so."""
+    """Append the verdict if the environment asks for it. Returns the reason if that failed."""
     fault = _append(verdict, os.environ.get(VARIABLE, ""))
     return [fault] if fault else []
 

@@ -14,9 +14,9 @@ _SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
 _CLEAR_BELOW = "\x1b[J"
 _LEAST_TARGETS = 2
 _LEAST_LOGGED = 10
-"""Answers of a run whose progress is worth lines of a log."""
+"""The least number of answers of a run that logs its progress."""
 _LOG_SECONDS = 5
-"""Between two lines of a log: a run of seconds gets none."""
+"""Seconds between two lines of a log, so that a short run logs none."""
 _MARGIN = 12
 """Columns at the right end for pytest's percentage."""
 
@@ -42,7 +42,7 @@ class Progress:
         self._is_shown = False
 
     def count(self, result: EvalResult, planned: int = 1) -> None:
-        """Learn of a case that is done, and counts as all of its planned answers."""
+        """Count a case that is done as all of its planned answers."""
         counted, cost = self._answers.pop(result.node_id, (0, 0.0))
         for tally in self._tallies(result):
             tally.done += max(1 if planned == 1 else 0, planned - counted)
@@ -50,7 +50,7 @@ class Progress:
             tally.judge(result)
 
     def count_answer(self, result: EvalResult) -> None:
-        """Learn of an answer of a case that is asked more than once."""
+        """Count an answer of a repeated case."""
         counted, known = self._answers.get(result.node_id, (0, 0.0))
         self._answers[result.node_id] = (counted + 1, known + paid(result))
         for tally in self._tallies(result):

@@ -1,4 +1,4 @@
-"""What is known of a run while it goes on, and how that is said."""
+"""Counts the answers of a run while it goes on, and words the counts."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Tally:
     cases: int = 0
 
     def judge(self, result: EvalResult) -> None:
-        """Count what became of a case."""
+        """Count the result of a case."""
         self.failed += result.status == "fail"
         self.errors += result.status == "error"
         self.busy_ms += result.duration_ms or 0
