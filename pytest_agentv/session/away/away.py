@@ -4,6 +4,7 @@ import logging
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.jobs import CaseJob
