@@ -15,6 +15,7 @@ from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, find_left_
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
+from pytest_agentv.models.options.executors import check_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.table import RUN_OPTIONS
 from pytest_agentv.models.records import record
@@ -90,6 +91,8 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     """Return the arguments for pytest. Raises `UsageError`."""
     own, untouched = _split(arguments)
     options, rest = _create_parser().parse_known_args([_BARE_FLAGS.get(word, word) for word in own])
+    if options.workers is not None and options.executor is None:
+        _check_workers(options.workers)  # with an executor, pytest checks it
     flags = [word for word in rest if word.startswith("-") and word != "-"]
     patterns = [word for word in rest if word not in flags]
     if not patterns:
@@ -102,6 +105,13 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     if problems and options.strict:
         raise UsageError(join_problems(problems))
     return PytestCall(arguments, foreign, problems)
+
+
+def _check_workers(text: str) -> None:
+    try:
+        check_workers(text, "local")
+    except ValueError as error:
+        raise UsageError(f"argument --workers: {error}") from None
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextvars import ContextVar
@@ -13,11 +12,15 @@ from pytest_agentv.engine.case import run_case
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.repeating.combining import is_set_up_error
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.engine.targets.folders import Places
-from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.executors.base import JobRefused, Reply, Setup, unpack
+from pytest_agentv.executors.base import Reply, Setup
+from pytest_agentv.executors.here import Here, PassedVariables, is_elsewhere
 from pytest_agentv.executors.kept import KeptResult, KeptResults
+from pytest_agentv.executors.probes import Probes
+from pytest_agentv.executors.shipping.packing import JobRefused, unpack
+from pytest_agentv.executors.shipping.parcel import Parcel
+from pytest_agentv.executors.shipping.site import FilesAbsent, SeenFiles, Site
+from pytest_agentv.executors.shipping.store import Store
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
@@ -33,23 +36,34 @@ _LINES: Final[ContextVar[list[str] | None]] = ContextVar("agentv_job_lines", def
 class WorkerEngine:
     """Runs jobs of one run, side by side. Any thread may call it."""
 
-    def __init__(self, setup: Setup) -> None:
-        sys.path += [folder for folder in setup.import_path if folder not in sys.path]
-        self._masker = Masker()
+    def __init__(self, setup: Setup, probes: Probes | None = None) -> None:
+        """`probes` shares health checks with workers that share no folder with this one."""
+        self._setup = setup
+        self._probes = probes
+        self._masker = Masker(setup.passed.values())
+        self._passed = PassedVariables(setup)
         self._masker.add_environment(os.environ)
-        places = Places(setup.repo_root, setup.cwd, setup.shared_folder)
-        self._pool = TargetPool(setup.options, places, self._masker, {})
+        self._site: Site = Store(setup.roots) if is_elsewhere(setup) else SeenFiles(setup.roots)
+        self._here: Here | None = None
         self._kept = KeptResults(setup.kept_folder)
         self._loop = LoopThread()
         self._running: dict[str, Future[bytes]] = {}
+        self._is_closed = False
         self._handler = _LineHandler(self._masker)
         logging.getLogger().addHandler(self._handler)
         for name, level in setup.log_levels.items():
             logging.getLogger(name).setLevel(level)
 
-    def start(self, ticket: str, job: bytes) -> "Future[bytes]":
-        """Start a job. Its future has the bytes of a `Reply`, and never an error."""
-        coroutine: Coroutine[Any, Any, bytes] = self._reply(ticket, job)
+    def start(self, ticket: str, parcel: bytes) -> "Future[bytes]":
+        """Start the job of a packed `Parcel`. Its future has the bytes of a `Reply`, and never an error.
+
+        If the worker lacks files of the job, the reply says so at once.
+        """
+        if self._is_closed:
+            late: Future[bytes] = Future()
+            late.cancel()
+            return late
+        coroutine: Coroutine[Any, Any, bytes] = self._reply(ticket, parcel)
         future = self._running[ticket] = self._loop.submit(coroutine)
         future.add_done_callback(lambda _: self._running.pop(ticket, None))
         return future
@@ -60,10 +74,16 @@ class WorkerEngine:
 
     def close(self) -> None:
         """Cancel all jobs, wait for the end of what they started, and close the targets."""
+        self._is_closed = True
         if self._loop.is_running:
             self._loop.cancel_all()
-            self._loop.run(self._pool.close())
+            if self._here is not None:
+                self._loop.run(self._here.pool.close())
             self._loop.stop()
+        if self._here is not None:
+            self._here.leave()
+        self._site.close()
+        self._passed.hide()
         logging.getLogger().removeHandler(self._handler)
 
     def _cancel(self, ticket: str) -> None:
@@ -78,39 +98,70 @@ class WorkerEngine:
         assert task is not None
         task.set_name(ticket)
         try:
-            job: CaseJob = unpack(data)
+            parcel = Parcel.from_bytes(data)
+            missing = await self._take(parcel)
+            if missing or parcel.job is None:
+                return Reply(missing=missing, worker=self._site.name).to_bytes()
+            here = self._settle()
+            job: CaseJob = unpack(parcel.job, here.roots)
         except JobRefused as error:
             return Reply(refused=self._masker.mask(str(error))).to_bytes()
+        except FilesAbsent as error:
+            return Reply(fault=self._masker.mask(str(error))).to_bytes()
+        except OSError as error:
+            return Reply(fault=self._masker.mask(f"this worker cannot keep the files of the run: {error}")).to_bytes()
         try:
-            result = await self._result(job)
-            record = recordable(result.to_plain(), self._masker)
+            result = await self._result(job, here)
+            files = await here.take_files(result)
+            record: JsonObject = here.plain_home(recordable(result.to_plain(), self._masker))
             if not is_set_up_error(result):
                 await self._keep(ticket, job, record)
         except asyncio.CancelledError:
-            return Reply(log=tuple(lines)).to_bytes()
-        return Reply(record, None, tuple(lines), self._warnings(), self._stop_reason()).to_bytes()
+            return Reply(log=here.lines_home(lines)).to_bytes()
+        return Reply(
+            record,
+            worker=self._site.name,
+            log=here.lines_home(lines),
+            warnings=self._warnings(here),
+            stop_reason=self._stop_reason(here),
+            files=files,
+        ).to_bytes()
 
-    async def _result(self, job: CaseJob) -> EvalResult:
+    async def _take(self, parcel: Parcel) -> tuple[str, ...]:
+        if not parcel.bundles:
+            return self._site.take(parcel)
+        return await run_in_thread(lambda: self._site.take(parcel), "agentv-unpack")
+
+    def _settle(self) -> Here:
+        """Return what the run has here, made for the first job: only then is it known where its files lie."""
+        if self._here is None:
+            self._here = Here(self._setup, self._site.roots, self._masker, self._probes)
+        return self._here
+
+    async def _result(self, job: CaseJob, here: Here) -> EvalResult:
         try:
-            return await run_case(job, self._pool)
+            return await run_case(job, here.pool)
         except Exception as error:  # noqa: BLE001 - whatever breaks is a result, as in the process of the run
             identity = job.identity.replace(case_hash=None)
             message = f"{type(error).__name__}: {error}".removesuffix(": ")
             return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)
 
     async def _keep(self, ticket: str, job: CaseJob, record: JsonObject) -> None:
+        if not self._setup.keeps:
+            return
         answer = job.answer if job.answer or job.repeat > 1 else None
         try:
             await run_in_thread(lambda: self._kept.keep(KeptResult(ticket, record, answer)), "agentv-keep")
         except AgentvError as error:
             logging.getLogger(__name__).warning("a result is not kept until the run has it: %s", error)
 
-    def _warnings(self) -> tuple[JsonObject, ...]:
-        return tuple(self._masker.mask_plain(problem.to_plain()) for problem in self._pool.take_warnings())
+    def _warnings(self, here: Here) -> tuple[JsonObject, ...]:
+        masked = (self._masker.mask_plain(problem.to_plain()) for problem in here.pool.take_warnings())
+        return tuple(map(here.plain_home, masked))
 
-    def _stop_reason(self) -> str | None:
-        reason = self._pool.stop_reason
-        return None if reason is None else self._masker.mask(reason)
+    def _stop_reason(self, here: Here) -> str | None:
+        reason = here.pool.stop_reason
+        return None if reason is None else here.text_home(self._masker.mask(reason))
 
 
 class _LineHandler(logging.Handler):

@@ -17,7 +17,8 @@ class Frame(Record):
     """One message."""
 
     word: str
-    """`setup`, `job` and `cancel` go to the worker; `ready` and `reply` come from it."""
+    """`setup`, `job` and `cancel` go to the worker; `ready` and `reply` come from it; `probe` and `probed` are those
+    of health checks. A worker of a cluster is also told what is `written`, and says which job is `lost`."""
     ticket: str = ""
     body: bytes = b""
 

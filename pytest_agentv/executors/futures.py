@@ -8,9 +8,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack, unpack
+from pytest_agentv.executors.base import Reply, Setup, WorkerLost
 from pytest_agentv.executors.engine import WorkerEngine
 from pytest_agentv.executors.leash import Leash, LeashEnd
+from pytest_agentv.executors.shipping.packing import JobRefused, pack, unpack
 from pytest_agentv.runtime.threads import run_in_thread
 
 _LOOK_SECONDS: Final = 0.5
@@ -27,20 +28,20 @@ class Futures:
         replace: Callable[[], concurrent.futures.Executor | None],
     ) -> None:
         self.name = type(executor).__name__
-        self.size = self.processes = max(1, int(getattr(executor, "_max_workers", None) or 1))
+        self.processes = max(1, int(getattr(executor, "_max_workers", None) or 1))
         self._executor = executor
         self._replace = replace
         self._broken: set[int] = set()
         self._setup = pack(setup)
         self._leash = Leash(setup.kept_folder)
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
+    async def ask(self, ticket: str, parcel: bytes) -> Reply:
         executor = self._executor
         try:
-            future = executor.submit(run_job, self._setup, ticket, job)
+            future = executor.submit(run_job, self._setup, ticket, parcel)
         except RuntimeError as error:  # it is broken or was shut down, and has not taken the job
             executor = self._executor = self._replacement(executor, error)
-            future = executor.submit(run_job, self._setup, ticket, job)
+            future = executor.submit(run_job, self._setup, ticket, parcel)
         try:
             reply = Reply.from_bytes(await self._wait(future, ticket))
         except Exception as error:
@@ -48,6 +49,9 @@ class Futures:
         if reply.refused is not None:
             raise JobRefused(reply.refused)
         return reply
+
+    def written(self, ticket: str) -> None:
+        """Do nothing: the run itself deletes what these workers keep."""
 
     async def close(self) -> None:
         self._leash.release()
@@ -94,27 +98,35 @@ def _settle(done: "asyncio.Future[None]") -> None:
         done.set_result(None)
 
 
-def run_job(setup: bytes, ticket: str, job: bytes) -> bytes:
+def is_private(executor: concurrent.futures.Executor) -> bool:
+    """Whether nobody can read what goes to the workers: they are on this machine, or the executor says so."""
+    known = (concurrent.futures.ProcessPoolExecutor, concurrent.futures.ThreadPoolExecutor)
+    return isinstance(executor, known) or getattr(executor, "agentv_is_private", False) is True
+
+
+def run_job(setup: bytes, ticket: str, parcel: bytes) -> bytes:
     """Run a job in a worker, and return the bytes of a `Reply`. Blocks until the job has ended."""
     try:
         engine = _ENGINES.get(setup)
     except JobRefused as error:
         return Reply(refused=str(error)).to_bytes()
-    return engine.run(ticket, job)
+    return engine.run(ticket, parcel)
 
 
 class _LeashedEngine:
     """The engine of a run in a worker that others started, with a thread that looks at the leash."""
 
     def __init__(self, setup: Setup) -> None:
+        is_seen = setup.is_seen()
         self.is_closed = False
-        self._engine = WorkerEngine(setup)
+        self._engine = WorkerEngine(setup.replace(keeps=is_seen))
         self._end = LeashEnd(setup.kept_folder)
         self._running: dict[str, Future[bytes]] = {}
-        threading.Thread(target=self._look, name="agentv-leash", daemon=True).start()
+        if is_seen:
+            threading.Thread(target=self._look, name="agentv-leash", daemon=True).start()
 
-    def run(self, ticket: str, job: bytes) -> bytes:
-        future = self._running[ticket] = self._engine.start(ticket, job)
+    def run(self, ticket: str, parcel: bytes) -> bytes:
+        future = self._running[ticket] = self._engine.start(ticket, parcel)
         try:
             return future.result()
         except concurrent.futures.CancelledError:

@@ -23,7 +23,7 @@ class Leash:
         folder.mkdir(parents=True, exist_ok=True)
         self._file: IO[str] | None = (folder / _NAME).open("w", encoding="utf-8")
         fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._file.write(_process())
+        self._file.write(process_name())
         self._file.flush()
 
     def stop(self, ticket: str) -> None:
@@ -68,7 +68,7 @@ class LeashEnd:
             self._holder = self._holder or holder
             if holder != self._holder:
                 return True  # another run goes on with the results of this one
-            if holder == _process():
+            if holder == process_name():
                 return False  # its own process holds it; to close the file again would release the lock
             with path.open("a", encoding="utf-8") as file:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -83,5 +83,6 @@ class LeashEnd:
         return (self._folder / f"{ticket}{_STOP}").exists()
 
 
-def _process() -> str:
+def process_name() -> str:
+    """Return a name of this process that no other has at the same time."""
     return f"{socket.gethostname()} {os.getpid()}"

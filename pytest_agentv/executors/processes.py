@@ -4,14 +4,16 @@ import asyncio
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from socket import socketpair
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeAlias
 
-from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack
+from pytest_agentv.executors.base import Reply, Setup, WorkerLost
 from pytest_agentv.executors.frames import Frame, FrameReader
+from pytest_agentv.executors.probes import PROBE, PROBED
+from pytest_agentv.executors.shipping.packing import JobRefused, pack
 from pytest_agentv.executors.worker import END_SECONDS
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -25,43 +27,57 @@ _SHOWN: Final = 500
 class Processes:
     """Hands each job to the worker that has the fewest. A worker that is lost is replaced when a job needs it."""
 
-    def __init__(self, count: int, setup: Setup, environment: Mapping[str, str]) -> None:
+    def __init__(self, count: int, setup: Setup, environment: Mapping[str, str], cwd: Path | None = None) -> None:
+        """Start none yet. `cwd` is where they start; None: where the run was started."""
+        self.on_probe: OnProbe | None = None
+        """Takes what workers say of health checks."""
         self.name = f"processes:{count}"
-        self.size = self.processes = count
+        self.processes = count
         self._setup = pack(setup)
-        self._cwd = setup.cwd
+        self._cwd = cwd or setup.cwd
         self._environment = dict(environment)
-        self._workers: list[_WorkerProcess] = []
-        self._past: list[_WorkerProcess] = []
+        self._workers: list[WorkerProcess] = []
+        self._past: list[WorkerProcess] = []
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
+    async def ask(self, ticket: str, parcel: bytes) -> Reply:
+        reply = Reply.from_bytes(await self.relay(ticket, parcel))
+        if reply.refused is not None:
+            raise JobRefused(reply.refused)
+        return reply
+
+    async def relay(self, ticket: str, parcel: bytes) -> bytes:
+        """Hand a packed `Parcel` to a worker, and return the bytes of a `Reply`. Raises `WorkerLost`."""
         worker = self._next_worker()
         await worker.connect()
-        return await worker.ask(ticket, job)
+        return await worker.relay(ticket, parcel)
+
+    def written(self, ticket: str) -> None:
+        """Do nothing: the run itself deletes what these workers keep."""
 
     async def close(self) -> None:
         await asyncio.gather(*(worker.close() for worker in (*self._workers, *self._past)))
 
-    def _next_worker(self) -> "_WorkerProcess":
+    def _next_worker(self) -> "WorkerProcess":
         self._past += [worker for worker in self._workers if worker.is_lost]
         self._workers = [worker for worker in self._workers if not worker.is_lost]
         least = min(self._workers, key=lambda worker: worker.busy, default=None)
-        if least is not None and (least.busy == 0 or len(self._workers) == self.size):
+        if least is not None and (least.busy == 0 or len(self._workers) == self.processes):
             return least
-        worker = _WorkerProcess(self._setup, self._cwd, self._environment)
+        worker = WorkerProcess(self._setup, self._cwd, self._environment, self.on_probe)
         self._workers.append(worker)
         return worker
 
 
-class _WorkerProcess(asyncio.Protocol):
+class WorkerProcess(asyncio.Protocol):
     """One worker: its process, its socket, and the jobs that it has.
 
     It reads by callbacks and not in a task: the run cancels all tasks of the loop at its end, and waits for replies.
     """
 
-    def __init__(self, setup: bytes, cwd: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, setup: bytes, cwd: Path, environment: Mapping[str, str], on_probe: "OnProbe | None") -> None:
         self.is_lost = False
-        self._open: dict[str, asyncio.Future[Reply]] = {}
+        self._on_probe = on_probe
+        self._open: dict[str, asyncio.Future[bytes]] = {}
         self._arriving = 0
         self._is_ready = False
         """Whether it runs jobs: what comes on its stderr then may be that of a target, secrets and all."""
@@ -100,15 +116,15 @@ class _WorkerProcess(asyncio.Protocol):
         finally:
             self._arriving -= 1
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
+    async def relay(self, ticket: str, parcel: bytes) -> bytes:
         if self.is_lost:
             raise WorkerLost(await self._last_words())
         replied = self._open[ticket] = asyncio.get_running_loop().create_future()
-        self._send(Frame("job", ticket, job))
+        self.send(Frame("job", ticket, parcel))
         try:
-            reply: Reply = await asyncio.shield(replied)
+            return await asyncio.shield(replied)
         except asyncio.CancelledError:
-            self._send(Frame("cancel", ticket))
+            self.send(Frame("cancel", ticket))
             await asyncio.wait([replied], timeout=END_SECONDS)
             raise
         except WorkerLost:
@@ -117,9 +133,6 @@ class _WorkerProcess(asyncio.Protocol):
             self._open.pop(ticket, None)
             if replied.done() and not replied.cancelled():
                 replied.exception()  # looked at, also when the job was cancelled
-        if reply.refused is not None:
-            raise JobRefused(reply.refused)
-        return reply
 
     async def close(self) -> None:
         """Close the socket, on which the worker ends its jobs; kill it if it does not end."""
@@ -130,7 +143,7 @@ class _WorkerProcess(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._send(Frame("setup", body=self._setup))
+        self.send(Frame("setup", body=self._setup))
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
@@ -143,11 +156,15 @@ class _WorkerProcess(asyncio.Protocol):
 
     def _take(self, frame: Frame) -> None:
         self._is_ready = True
+        if frame.word in (PROBE, PROBED):
+            if self._on_probe is not None:
+                self._on_probe(self, frame)
+            return
         replied = self._open.get(frame.ticket)
         if replied is not None and not replied.done():
-            replied.set_result(Reply.from_bytes(frame.body))
+            replied.set_result(frame.body)
 
-    def _send(self, frame: Frame) -> None:
+    def send(self, frame: Frame) -> None:
         if isinstance(self._transport, asyncio.WriteTransport) and not self._transport.is_closing():
             self._transport.write(frame.to_bytes())
 
@@ -175,3 +192,6 @@ class _WorkerProcess(asyncio.Protocol):
             self._process.kill()
             self._process.wait()
         self._stderr.close()
+
+
+OnProbe: TypeAlias = Callable[[WorkerProcess, Frame], None]

@@ -9,9 +9,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from pytest_agentv.executors.base import Setup, unpack
+from pytest_agentv.executors.base import Setup
 from pytest_agentv.executors.engine import WorkerEngine
 from pytest_agentv.executors.frames import Frame, FrameReader
+from pytest_agentv.executors.probes import PROBE, Probes
+from pytest_agentv.executors.shipping.packing import unpack
 
 END_SECONDS: Final = 8.0
 """How long a worker may take to end what it started, when the run is over or its process is gone."""
@@ -25,6 +27,7 @@ class Worker:
         self._channel = channel
         self._writing = threading.Lock()
         self._engine: WorkerEngine | None = None
+        self._probes: Probes | None = None
 
     def serve(self) -> None:
         reader = FrameReader(self._take)
@@ -41,12 +44,16 @@ class Worker:
     def _take(self, frame: Frame) -> None:
         if frame.word == "setup":
             setup: Setup = unpack(frame.body)
-            sys.path[:] = setup.import_path  # the same interpreter, so the same modules are found in the same order
-            self._engine = WorkerEngine(setup)
+            if setup.is_here and not setup.ships:  # modules are found in the same order as by the run
+                sys.path[:] = setup.import_path
+            self._probes = None if setup.is_here else Probes(self._send)
+            self._engine = WorkerEngine(setup, self._probes)
             self._send(Frame("ready"))
         elif self._engine is not None and frame.word == "job":
             future = self._engine.start(frame.ticket, frame.body)
             future.add_done_callback(lambda done: self._reply(frame.ticket, done))
+        elif self._probes is not None and frame.word == PROBE:
+            self._probes.answer(frame)
         elif self._engine is not None:
             self._engine.cancel(frame.ticket)
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import concurrent.futures
+import contextvars
+import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar
 
 from pytest_agentv.runtime.user_loop import run_until_stopped
@@ -15,8 +17,12 @@ AnyFuture: TypeAlias = concurrent.futures.Future[T] | asyncio.Future[T]
 
 _WAKE_SECONDS: Final = 0.2
 """Interval of waits, because on some platforms Ctrl-C does not interrupt a wait without a limit."""
-_YIELD_SECONDS: Final = 0.01
-"""A loop that never rests must not hold up the thread that reports."""
+_SWITCH_SECONDS: Final = 0.001
+"""How long other threads may go on when the loop, or the thread that writes results, has something to do.
+
+The interpreter's own interval is 5 ms. An answer goes through both threads before the next case starts, and would wait
+for that several times (benchmarks/in_flight.py).
+"""
 STOP_SECONDS: Final = 10.0
 """How long cancelled tasks may take to end the processes they started."""
 
@@ -31,6 +37,12 @@ class LoopThread:
         self._is_stopped = False
         self._tasks: set[asyncio.Task[Any]] = set()
         """Tasks that were started on the loop itself, which keeps no strong reference to them."""
+        self._starting: deque[tuple[Coroutine[Any, Any, Any], Callable[[Any], None], contextvars.Context]] = deque()
+        """What other threads start, until the loop gets to it."""
+        self._is_woken = False
+        """Whether the loop will look at these: waking it takes a system call, and one is enough for many cases."""
+        self._switch_seconds = 0.0
+        """What the interpreter's interval was before."""
 
     @property
     def is_running(self) -> bool:
@@ -68,7 +80,11 @@ class LoopThread:
         elif self.is_current:
             self._start_here(coroutine, on_done)
         else:
-            self._running_loop().call_soon_threadsafe(self._start_here, coroutine, on_done)
+            loop = self._running_loop()
+            self._starting.append((coroutine, on_done, contextvars.copy_context()))
+            if not self._is_woken:
+                self._is_woken = True
+                loop.call_soon_threadsafe(self._start_all)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end. Any interruption of the wait, such as Ctrl-C, cancels it."""
@@ -87,19 +103,6 @@ class LoopThread:
         if self._loop is not None and not self._is_stopped:
             self._loop.call_soon_threadsafe(function)
 
-    def yield_to_loop(self) -> None:
-        """Wait until the loop has run what is ready now, for a moment at most. Any other thread may call it.
-
-        The interpreter gives a woken thread its turn after 5 ms. Of fifty cases that end together, each would wait for
-        that before the next one starts (benchmarks/in_flight.py: 7 % of a run).
-        """
-        if self._loop is None or self._is_stopped:
-            return
-        has_run: SimpleQueue[None] = SimpleQueue()  # a lock inside an event could stay taken after Ctrl-C
-        with suppress(Empty, RuntimeError):  # the loop may close while a thread of a test still evaluates
-            self._loop.call_soon_threadsafe(has_run.put, None)
-            has_run.get(timeout=_YIELD_SECONDS)
-
     def cancel_all(self) -> None:
         """Cancel all tasks and wait until they have ended."""
         if self._loop is not None:
@@ -114,14 +117,27 @@ class LoopThread:
         concurrent.futures.wait([cancelled], timeout=STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(STOP_SECONDS)
+        if sys.getswitchinterval() == _SWITCH_SECONDS:  # else somebody else has chosen another one
+            sys.setswitchinterval(self._switch_seconds)
 
-    def _start_here(self, coroutine: Coroutine[Any, Any, T], on_done: "Callable[[AnyFuture[T]], None]") -> None:
+    def _start_all(self) -> None:
+        """Start what other threads have handed over."""
+        self._is_woken = False  # before it looks: who hands over more from now on wakes the loop again
+        while self._starting:
+            self._start_here(*self._starting.popleft())
+
+    def _start_here(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        on_done: "Callable[[AnyFuture[T]], None]",
+        context: contextvars.Context | None = None,
+    ) -> None:
         """Start a coroutine from the loop's own thread.
 
         Waking the loop from another thread takes a system call, after which another thread may hold the interpreter for
         milliseconds. Every case that starts when another ends would wait for that.
         """
-        task = asyncio.ensure_future(coroutine)
+        task = asyncio.get_running_loop().create_task(coroutine, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(on_done)
@@ -132,6 +148,8 @@ class LoopThread:
                 self._loop = asyncio.SelectorEventLoop()
                 self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="agentv", daemon=True)
                 self._thread.start()
+                self._switch_seconds = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._switch_seconds, _SWITCH_SECONDS))
             return self._loop
 
 

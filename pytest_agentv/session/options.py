@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_agentv.models.options.defaults import DEFAULT_BASELINE, DEFAULT_EVAL_GLOBS, DEFAULT_EXPLORATION_TOOLS
+from pytest_agentv.models.options.defaults import (
+    DEFAULT_BASELINE,
+    DEFAULT_EVAL_GLOBS,
+    DEFAULT_EXPLORATION_TOOLS,
+)
+from pytest_agentv.models.options.executors import check_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.options.values import parse_bool
+from pytest_agentv.models.options.values import MAX_WORKERS, parse_bool
 from pytest_agentv.session.compat import ini_value
 
 if TYPE_CHECKING:
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
+_SHIP_IGNORE_HELP = "Globs of files that are not shipped to workers: of names, or of paths below the project."
 
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
 """Options that override cases and files as flags, and are overridden by them as ini keys."""
@@ -41,6 +47,7 @@ def add_options(parser: pytest.Parser) -> None:
         "args",
         list(DEFAULT_EXPLORATION_TOOLS),
     )
+    parser.addini("agentv_ship_ignore", _SHIP_IGNORE_HELP, "args", [])
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
 
 
@@ -65,6 +72,7 @@ def check_options(config: pytest.Config) -> None:
     words = list(itertools.takewhile(lambda word: word != "--", map(str, config.invocation_params.args)))
     if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
+    _check_workers(config, config.getoption("agentv_workers"), "argument --agentv-workers")
     for option in RUN_OPTIONS:
         given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
         if len(given) > 1:  # xdist hands this on to workers, which do not see the command line
@@ -92,6 +100,7 @@ def run_options(config: pytest.Config) -> "RunOptions":
     from pytest_agentv.models.options.run_options import RunOptions  # noqa: PLC0415 - runs without evals need none
 
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
+    _check_workers(config, values["workers"], f"{_ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
@@ -109,6 +118,8 @@ def run_options(config: pytest.Config) -> "RunOptions":
             "several_targets": tuple(dict.fromkeys(targets)) if len(targets) > 1 else (),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
+            "pass_env": tuple(dict.fromkeys(values["pass_env"] or ())),
+            "ship_ignore": _names(config, "agentv_ship_ignore"),
             "exploration_tools": _names(config, "agentv_exploration_tools"),
         }
     )
@@ -118,7 +129,25 @@ def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
     """Whether an option or a hook may have cases run elsewhere. The workers of xdist run their cases themselves."""
     if hasattr(config, "workerinput") or options.executor == "local":
         return False
-    return options.executor is not None or bool(config.hook.pytest_agentv_executor.get_hookimpls())
+    return options.executor is not None or _has_executor_hook(config)
+
+
+def _has_executor_hook(config: pytest.Config) -> bool:
+    return bool(config.hook.pytest_agentv_executor.get_hookimpls())
+
+
+def _check_workers(config: pytest.Config, count: int | None, place: str) -> None:
+    """Raise `pytest.UsageError` for more cases in flight than the processes of a run may have."""
+    if count is None or count <= MAX_WORKERS:
+        return
+    option = next(option for option in RUN_OPTIONS if option.name == "executor")
+    executor: str | None = _value(config, option)
+    if executor is None and _has_executor_hook(config):
+        return  # how many it takes is known when it is there
+    try:
+        check_workers(str(count), executor)
+    except ValueError as error:
+        raise pytest.UsageError(f"{place}: {error}") from None
 
 
 def _flags(option: RunOption) -> list[str]:

@@ -292,7 +292,8 @@ def test_workers_of_xdist_and_an_executor_exclude_each_other(project):
     [
         ("processes", "no processes: expected 1 to 64, such as processes:2"),
         ("processes:0", "0 processes: expected 1 to 64"),
-        ("ray://x", "unknown executor 'ray://x': expected local or processes:N"),
+        ("ray://x", "unknown executor 'ray://x': expected local, processes:N or dask://HOST:PORT"),
+        ("dask://", "'dask://' names no scheduler: expected dask://HOST:PORT, such as dask://localhost:8786"),
     ],
 )
 def test_unknown_executors_are_refused(project, value, message):
@@ -460,3 +461,14 @@ def test_whoever_is_killed_nothing_finished_is_asked_again(project, number):
     assert [eval_id for eval_id in read_calls(project.path).started[len(before) :] if eval_id in done] == []
     assert len(before) == len(set(before))
     assert not list(project.path.glob(".out.jsonl.kept"))
+
+
+def test_a_cluster_without_its_package_is_a_usage_error(project):
+    write_agent(project)
+    write_cases(project, numbered(1))
+    project.write("conftest.py", "import sys\nsys.modules['distributed'] = None\n")
+    run = project.run("--agentv-executor=dask://127.0.0.1", subprocess=True)
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    needs = "dask://127.0.0.1:8786 needs a package that is not installed (distributed)"
+    assert f"ERROR: {needs}: pip install 'pytest-agentv[dask]'" in run.lines
+    assert not run.results

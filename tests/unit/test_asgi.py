@@ -192,3 +192,35 @@ def test_a_time_limit_ends_a_call(folder: Path) -> None:
 def test_faults_are_found_in_the_file(keys: dict[str, str], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         Asgi(**{"app": "a:b", **keys})
+
+
+RAISING = """
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        {start}
+        await send({{"type": "lifespan.startup.complete"}})
+        await receive()
+        raise RuntimeError("no database to close")
+    await send({{"type": "http.response.start", "status": 200, "headers": []}})
+    await send({{"type": "http.response.body", "body": b'{{"text": "hi"}}'}})
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ("raise RuntimeError('no database')", "odd.py:app raised in its lifespan: RuntimeError: no database"),
+        ("pass", "odd.py:app did not end well: RuntimeError: no database to close"),
+    ],
+)
+def test_what_a_lifespan_raises_is_logged(
+    folder: Path, caplog: pytest.LogCaptureFixture, start: str, message: str
+) -> None:
+    (folder / "odd.py").write_text(RAISING.format(start=start))
+
+    (found,) = ask(folder, app="odd.py:app")
+
+    assert candidate_answer(found.output_messages) == "hi"
+    (logged,) = caplog.messages
+    assert logged.endswith(message)

@@ -1,6 +1,7 @@
 """What a case owes to others: the probe that they share, the batch that waits for it."""
 
 import asyncio
+from pathlib import Path
 from typing import Any, cast
 
 from pytest_agentv.engine.batching import Batch, BatchMember
@@ -53,7 +54,7 @@ class BrokenPool:
 def test_a_cancelled_case_does_not_cancel_the_probe_that_others_wait_for() -> None:
     async def scenario() -> int:
         provider: Any = SlowProvider()
-        checks = HealthChecks(None)
+        checks = HealthChecks(None, Path())
         target = Target("default", "cli", Mock())
         first, second = (asyncio.create_task(checks.check(target, provider)) for _ in range(2))
         await asyncio.sleep(0)

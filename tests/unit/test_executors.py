@@ -1,6 +1,8 @@
 """The parts of executors by themselves: what travels, what is kept, how workers learn that a run is over."""
 
 import asyncio
+import errno
+import hashlib
 import json
 import multiprocessing
 import os
@@ -13,18 +15,23 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.executors.base import JobRefused, Reply, Setup, WorkerLost, pack, unpack
+from pytest_agentv.executors.base import Reply, Setup, WorkerLost
 from pytest_agentv.executors.engine import WorkerEngine
 from pytest_agentv.executors.frames import Frame, FrameReader
 from pytest_agentv.executors.futures import Futures
 from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.leash import Leash, LeashEnd
+from pytest_agentv.executors.shipper import Shipper
+from pytest_agentv.executors.shipping.packing import JobRefused, pack, unpack
+from pytest_agentv.executors.shipping.parcel import Parcel
+from pytest_agentv.executors.shipping.roots import roots_of
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import InputMessage, TextPart
+from pytest_agentv.models.options.executors import check_workers, parse_executor
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.options.values import parse_executor, parse_lost_retries
+from pytest_agentv.models.options.values import parse_lost_retries
 from pytest_agentv.session.away.away import Away
 from pytest_agentv.session.recording.left_results import add_left_results
 from pytest_agentv.session.showing.logs import CaseLog
@@ -61,6 +68,10 @@ def job_of(folder: Path, target: str = "default", answer: int = 0) -> CaseJob:
     return CaseJob(identity, case, RunOptions(), answer=answer)
 
 
+def parcel_of(folder: Path, target: str = "default") -> bytes:
+    return Parcel(pack(job_of(folder, target))).to_bytes()
+
+
 @pytest.fixture
 def engine(setup: Setup):
     engine = WorkerEngine(setup)
@@ -69,7 +80,7 @@ def engine(setup: Setup):
 
 
 def test_a_reply_and_what_is_kept_hold_no_secret(engine: WorkerEngine, folder: Path) -> None:
-    data = engine.start("ticket", pack(job_of(folder))).result(60)
+    data = engine.start("ticket", parcel_of(folder)).result(60)
     reply = Reply.from_bytes(data)
     assert reply.result is not None
     assert reply.result["candidate_answer"] == "hello ***"
@@ -84,7 +95,7 @@ def test_jobs_and_setups_hold_no_variable(setup: Setup, folder: Path, monkeypatc
 
 
 def test_a_cancelled_job_replies_when_its_program_has_ended(engine: WorkerEngine, folder: Path) -> None:
-    future = engine.start("ticket", pack(job_of(folder, "slow")))
+    future = engine.start("ticket", parcel_of(folder, "slow"))
     wait_until((folder / "started").exists)
     engine.cancel("ticket")
     assert Reply.from_bytes(future.result(60)).result is None
@@ -100,16 +111,49 @@ def wait_until(condition) -> None:
 
 
 def test_a_set_up_error_is_not_kept(engine: WorkerEngine, folder: Path) -> None:
-    reply = Reply.from_bytes(engine.start("ticket", pack(job_of(folder, "nowhere"))).result(60))
+    reply = Reply.from_bytes(engine.start("ticket", parcel_of(folder, "nowhere")).result(60))
     assert reply.result is not None
     assert reply.result["error_detail"] == {"stage": "setup", "kind": "config"}
     assert KeptResults(folder / "kept").find("ticket") is None
 
 
 def test_a_job_that_cannot_be_read_is_refused(engine: WorkerEngine) -> None:
-    reply = Reply.from_bytes(engine.start("ticket", b"c__main__\nNowhere\n.").result(60))
+    reply = Reply.from_bytes(engine.start("ticket", Parcel(b"c__main__\nNowhere\n.").to_bytes()).result(60))
     assert reply.refused is not None
     assert "Nowhere" in reply.refused
+
+
+def test_a_worker_that_has_no_room_says_so(setup: Setup, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pytest_agentv.executors.shipping.store.unpack_bundle", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    engine = WorkerEngine(setup.replace(ships=True, roots=roots_of([folder])))
+    data = b"bundle"
+    parcel = Parcel(bundles=((hashlib.sha256(data).hexdigest(), data),))
+    reply = Reply.from_bytes(engine.start("ticket", parcel.to_bytes()).result(60))
+    assert reply.fault == "this worker cannot keep the files of the run: [Errno 28] No space left on device"
+    engine.close()
+
+
+def test_a_worker_that_is_closed_takes_no_job(setup: Setup, folder: Path) -> None:
+    engine = WorkerEngine(setup)
+    engine.close()
+    assert engine.start("ticket", parcel_of(folder)).cancelled()
+
+
+def test_passed_variables_are_shown_masked_and_taken_back(
+    setup: Setup, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKER_API_KEY", "own")
+    engine = WorkerEngine(setup.replace(passed={"WORKER_API_KEY": "plainly passed"}))
+    assert "plainly passed" not in repr(setup.replace(passed={"WORKER_API_KEY": "plainly passed"}))
+    reply = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60))
+    assert reply.result is not None
+    assert reply.result["candidate_answer"] == "hello ***"
+    engine.close()
+    assert os.environ["WORKER_API_KEY"] == "own"
 
 
 def test_what_cannot_be_pickled_is_refused(folder: Path) -> None:
@@ -147,7 +191,7 @@ def test_kept_results_are_there_until_they_are_dropped(tmp_path: Path) -> None:
 def test_left_results_are_added_once(engine: WorkerEngine, folder: Path) -> None:
     """Also where the run had written a result and died before it could say so."""
     out = folder / "out.jsonl"
-    record = Reply.from_bytes(engine.start("ticket", pack(job_of(folder))).result(60)).result
+    record = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60)).result
     assert record is not None
     kept = KeptResults(folder / ".out.jsonl.kept")
     kept.keep(KeptResult("x", record, None))
@@ -162,7 +206,7 @@ def test_left_results_are_added_once(engine: WorkerEngine, folder: Path) -> None
 
 def test_an_older_result_is_not_the_last_word(engine: WorkerEngine, folder: Path) -> None:
     out = folder / "out.jsonl"
-    record = Reply.from_bytes(engine.start("ticket", pack(job_of(folder))).result(60)).result
+    record = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60)).result
     assert record is not None
     out.write_text(json.dumps({**record, "timestamp": "2099-01-01T00:00:00.000Z"}) + "\n")
     kept = KeptResults(folder / ".out.jsonl.kept")
@@ -178,18 +222,21 @@ def test_an_older_result_is_not_the_last_word(engine: WorkerEngine, folder: Path
 class LosingExecutor:
     """Loses the worker of each job, before or after its last word."""
 
-    name, size, processes = "losing", 1, 1
+    name, processes = "losing", 1
 
     def __init__(self, kept: KeptResults, record: JsonObject | None) -> None:
         self.asked = 0
         self._kept = kept
         self._record = record
 
-    async def ask(self, ticket: str, job: bytes) -> Reply:
+    async def ask(self, ticket: str, parcel: bytes) -> Reply:
         self.asked += 1
         if self._record is not None:
             self._kept.keep(KeptResult(ticket, self._record, None))
         raise WorkerLost("gone")
+
+    def written(self, ticket: str) -> None:
+        pass
 
     async def close(self) -> None:
         pass
@@ -199,11 +246,12 @@ class LosingExecutor:
 def test_a_worker_that_is_lost_after_its_last_word_loses_nothing(
     engine: WorkerEngine, setup: Setup, folder: Path, is_kept: bool, retries: int, asked: int
 ) -> None:
-    record = Reply.from_bytes(engine.start("ticket", pack(job_of(folder))).result(60)).result
+    record = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60)).result
     kept = KeptResults(folder / "lost")
     executor = LosingExecutor(kept, record if is_kept else None)
     pool = TargetPool(RunOptions(), Places(folder, folder), Masker(), {})
-    away = Away(lambda: executor, pool=pool, own_providers={}, kept=kept, lost_retries=retries)
+    shipper = Shipper(roots_of([folder]), pool, None)
+    away = Away(lambda: executor, pool=pool, shipper=shipper, own_providers={}, kept=kept, lost_retries=retries)
     away.open()
     asking = away.ask(job_of(folder), CaseLog(), hooks=NO_HOOKS, own=NO_OVERRIDES, may_travel=True, is_batched=False)
     result = asyncio.run(asking)
@@ -259,9 +307,9 @@ def test_a_leash_holds_within_its_process_until_it_is_released(tmp_path: Path) -
 def test_an_executor_of_threads_runs_jobs(setup: Setup, folder: Path) -> None:
     async def ask() -> Reply:
         futures = Futures(ThreadPoolExecutor(2), setup, lambda: None)
-        assert futures.size == 2
+        assert futures.processes == 2
         try:
-            return await futures.ask("ticket", pack(job_of(folder)))
+            return await futures.ask("ticket", parcel_of(folder))
         finally:
             await futures.close()
 
@@ -276,7 +324,7 @@ def test_an_executor_that_takes_no_more_is_lost(setup: Setup, folder: Path) -> N
         executor.shutdown()
         futures = Futures(executor, setup, lambda: executor)
         try:
-            await futures.ask("ticket", pack(job_of(folder)))
+            await futures.ask("ticket", parcel_of(folder))
         finally:
             await futures.close()
 
@@ -284,13 +332,36 @@ def test_an_executor_that_takes_no_more_is_lost(setup: Setup, folder: Path) -> N
         asyncio.run(ask())
 
 
-@pytest.mark.parametrize(("text", "value"), [("local", "local"), (" Processes:04 ", "processes:4")])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("local", "local"),
+        (" Processes:04 ", "processes:4"),
+        ("dask://Host", "dask://Host:8786"),
+        ("DASK://10.0.0.1:99", "dask://10.0.0.1:99"),
+        ("dask+tls://[::1]:99/", "dask+tls://[::1]:99"),
+        ("tls://host", "tls://host:8786"),
+    ],
+)
 def test_executors_are_parsed(text: str, value: str) -> None:
     assert parse_executor(text) == value
 
 
 @pytest.mark.parametrize(
-    "text", ["", "processes", "processes:", "processes:0", "processes:65", "processes:x", "local:2"]
+    "text",
+    [
+        "",
+        "processes",
+        "processes:",
+        "processes:0",
+        "processes:65",
+        "processes:x",
+        "local:2",
+        "dask://",
+        "dask://a b",
+        "dask://h:x",
+        "tcp://h",
+    ],
 )
 def test_other_executors_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
@@ -301,3 +372,12 @@ def test_other_executors_are_refused(text: str) -> None:
 def test_odd_numbers_of_lost_retries_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected 0"):
         parse_lost_retries(text)
+
+
+@pytest.mark.parametrize(
+    ("executor", "most"), [(None, 50), ("local", 50), ("processes:3", 150), ("dask://host:8786", 3200)]
+)
+def test_each_process_takes_fifty_cases(executor: str | None, most: int) -> None:
+    assert check_workers(str(most), executor) == most
+    with pytest.raises(ValueError, match=rf"{most + 1} workers are out of range: expected 1 to {most} \("):
+        check_workers(str(most + 1), executor)

@@ -2,9 +2,11 @@
 
 import asyncio
 import inspect
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from queue import SimpleQueue
 
 import pytest
@@ -36,34 +38,56 @@ def test_threads_that_begin_at_once_share_one_loop(thread: LoopThread, monkeypat
     assert len(loops) == 1
 
 
-def test_what_is_ready_on_the_loop_runs_before_a_thread_that_yields_goes_on(thread: LoopThread) -> None:
-    thread.run(running_loop(0))
+def test_coroutines_start_in_the_order_in_which_a_thread_starts_them(thread: LoopThread) -> None:
     ran: list[int] = []
+    ended: SimpleQueue[object] = SimpleQueue()
+
+    async def note(number: int) -> None:
+        ran.append(number)
+
     for number in range(100):
-        thread.call(lambda number=number: ran.append(number))
-    thread.yield_to_loop()
+        thread.start(note(number), ended.put)
+    for _ in range(100):
+        ended.get(timeout=10)
     assert ran == list(range(100))
 
 
-def test_many_threads_may_yield_at_once(thread: LoopThread) -> None:
-    thread.run(running_loop(0))
+def test_coroutines_that_many_threads_start_at_once_are_all_run(thread: LoopThread) -> None:
+    ended: SimpleQueue[object] = SimpleQueue()
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: [thread.yield_to_loop() for _ in range(50)], range(8)))
+        list(pool.map(lambda _: [thread.start(running_loop(0), ended.put) for _ in range(200)], range(8)))
+    for _ in range(8 * 200):
+        ended.get(timeout=10)
 
 
-def test_a_loop_that_is_busy_holds_no_thread_up(thread: LoopThread) -> None:
+def test_a_coroutine_sees_the_context_variables_of_the_thread_at_the_moment_that_starts_it(thread: LoopThread) -> None:
+    variable: ContextVar[int] = ContextVar("variable")
+    seen: SimpleQueue[int] = SimpleQueue()
+
+    async def look() -> int:
+        return variable.get()
+
+    for number in range(20):
+        variable.set(number)
+        thread.start(look(), lambda done: seen.put(done.result()))
+    assert [seen.get(timeout=10) for _ in range(20)] == list(range(20))
+
+
+def test_the_interpreter_switches_threads_sooner_while_a_loop_runs(thread: LoopThread) -> None:
+    before = sys.getswitchinterval()
     thread.run(running_loop(0))
-    thread.call(lambda: time.sleep(0.5))
-    started = time.perf_counter()
-    thread.yield_to_loop()
-    assert time.perf_counter() - started < 0.4
-
-
-def test_without_a_loop_there_is_nothing_to_yield_to(thread: LoopThread) -> None:
-    thread.yield_to_loop()
-    thread.run(running_loop(0))
+    assert sys.getswitchinterval() == pytest.approx(0.001)
     thread.stop()
-    thread.yield_to_loop()
+    assert sys.getswitchinterval() == before
+
+
+def test_an_interval_that_somebody_has_chosen_meanwhile_is_kept(thread: LoopThread) -> None:
+    before = sys.getswitchinterval()
+    thread.run(running_loop(0))
+    sys.setswitchinterval(0.004)
+    thread.stop()
+    assert sys.getswitchinterval() == pytest.approx(0.004)
+    sys.setswitchinterval(before)
 
 
 def test_a_task_of_ours_reports_its_end_from_any_thread(thread: LoopThread) -> None:

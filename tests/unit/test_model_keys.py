@@ -46,7 +46,13 @@ def ask(
     """Ask a model once; return what arrived and the response."""
     name = f"keys-{next(NUMBERS)}"
     base_url = llm.script(name, *replies) + ("/v1" if kind == "openai" else "")
-    values = {"model": MODELS[kind], "api_key": Secret("sk-0123456789"), "base_url": base_url, "max_retries": 0, **keys}
+    values = {
+        "model": MODELS.get(kind),
+        "api_key": Secret("sk-0123456789"),
+        "base_url": base_url,
+        "max_retries": 0,
+        **keys,
+    }
     target = Target("t", kind, KINDS.table[kind](**values))
 
     async def run() -> ProviderResponse:
@@ -215,3 +221,67 @@ def test_settings_do_not_show_their_secrets() -> None:
     settings = Azure(model="m", headers={"X-Pass": Secret("hunter2-0123456789")})
 
     assert "hunter2" not in repr(settings) + repr(settings.api_settings)
+
+
+SAMPLING: dict[str, Any] = {"seed": 7, "top_p": 0.5, "stop": ["END"], "temperature": 0.2, "max_output_tokens": 50}
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "found"),
+    [
+        *(
+            (kind, SAMPLING, {"seed": 7, "top_p": 0.5, "stop": ["END"], "temperature": 0.2, "max_tokens": 50})
+            for kind in ("openai", "azure")
+        ),
+        ("openai", {"model": "gpt-5", "reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+        ("azure", {"model": "o3", "reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+        ("openai", {"response_format": FORMAT}, {"response_format": FORMAT}),
+        ("azure", {"response_format": FORMAT}, {"response_format": FORMAT}),
+        (
+            "anthropic",
+            {key: value for key, value in SAMPLING.items() if key != "seed"},
+            {"top_p": 0.5, "stop_sequences": ["END"], "temperature": 0.2, "max_tokens": 50},
+        ),
+        (
+            "gemini",
+            SAMPLING,
+            {
+                "generationConfig": {
+                    "seed": 7,
+                    "top_p": 0.5,
+                    "stop_sequences": ["END"],
+                    "temperature": 0.2,
+                    "max_output_tokens": 50,
+                }
+            },
+        ),
+    ],
+)
+def test_each_key_is_on_the_wire(llm: FakeLlm, kind: str, keys: dict[str, Any], found: dict[str, Any]) -> None:
+    asked = body(llm, kind, **keys)
+
+    assert {key: asked[key] for key in found} == found
+    assert set(asked) - set(found) <= {"model", "messages", "system", "max_tokens", "contents", "system_instruction"}
+
+
+def test_the_organization_is_a_header(llm: FakeLlm) -> None:
+    assert ask(llm, "openai", {"organization": "org-1"})[0].headers["openai-organization"] == "org-1"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+def test_a_target_of_litellm_sends_the_same_keys(llm: FakeLlm) -> None:
+    keys = {**SAMPLING, "model": "openai/gpt-4o", "organization": "org-1", "tools": [PRICE], "response_format": FORMAT}
+
+    request, _ = ask(llm, "litellm", keys)
+
+    assert {key: request.body[key] for key in ("seed", "top_p", "stop", "temperature", "max_tokens")} == {
+        "seed": 7,
+        "top_p": 0.5,
+        "stop": ["END"],
+        "temperature": 0.2,
+        "max_tokens": 50,
+    }
+    assert request.headers["openai-organization"] == "org-1"
+    assert request.body["tools"] == [{"type": "function", "function": PRICE}]
+    assert request.body["response_format"] == FORMAT
+    assert not [key for key in request.body if key.startswith("_")]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.models.options.executors import parse_run_workers
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.table import RUN_OPTIONS
 from pytest_agentv.models.options.values import (
@@ -17,7 +18,6 @@ from pytest_agentv.models.options.values import (
     parse_retries,
     parse_seconds,
     parse_threshold,
-    parse_workers,
 )
 from pytest_agentv.session.options import run_options
 
@@ -30,8 +30,8 @@ from pytest_agentv.session.options import run_options
         (parse_threshold, "0", 0),
         (parse_threshold, "1", 1),
         (parse_threshold, ".75", 0.75),
-        (parse_workers, "1", 1),
-        (parse_workers, "50", 50),
+        (parse_run_workers, "1", 1),
+        (parse_run_workers, "50", 50),
         (parse_seconds, "0", 0),
         (parse_seconds, "1.5", 1.5),
         (parse_milliseconds, "250", 250),
@@ -58,10 +58,10 @@ def test_what_makes_sense_is_accepted(parse, text, value):
         (parse_threshold, "-0.1", "threshold -0.1 is out of range: expected a number from 0 to 1"),
         (parse_threshold, "1.01", "threshold 1.01 is out of range: expected a number from 0 to 1"),
         (parse_threshold, "nan", "nan is not a finite number: expected a number from 0 to 1"),
-        (parse_workers, "four", "'four' is not a number of workers: expected 1 to 50"),
-        (parse_workers, "2.5", "'2.5' is not a number of workers: expected 1 to 50"),
-        (parse_workers, "0", "0 workers are out of range: expected 1 to 50 (the minimum is 1)"),
-        (parse_workers, "51", "51 workers are out of range: expected 1 to 50 (the minimum is 1)"),
+        (parse_run_workers, "four", "'four' is not a number of workers: expected 1 to 50"),
+        (parse_run_workers, "2.5", "'2.5' is not a number of workers: expected 1 to 50"),
+        (parse_run_workers, "0", "0 workers are out of range: expected 1 to 50 (the minimum is 1)"),
+        (parse_run_workers, "3201", "3201 workers are out of range: expected 1 to 50 (the minimum is 1)"),
         (parse_seconds, "-1", "-1 is out of range: expected 0 or more seconds (0 switches the timeout off)"),
         (parse_seconds, "1m", "'1m' is not a number: expected 0 or more seconds (0 switches the timeout off)"),
         (parse_seconds, "inf", "inf is not a finite number: expected 0 or more seconds (0 switches the timeout off)"),
@@ -79,7 +79,7 @@ def test_what_makes_no_sense_is_refused_and_the_message_says_what_does(parse, te
 
 @given(st.text())
 def test_a_text_is_a_value_or_a_value_error_and_nothing_else(text):
-    for parse in (parse_threshold, parse_workers, parse_seconds, parse_retries, parse_bool, parse_output_format):
+    for parse in (parse_threshold, parse_run_workers, parse_seconds, parse_retries, parse_bool, parse_output_format):
         with contextlib.suppress(ValueError):
             parse(text)
 

@@ -366,5 +366,14 @@ def test_a_script_that_exits_when_imported_is_an_error_each_time() -> None:
 
 def test_a_sync_function_that_needs_a_loop_says_what_to_write() -> None:
     message = fault("import asyncio\ndef run(prompt):\n    asyncio.get_running_loop()", kind="crash")
-    assert "raised RuntimeError: no running event loop" in message
-    assert message.endswith("it needs an event loop: write the function with `async def`")
+    assert "raised RuntimeError: no running event loop (a sync function runs in a thread that has no event" in message
+
+
+def test_a_mapping_that_is_nested_too_deeply_is_told() -> None:
+    source = "def run(prompt):\n    x = 'hello'\n    for _ in range(5000):\n        x = [x]\n    return {'text': x}"
+    assert "returned a mapping that is no JSON: it is nested too deeply" in fault(source, kind="crash")
+
+
+def test_what_a_generator_returns_is_not_lost_silently() -> None:
+    with pytest.raises(ProviderError, match="ends with `return` and a str: yield it, or it is lost"):
+        respond("def run(prompt):\n    yield 'hel'\n    return 'lo'")

@@ -251,9 +251,67 @@ class TestReplies:
         assert failure(server, answer="$.answer").kind == "no_answer"
 
     def test_what_is_no_json_is_told(self, server: Server) -> None:
-        server.answer = replying(b"<html>")
+        server.answer = replying(b"hello")
 
         assert "replied with what is no JSON" in str(failure(server, answer="$.a"))
+
+    @pytest.mark.parametrize(
+        ("kind", "body", "keys", "message"),
+        [
+            (
+                "text/html; charset=utf-8",
+                b"<html><title>Sign in</title>",
+                {},
+                "replied with an HTML page 'Sign in' (if ",
+            ),
+            ("text/html", b"Sign in", {"answer": "$.a"}, "replied with an HTML page (if that is the answer, add the"),
+            ("application/json", b'{"text": "4', {}, "replied with what is no JSON: Unterminated string"),
+            ("application/json", b"[" * 100_000, {}, "replied with what is no JSON: too deep"),
+            ("application/json", b'{"text": "\xe4"}', {}, "replied with what is no JSON: it is not UTF-8"),
+            ("application/json", b'{"error": {"message": "overloaded"}}', {}, "replied with an error: overloaded"),
+            ("text/plain", b" \n", {}, "replied with an empty body"),
+            (
+                "text/event-stream",
+                b'data: {"t": "He',
+                {"stream": "sse", "answer": "$.t"},
+                "an event that is no whole JSON",
+            ),
+            ("application/json", b'{"error": "quota"}', {"stream": "sse"}, 'sent no event, but: {"error": "quota"}'),
+        ],
+    )
+    def test_what_is_no_answer_is_never_judged(
+        self, server: Server, kind: str, body: bytes, keys: dict[str, str], message: str
+    ) -> None:
+        server.answer = replying(body, **{"content-type": kind})
+
+        error = failure(server, **keys)
+
+        assert message in str(error)
+        assert error.kind == ("no_answer" if "empty" in message or "no event" in message else "crash")
+
+    @pytest.mark.parametrize(
+        ("kind", "body"),
+        [
+            ("application/json; charset=iso-8859-1", '{"text": "Größe"}'.encode("latin-1")),
+            ("application/json; charset=nobody-knows", '{"text": "Größe"}'.encode()),
+            ("application/json", '{"text": "Größe"}'.encode("utf-16")),
+            ("application/json", '{"text": "Größe"}'.encode("utf-8-sig")),
+            ("text/plain; charset=iso-8859-1", "Größe".encode("latin-1")),
+        ],
+    )
+    def test_letters_are_read_in_the_encoding_of_the_reply(self, server: Server, kind: str, body: bytes) -> None:
+        server.answer = replying(body, **{"content-type": kind})
+
+        (found,) = ask(server)
+
+        assert candidate_answer(found.output_messages) == "Größe"
+
+    def test_a_page_is_an_answer_where_it_is_asked_for(self, server: Server) -> None:
+        server.answer = replying(b"<html>Hi</html>", **{"content-type": "text/html"})
+
+        (found,) = ask(server, headers={"Accept": "text/html"})
+
+        assert candidate_answer(found.output_messages) == "<html>Hi</html>"
 
     def test_a_stream_is_read_to_its_end(self, server: Server) -> None:
         events = [
@@ -317,6 +375,11 @@ class TestFailures:
 
         assert f"redirects to {other}/c" in str(error)
         assert len(server.asked) == 1
+
+    def test_a_redirect_that_never_ends_is_told(self, server: Server) -> None:
+        server.answer = lambda asked: (307, {"location": "/b"}, b"")
+
+        assert "redirects more than 5 times, at last to" in str(failure(server))
 
     def test_an_error_does_not_show_secrets(self, server: Server) -> None:
         server.answer = lambda asked: (400, {}, {"detail": asked.headers["x-pass"] + asked.body["k"]})

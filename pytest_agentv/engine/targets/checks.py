@@ -3,8 +3,9 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import masked
@@ -13,16 +14,20 @@ from pytest_agentv.providers.base import Adapter
 from pytest_agentv.runtime.outcomes import Outcome, capture
 from pytest_agentv.runtime.processes.reaper import remove_at_end
 
+Together: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Checks what a text names, unless another process has done so. Then it raises what that has found."""
+
 
 class HealthChecks:
-    """Checks targets before their first case, and keeps the findings.
+    """Checks targets before their first case, and keeps the findings. Used on the event loop."""
 
-    Used on the event loop. With a folder, the processes of a run share their findings there. The folder is removed
-    when the first of them ends.
-    """
+    def __init__(self, together: Together | None, root: Path) -> None:
+        """`together` is how the processes of a run share their findings; None: there is only one.
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+        `root` is the folder that they may have in different places.
+        """
+        self._together = together
+        self._root = root
         self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
 
     async def check(self, target: Target, provider: Adapter) -> None:
@@ -30,14 +35,24 @@ class HealthChecks:
         key = (target.path, target.name)
         if key not in self._probes:
             is_probed = target.settings.is_probed
-            folder = self._folder if is_probed else None
-            probe = provider.check if folder is None else lambda: _check_together(folder, repr(key), provider.check)
+            together = self._together if is_probed else None
+            probe = provider.check if together is None else lambda: together(self._name(target), provider.check)
             self._probes[key] = asyncio.ensure_future(capture(probe))
         # A cancelled case must not cancel the probe that others wait for.
         (await asyncio.shield(self._probes[key])).get()
 
+    def _name(self, target: Target) -> str:
+        """Return what a target is called in all processes."""
+        path = Path(target.path or "")
+        return repr((str(path.relative_to(self._root) if path.is_relative_to(self._root) else path), target.name))
 
-async def _check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:
+
+def sharing(folder: Path) -> Together:
+    """Return how processes share findings in a folder. It is removed when the first of them ends."""
+    return lambda key, check: check_together(folder, key, check)
+
+
+async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:
     """Check under a lock, unless another process has done so. Then use its finding."""
     from filelock import AsyncFileLock  # noqa: PLC0415 - 60 ms that only runs with shared probes pay
 
@@ -46,8 +61,13 @@ async def _check_together(folder: Path, key: str, check: Callable[[], Awaitable[
         if path.exists():
             found = json.loads(path.read_text("utf-8"))
         else:
-            found = await _finding(check)
+            found = await finding(check)
             path.write_text(json.dumps(found), "utf-8")
+    raise_finding(found)
+
+
+def raise_finding(found: Mapping[str, Any]) -> None:
+    """Raise what a health check has found, if it has found something."""
     if found:
         raise ProviderError(found["error"], found["kind"])
 
@@ -58,7 +78,7 @@ def _file_of(folder: Path, key: str) -> Path:
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
-async def _finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
+async def finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
     """Return the error of a health check; empty for a healthy target."""
     try:
         await check()

@@ -34,6 +34,16 @@ class Places:
     cwd: Path
     shared_folder: Path | None = None
     """Where the processes of a run share their findings; None: there is only one process."""
+    dotenv_root: Path | None = None
+    """Where `.env` files lie as they do below `repo_root`; None: there."""
+
+    def environment(self, eval_dir: Path, process_env: Mapping[str, str]) -> Environment:
+        """Return the variables of a folder. Raises `FileError`."""
+        root = self.dotenv_root
+        if root is None:
+            return load_environment(eval_dir, self.repo_root, self.cwd, process_env)
+        inside = eval_dir.relative_to(self.repo_root) if eval_dir.is_relative_to(self.repo_root) else ""
+        return load_environment(root / inside, root, root, process_env)
 
 
 class FolderTargets:
@@ -77,7 +87,7 @@ class FolderTargets:
         """Return the variables of a folder. From here on its secrets are masked. Raises `AgentvError`."""
         if eval_dir not in self._environments:
             original = self._process.original()
-            environment = load_environment(eval_dir, self._places.repo_root, self._places.cwd, original)
+            environment = self._places.environment(eval_dir, original)
             self._masker.add_environment(environment.variables)
             self._environments[eval_dir] = environment
             self._dotenv[eval_dir] = {name: value for name, value in environment.dotenv.items() if name not in original}

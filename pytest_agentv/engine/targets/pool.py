@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.engine.results import effective_target_name
-from pytest_agentv.engine.targets.checks import HealthChecks
+from pytest_agentv.engine.targets.checks import HealthChecks, Together, sharing
 from pytest_agentv.engine.targets.folders import FolderTargets, Places
 from pytest_agentv.engine.targets.judging import (
     ProviderJudge,
@@ -73,14 +73,17 @@ class TargetPool:
         places: Places,
         masker: Masker,
         kinds: Mapping[str, object],
+        together: Together | None = None,
     ) -> None:
+        """`together` is how processes share health checks; None: by the shared folder, if there is one."""
         self.masker = masker
         self.stop_reason: str | None = None
         """Set when a health check failed, which ends the run (decisions 32)."""
         self._options = options
         self._places = places
         self._folders = FolderTargets(options, places, masker, kinds)
-        self._checks = HealthChecks(places.shared_folder)
+        shared = None if places.shared_folder is None else sharing(places.shared_folder)
+        self._checks = HealthChecks(together or shared, places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}
         self._told_of_cap = False
         self._told_of_answers: set[tuple[Path, str]] = set()
@@ -130,6 +133,10 @@ class TargetPool:
             else:
                 text = f"target {name!r}: {warning}"
                 self.warn([Problem(Path(target.path), target.line, "", text, level="warning")])
+
+    def file(self, eval_dir: Path) -> TargetsFile:
+        """Return the targets file of a folder. Raises like `prepare`."""
+        return self._folders.file(eval_dir)
 
     def definition(self, eval_dir: Path, name: str) -> Target:
         """Return a target as its file defines it, with variables filled in. Opens nothing. Raises like `prepare`."""

@@ -8,9 +8,19 @@ from pytest_agentv.models.options.defaults import (
     DEFAULT_EXPLORATION_TOOLS,
     DEFAULT_MARGIN,
     DEFAULT_MAX_RETRIES,
+    DEFAULT_SHIP_LIMIT,
     DEFAULT_TIMEOUT_SECONDS,
 )
-from pytest_agentv.models.options.values import BaselineUpdate, Gate, OutputFormat, RunRule, Shard, Stop, UnknownKeys
+from pytest_agentv.models.options.values import (
+    BaselineUpdate,
+    Gate,
+    OutputFormat,
+    RunRule,
+    Shard,
+    Ship,
+    Stop,
+    UnknownKeys,
+)
 from pytest_agentv.models.records import record
 
 
@@ -49,11 +59,19 @@ class RunOptions(Record):
     max_retries: int = DEFAULT_MAX_RETRIES
     """`--agentv-max-retries`: how often a call that timed out is repeated."""
     workers: int | None = None
-    """`--agentv-workers`: cases in flight over the whole run, 1 to 50; None: as each target says, else 1."""
+    """`--agentv-workers`: cases in flight, 1 to 50 for each process; None: as each target says, else one for each."""
     executor: str | None = None
-    """`--agentv-executor`: `local`, or `processes:N`; None: that of a hook, else local."""
+    """`--agentv-executor`: `local`, `processes:N`, or the address of a scheduler; None: that of a hook, else local."""
     lost_retries: int = 0
     """`--agentv-lost-retries`: how often a case is asked again whose worker was lost."""
+    ship: Ship | None = None
+    """`--agentv-ship`: how workers get the files of the cases; None: as the executor needs it."""
+    pass_env: tuple[str, ...] = ()
+    """`--agentv-pass-env`: names of variables that workers get from the run."""
+    ship_ignore: tuple[str, ...] = ()
+    """`agentv_ship_ignore` in the ini file: globs of files that are not shipped."""
+    ship_limit: float = DEFAULT_SHIP_LIMIT
+    """`--agentv-ship-limit`: megabytes that the files of a folder may have."""
     threshold: float | None = None
     """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None

@@ -3,11 +3,17 @@
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.models.options.defaults import DEFAULT_MAX_RETRIES, DEFAULT_RESULTS_FOLDER, DEFAULT_TIMEOUT_SECONDS
+from pytest_agentv.models.options.defaults import (
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_RESULTS_FOLDER,
+    DEFAULT_SHIP_LIMIT,
+    DEFAULT_TIMEOUT_SECONDS,
+)
+from pytest_agentv.models.options.executors import parse_executor, parse_run_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.values import (
-    parse_executor,
     parse_lost_retries,
+    parse_megabytes,
     parse_milliseconds,
     parse_output_format,
     parse_retries,
@@ -15,8 +21,8 @@ from pytest_agentv.models.options.values import (
     parse_sample,
     parse_seconds,
     parse_shard,
+    parse_ship,
     parse_unknown_keys,
-    parse_workers,
 )
 from pytest_agentv.models.options.verdicts import CASE_VERDICT_OPTIONS, RUN_VERDICT_OPTIONS
 
@@ -136,15 +142,16 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "workers",
-        "Most cases in flight at once in the whole run, 1 to 50 "
+        "Most cases in flight at once in the whole run, 1 to 50; with an executor, 50 for each of its processes "
         "(default: the target's `workers`, else 1: one after another).",
-        parse=parse_workers,
+        parse=parse_run_workers,
         metavar="N",
         ini=True,
     ),
     RunOption(
         "executor",
-        "Where cases run: local (in this process) or processes:N (in N worker processes). "
+        "Where cases run: local (in this process), processes:N (in N worker processes), or dask://HOST:PORT or "
+        "dask+tls://HOST:PORT (on the workers of a Dask cluster). "
         "The hook `pytest_agentv_executor` may name another (default: that of the hook, else local).",
         parse=parse_executor,
         metavar="WHERE",
@@ -157,6 +164,29 @@ RUN_OPTIONS: Final = (
         default=0,
         metavar="N",
         ini=True,
+    ),
+    RunOption(
+        "ship",
+        "How workers get the files of the cases: bundle (each worker is sent those that it lacks) or none (workers see "
+        "the project's folder, or work in a copy of it) (default: bundle for a cluster, else none).",
+        parse=parse_ship,
+        metavar="HOW",
+        ini=True,
+    ),
+    RunOption(
+        "ship-limit",
+        f"Most megabytes of the files of a folder that are shipped (default: {DEFAULT_SHIP_LIMIT:g}).",
+        parse=parse_megabytes,
+        default=DEFAULT_SHIP_LIMIT,
+        metavar="MB",
+        ini=True,
+    ),
+    RunOption(
+        "pass-env",
+        "Give workers this variable of the run; may be repeated. Only for workers on this machine or over an encrypted "
+        "connection (default: each worker has its own).",
+        metavar="NAME",
+        repeatable=True,
     ),
     RunOption(
         "cache",

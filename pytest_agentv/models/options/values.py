@@ -13,8 +13,6 @@ MAX_WORKERS: Final = 50
 MAX_REPEAT: Final = 100
 """The most answers of a case that its verdict may stand on."""
 MAX_LOST_RETRIES: Final = 10
-MAX_PROCESSES: Final = 64
-"""The most worker processes of `--agentv-executor`."""
 
 Stop = Literal["certain", "never"]
 """When a repeated case is asked no more: when its verdict is certain, or after all of its answers."""
@@ -31,6 +29,10 @@ OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
 UnknownKeys = Literal["error", "warn"]
 """Level of unknown keys."""
 UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
+
+Ship = Literal["bundle", "none"]
+"""How workers get the files of the cases."""
+SHIPS: Final[tuple[Ship, ...]] = ("bundle", "none")
 
 Gate = Literal["cases", "run", "strict", "off"]
 """What makes a run fail: its cases, or the verdict on the run as a whole."""
@@ -88,40 +90,35 @@ def parse_run_rule(text: str) -> RunRule:
     return _word(text, RUN_RULES, f"unknown rule {text!r}")
 
 
-def parse_executor(text: str) -> str:
-    word, colon, count = text.strip().lower().partition(":")
-    if (word, colon) == ("local", ""):
-        return word
-    if word != "processes":
-        raise ValueError(f"unknown executor {text!r}: expected local or processes:N")
-    if not count.isdecimal() or not 1 <= int(count) <= MAX_PROCESSES:
-        raise ValueError(f"{count or 'no'!s} processes: expected 1 to {MAX_PROCESSES}, such as processes:2")
-    return f"{word}:{int(count)}"
+def parse_ship(text: str) -> Ship:
+    return _word(text, SHIPS, f"unknown way to ship files {text!r}")
+
+
+def parse_megabytes(text: str) -> float:
+    value = _number(text, "a number of megabytes above 0")
+    if value <= 0:
+        raise ValueError(f"{text} megabytes are out of range: expected a number above 0")
+    return value
 
 
 def parse_confirm(text: str) -> int:
-    return _count(text, "answers", 0, MAX_REPEAT)
+    return parse_count(text, "answers", 0, MAX_REPEAT)
 
 
 def parse_lost_retries(text: str) -> int:
-    return _count(text, "retries", 0, MAX_LOST_RETRIES)
+    return parse_count(text, "retries", 0, MAX_LOST_RETRIES)
 
 
 def parse_retries(text: str) -> int:
-    return _count(text, "retries", 0)
+    return parse_count(text, "retries", 0)
 
 
 def parse_sample(text: str) -> int:
-    return _count(text, "cases", 1)
+    return parse_count(text, "cases", 1)
 
 
 def parse_repeat(text: str) -> int:
-    return _count(text, "answers", 1, MAX_REPEAT)
-
-
-def parse_workers(text: str) -> int:
-    """Source: eval-cli-2026-01, "Worker limits and validation"."""
-    return _count(text, "workers", 1, MAX_WORKERS, note=" (the minimum is 1)")
+    return parse_count(text, "answers", 1, MAX_REPEAT)
 
 
 def parse_threshold(text: str) -> float:
@@ -156,7 +153,7 @@ def _word(text: str, words: tuple[Word, ...], fault: str) -> Word:
     raise ValueError(f"{fault}: expected one of {', '.join(words)}")
 
 
-def _count(text: str, what: str, least: int, most: int | None = None, *, note: str = "") -> int:
+def parse_count(text: str, what: str, least: int, most: int | None = None, *, note: str = "") -> int:
     """Return a number of things within limits. The note follows the limits where a number is beyond them."""
     expected = f"{least} or more" if most is None else f"{least} to {most}"
     try:

@@ -13,6 +13,7 @@ from typing import IO, Final
 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.options.defaults import LOGS_FOLDER
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import TargetEnvironment
 
@@ -130,7 +131,7 @@ def stream_logs(
         title,
         kind,
         environment.name,
-        Path(folder) if folder else Path.cwd() / ".agentv" / "logs" / kind,
+        Path(folder) if folder else Path.cwd() / LOGS_FOLDER / kind,
         summarize,
         is_on=environment.variables.get(switch, "").strip().lower() not in _OFF,
     )

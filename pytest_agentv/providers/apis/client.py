@@ -29,7 +29,9 @@ _CONNECT_SECONDS: Final = 30
 """How long a connection may take; how long an answer may take is the case's own limit."""
 _KEEP_ALIVE_SECONDS: Final = 30
 _OBJECT: Final = re.compile(r":?\s*<[^<>]*>")
-"""A Python object that aiohttp shows in a message; its "400" is no status of the server."""
+"""A Python object that aiohttp shows in a message."""
+_STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
+"""What aiohttp writes around its own words about a reply that it cannot read; the server sent no status 400."""
 _CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -124,7 +126,7 @@ class HttpClient:
             raise RequestError(RequestFailure(message, "config")) from None
 
     def _explain(self, error: Exception) -> RequestFailure:
-        text = shorten(_OBJECT.sub("", str(error))) or type(error).__name__
+        text = shorten(_OBJECT.sub("", _STATUS.sub("", str(error)))) or type(error).__name__
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
             hint = f"name its issuer's certificate in {_CERTIFICATE_VARIABLES[0]}"
             return RequestFailure(f"the server of {self._model} cannot be trusted: {text} ({hint})", "config")

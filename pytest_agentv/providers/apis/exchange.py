@@ -1,5 +1,7 @@
 """A request over HTTP and its reply, as plain data."""
 
+import codecs
+import re
 from collections.abc import Mapping
 from dataclasses import field
 
@@ -28,6 +30,15 @@ class HttpReply(Record):
     content: bytes = b""
 
     @property
+    def charset(self) -> str | None:
+        """The encoding that the reply names; None: it names none, or one that nobody knows."""
+        found = re.search(r"charset=[\"']?([\w.:-]+)", self.headers.get("content-type") or "", re.IGNORECASE)
+        try:
+            return codecs.lookup(found[1]).name if found else None
+        except LookupError:
+            return None
+
+    @property
     def text(self) -> str:
-        """The content as a text; what is no UTF-8 is replaced."""
-        return self.content.decode("utf-8", "replace")
+        """The content as a text, in the encoding that it names, else UTF-8; what does not fit is replaced."""
+        return self.content.decode(self.charset or "utf-8", "replace")

@@ -1,6 +1,8 @@
 """Asks a model through litellm."""
 
 import asyncio
+import functools
+import importlib.util
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,8 +26,22 @@ _NO_LIMIT_SECONDS: Final = 86_400.0
 
 _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": _NO_LIMIT_SECONDS}
 
+_GATEWAYS: Final = "litellm.responses.mcp.chat_completions_handler"
+
 _OPEN: Final["WeakSet[LitellmClient]"] = WeakSet()
 """Clients that are not closed."""
+
+
+@functools.cache
+def _without_gateways() -> Mapping[str, bool]:
+    """Return the argument that keeps litellm from importing the package mcp to look for MCP gateways among the tools.
+
+    Older versions do not look, and would send the argument to the model.
+    """
+    with suppress(ModuleNotFoundError):
+        if importlib.util.find_spec(_GATEWAYS):
+            return {"_skip_mcp_handler": True}
+    return {}
 
 
 class LitellmClient:
@@ -55,10 +71,11 @@ class LitellmClient:
         """Make one request. Raises `RequestError`, and `ProviderError` when litellm cannot be imported."""
         litellm = await load_litellm()
         turns = await self._turns(messages)
+        arguments = {**self._arguments, **(_without_gateways() if self._told.tools else {}), **_ONE_REQUEST}
         started = time.perf_counter()
         try:
             with limited_replies():
-                reply = await litellm.acompletion(**self._arguments, messages=turns, **_ONE_REQUEST)
+                reply = await litellm.acompletion(**arguments, messages=turns)
         except Exception as error:  # noqa: BLE001 - litellm raises what it likes; the cause is found in its chain
             failure = read_failure(error, self._model, self._target)
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None

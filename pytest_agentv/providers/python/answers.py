@@ -95,8 +95,9 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
         response = parse_response(json.loads(text))
     except WireError as error:
         raise ProviderError(f"{label} returned a mapping that cannot be read: {error}", "crash") from None
-    except (TypeError, ValueError) as error:
-        raise ProviderError(f"{label} returned a mapping that is no JSON: {error}", "crash") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ProviderError(f"{label} returned a mapping that is no JSON: {reason}", "crash") from None
     if native is not None:
         told = {name: found for name in _METRICS.values() if (found := getattr(response, name)) is not None}
         return native.replace(**told)

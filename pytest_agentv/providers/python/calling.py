@@ -4,7 +4,7 @@ import inspect
 import time
 from asyncio import timeout as time_limit
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.text import format_number
@@ -17,8 +17,6 @@ from pytest_agentv.runtime.user_loop import USER_LOOP, CallTimeoutError
 
 Function: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
-
-_NEEDS_LOOP: Final = "\n  it needs an event loop: write the function with `async def`"
 
 
 async def call_user(
@@ -101,9 +99,7 @@ def _value_of(outcome: Outcome[T], label: str) -> T:
     if len(causes) == 1 and isinstance(causes[0], ProviderError):
         raise causes[0]  # the function may say itself what went wrong, and of which kind it is
     is_timeout = all(isinstance(cause, TimeoutError) for cause in causes)
-    hint = _NEEDS_LOOP if any(str(cause) == "no running event loop" for cause in causes) else ""
-    message = f"{label} raised {user_traceback(error)}{hint}"
-    raise ProviderError(message, "timeout" if is_timeout else "crash") from error
+    raise ProviderError(f"{label} raised {user_traceback(error)}", "timeout" if is_timeout else "crash") from error
 
 
 def _timeout_error(label: str, limit: float | None, note: str) -> ProviderError:

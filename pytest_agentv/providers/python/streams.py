@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TooLargeError
@@ -22,9 +23,17 @@ async def gather(stream: AsyncIterator[Any]) -> Chunks:
 
 
 def gather_sync(stream: Iterator[Any]) -> Chunks:
-    """Read a generator to its end. Blocks. Raises `TooLargeError`."""
-    budget = _Budget()
-    return Chunks(tuple(budget.take(part) for part in stream))
+    """Read a generator to its end. Blocks. Raises `TooLargeError`, and `ProviderError` for one that returns a value."""
+    budget, parts, chunks = _Budget(), list[Any](), iter(stream)
+    while True:
+        try:
+            part = next(chunks)
+        except StopIteration as end:
+            if end.value is not None:
+                message = f"the generator ends with `return` and a {type(end.value).__name__}: yield it, or it is lost"
+                raise ProviderError(message, "config") from None
+            return Chunks(tuple(parts))
+        parts.append(budget.take(part))
 
 
 class _Budget:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -102,9 +103,12 @@ class AppTransport:
         if lifespan is None:
             return
         try:
-            await call_async(lifespan.stop, self._label, _STOP_SECONDS)
+            fault = await call_async(lambda: _fault_of(lifespan.stop), self._label, _STOP_SECONDS)
         except ProviderError as error:
-            _LOGGER.warning("%s did not end well: %s", self._label, error)
+            _LOGGER.warning("%s", error)
+        else:
+            if fault:
+                _LOGGER.warning("%s did not end well: %s", self._label, fault)
 
     async def _started(self) -> tuple[Any, Lifespan]:
         """Import and start the application once; importing may take seconds, so a thread does it."""
@@ -115,16 +119,23 @@ class AppTransport:
                 )
             if self._lifespan is None:
                 lifespan = Lifespan(self._imported.function)
-                if fault := await call_async(lambda: _fault_of_start(lifespan), self._label, _START_SECONDS):
+                if fault := await call_async(lambda: _fault_of(lifespan.start), self._label, _START_SECONDS):
                     raise ProviderError(f"{self._label} did not start: {fault}", "config")
+                if lifespan.fault:  # it may be one that takes everything for a request, as servers allow
+                    _LOGGER.warning("%s raised in its lifespan: %s", self._label, lifespan.fault)
+                    lifespan = Lifespan(_no_lifespan)
                 self._lifespan = lifespan
         self._imported.check()
         return self._imported.function, self._lifespan
 
 
-async def _fault_of_start(lifespan: Lifespan) -> str | None:
+async def _no_lifespan(*_: object) -> None:
+    """Stand in for an application that has none."""
+
+
+async def _fault_of(step: Callable[[], Awaitable[None]]) -> str | None:
     try:
-        await lifespan.start()
+        await step()
     except LifespanError as error:
         return str(error)
     return None

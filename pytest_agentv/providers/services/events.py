@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 from pytest_agentv.models.base import Json
+from pytest_agentv.providers.apis.failures import shorten
 
 _END = "[DONE]"
 
@@ -12,15 +13,18 @@ class StreamError(Exception):
     """The service sent an event of the type `error`; the text is its data."""
 
 
-def read_events(text: str) -> list[Json]:
-    """Return the data of all events, in order: JSON where it is JSON, else the text. Raises `StreamError`."""
+def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
+    """Return the data of all events, in order: JSON where it is JSON, else the text.
+
+    Raises `StreamError`, and with `needs_json` `ValueError` for JSON that is cut.
+    """
     found: list[Json] = []
     for event, data in _events(text):
         if event == "error":
             raise StreamError(data)
         if data == _END:
             break
-        found.append(_parsed(data))
+        found.append(_parsed(data, needs_json=needs_json))
     return found
 
 
@@ -39,8 +43,10 @@ def _events(text: str) -> Iterator[tuple[str, str]]:
             event = value
 
 
-def _parsed(data: str) -> Json:
+def _parsed(data: str, *, needs_json: bool) -> Json:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
+        if needs_json and data.lstrip().startswith(("{", "[")):
+            raise ValueError(f"an event that is no whole JSON: {shorten(data)}") from None
         return data

@@ -26,6 +26,14 @@ class Lifespan:
         self._to_app: asyncio.Queue[AsgiMessage] = asyncio.Queue()
         self._from_app: asyncio.Queue[AsgiMessage | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
+        self._has_begun = False
+        self._error: Exception | None = None
+
+    @property
+    def fault(self) -> str | None:
+        """What the application raised in its lifespan, if it knows one: it asked for the event to start."""
+        error = self._error
+        return f"{type(error).__name__}: {error}" if error is not None and self._has_begun else None
 
     async def start(self) -> None:
         """Start the application. One that knows no lifespan needs no start. Raises `LifespanError`."""
@@ -34,10 +42,13 @@ class Lifespan:
 
     async def stop(self) -> None:
         """End the application. Raises `LifespanError`."""
-        if self._task is None or self._task.done():
+        if self._task is None:
             return
-        await self._tell("shutdown")
-        await self._task
+        if not self._task.done():
+            await self._tell("shutdown")
+            await self._task
+        if self.fault:
+            raise LifespanError(self.fault)
 
     async def _tell(self, word: str) -> None:
         await self._to_app.put({"type": f"lifespan.{word}"})
@@ -45,11 +56,15 @@ class Lifespan:
         if message is not None and message["type"] == f"lifespan.{word}.failed":
             raise LifespanError(str(message.get("message") or f"it reported that its {word} failed"))
 
+    async def _receive(self) -> AsgiMessage:
+        self._has_begun = True
+        return await self._to_app.get()
+
     async def _run(self) -> None:
         scope = {"type": "lifespan", "asgi": VERSIONS, "state": self.state}
         try:
-            await self._app(scope, self._to_app.get, self._from_app.put)
-        except Exception:  # noqa: BLE001, S110 - an application that knows no lifespan raises what it likes
-            pass
+            await self._app(scope, self._receive, self._from_app.put)
+        except Exception as error:  # noqa: BLE001 - an application that knows no lifespan raises what it likes
+            self._error = error
         finally:
             self._from_app.put_nowait(None)

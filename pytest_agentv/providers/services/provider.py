@@ -16,6 +16,7 @@ from pytest_agentv.providers.apis.failures import refused
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.python.question import require_no_media
 from pytest_agentv.providers.repeating import Repeater
+from pytest_agentv.providers.services.contents import asks_for_html
 from pytest_agentv.providers.services.reply import read_reply
 from pytest_agentv.providers.services.service import Service
 from pytest_agentv.providers.services.templates import fill_data, fill_url, shows_files, values_of
@@ -83,7 +84,8 @@ class ServiceProvider:
         limit = min((each for each in limits if each is not None), default=None)
         (reply, duration), log = await self._repeater.ask(lambda: _timed(lambda: self._send(built)), limit)
         is_stream = self._settings.stream is not None
-        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream)
+        html = asks_for_html(built.headers)
+        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=html)
         raw = {**response.raw, "status": reply.status, **log.to_raw()}
         return response.replace(raw=raw, duration_ms=duration if response.duration_ms is None else response.duration_ms)
 
@@ -114,6 +116,9 @@ class ServiceProvider:
             if reply.status not in _REDIRECTS or not place:
                 break
             request = self._redirected(request, reply.status, place)
+        else:
+            message = f"{self._label} redirects more than {_MOST_REDIRECTS} times, at last to {_site(request.url)}"
+            raise RequestError(RequestFailure(message, "config", reply.status))
         if not 200 <= reply.status < 300:
             failure = refused(reply.status, reply.headers, reply.text, self._label, self._where, hints=_HINTS)
             raise RequestError(failure)

@@ -8,11 +8,13 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.apis.base import count, mapping, parsed, usage_of
+from pytest_agentv.providers.apis.data import count, mapping, parsed, usage_of
 from pytest_agentv.providers.apis.exchange import HttpReply
+from pytest_agentv.providers.apis.failures import read_error_text, shorten
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python.answers import read_value
 from pytest_agentv.providers.python.streams import Chunks
+from pytest_agentv.providers.services.contents import NoContentError, read_content
 from pytest_agentv.providers.services.events import StreamError, read_events
 from pytest_agentv.providers.services.json_path import JsonPath, MissingPathError
 
@@ -48,11 +50,18 @@ class Paths:
         return any(part is not None for part in (self.answer, self.tokens, self.tool_calls, self.context))
 
 
-async def read_reply(reply: HttpReply, paths: Paths, label: str, *, is_stream: bool) -> ProviderResponse:
+async def read_reply(
+    reply: HttpReply, paths: Paths, label: str, *, is_stream: bool, takes_html: bool = False
+) -> ProviderResponse:
     """Return the response that a successful reply makes. Raises `ProviderError`."""
     try:
-        parts = read_events(reply.text) if is_stream else [_json_or_text(reply.text, is_needed=paths.any)]
+        if is_stream:
+            parts = _events(reply, label, needs_json=paths.any)
+        else:
+            parts = [read_content(reply, needs_json=paths.any, takes_html=takes_html)]
         return await _read(parts, paths, label, is_stream=is_stream)
+    except NoContentError:
+        raise ProviderError(f"{label} replied with an empty body", "no_answer") from None
     except StreamError as error:
         raise ProviderError(f"{label} sent an error in its stream: {error}"[:400], "crash") from None
     except MissingPathError as error:
@@ -61,9 +70,16 @@ async def read_reply(reply: HttpReply, paths: Paths, label: str, *, is_stream: b
         raise ProviderError(f"{label} replied with {error}", "crash") from None
 
 
+def _events(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
+    """Return the events of a stream. Raises `ProviderError` where there are none, and as `read_events`."""
+    events = read_events(reply.text, needs_json=needs_json)
+    if events:
+        return events
+    said = shorten(reply.text)
+    raise ProviderError(f"{label} sent no event{f', but: {said}' if said else ''}", "no_answer")
+
+
 async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool) -> ProviderResponse:
-    if not parts:
-        raise ProviderError(f"{label} sent no event", "no_answer")
     calls = tuple(map(_call, _entries(parts, paths.tool_calls)))
     if paths.answer is None:
         whole = await _read_known(parts, label, is_stream=is_stream)
@@ -90,18 +106,10 @@ async def _read_known(parts: Sequence[Json], label: str, *, is_stream: bool) -> 
         return await read_value(value, label)
     except ProviderError as error:
         names = mapping(parts[0])
+        if "error" in names:
+            raise ProviderError(f"{label} replied with an error: {read_error_text(json.dumps(names))}") from None
         key = next((name for name, item in names.items() if isinstance(item, str)), "…")
         raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
-
-
-def _json_or_text(text: str, *, is_needed: bool) -> Json:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if not is_needed:
-            return text
-        what = f"{error.msg} (character {error.pos + 1})" if isinstance(error, json.JSONDecodeError) else "too deep"
-        raise ValueError("an empty body" if not text.strip() else f"what is no JSON: {what}") from None
 
 
 def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:

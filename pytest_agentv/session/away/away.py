@@ -11,8 +11,14 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.executors.base import CaseExecutor, JobRefused, Reply, WorkerLost, pack
+from pytest_agentv.errors import FileError
+from pytest_agentv.executors.base import CaseExecutor, ExecutorLost, Reply, WorkerLost
 from pytest_agentv.executors.kept import KeptResults
+from pytest_agentv.executors.shipper import Shipper
+from pytest_agentv.executors.shipping.bundle import BundleTooLarge
+from pytest_agentv.executors.shipping.needs import OutsideProject
+from pytest_agentv.executors.shipping.outgoing import write_sent
+from pytest_agentv.executors.shipping.packing import JobRefused
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult
@@ -25,6 +31,7 @@ HAS_HOOKS: Final = "hooks"
 IN_BATCH: Final = "batches"
 HAS_OWN_KINDS: Final = "kinds of this project"
 CANNOT_TRAVEL: Final = "objects of this process"
+HAS_FILES_OUTSIDE: Final = "files outside of the project"
 
 
 class Away:
@@ -35,6 +42,7 @@ class Away:
         open_executor: Callable[[], CaseExecutor | None],
         *,
         pool: TargetPool,
+        shipper: Shipper,
         own_providers: Mapping[str, object],
         kept: KeptResults,
         lost_retries: int,
@@ -50,6 +58,7 @@ class Away:
         self._open = open_executor
         self._executor: CaseExecutor | None = None
         self._pool = pool
+        self._shipper = shipper
         self._own_providers = own_providers
         self._kept = kept
         self._lost_retries = lost_retries
@@ -80,6 +89,9 @@ class Away:
             except JobRefused as error:
                 _LOGGER.debug("the case runs here: %s", error)
                 reason = CANNOT_TRAVEL
+            except OutsideProject as error:
+                _LOGGER.debug("the case runs here, because of %s", error)
+                reason = HAS_FILES_OUTSIDE
         self.home[reason] += 1
         return None
 
@@ -87,6 +99,8 @@ class Away:
         """Let workers drop the results of a case, which are in the results file now."""
         for ticket in self._tickets.pop(node_id, ()):
             self._kept.drop(ticket)
+            if self._executor is not None:
+                self._executor.written(ticket)
 
     async def close(self) -> None:
         """Close the executor."""
@@ -108,21 +122,29 @@ class Away:
         return HAS_OWN_KINDS if has_own or len(self._own_providers) else None
 
     async def _ask(self, executor: CaseExecutor, job: CaseJob, log: CaseLog) -> EvalResult:
-        packed = pack(job)
+        try:
+            parcel = await self._shipper.parcel(job)
+        except BundleTooLarge as error:
+            return self._unfit(job, str(error))
         for attempt in range(self._lost_retries + 1):
             ticket = uuid.uuid4().hex
             self._tickets[job.identity.node_id].append(ticket)
             try:
-                reply = await executor.ask(ticket, packed)
+                reply = await self._shipper.ask(executor, ticket, parcel)
             except WorkerLost as error:
                 self.lost += 1
                 kept = self._kept.find(ticket)
                 if kept is not None:  # it was lost after its last word
                     return self._arrived(kept.result)
                 reason = str(error)
+                if isinstance(error, ExecutorLost):
+                    self._pool.stop_reason = self._pool.stop_reason or reason
+                    break
                 _LOGGER.warning("worker lost (attempt %s): %s", attempt + 1, reason)
                 continue
             self._note(reply, log)
+            if reply.fault is not None:
+                return self._unfit(job, reply.fault)
             if reply.result is None:
                 reason = "it ended the case without a result"
                 break
@@ -130,14 +152,23 @@ class Away:
         identity = job.identity.replace(case_hash=None)  # a run that goes on asks again
         return error_result(identity, "provider", "process", f"worker lost: {reason}", dry_run=job.options.dry_run)
 
+    @staticmethod
+    def _unfit(job: CaseJob, message: str) -> EvalResult:
+        """Return the result of a case that no worker can start; here it might take what this machine has not."""
+        return error_result(job.identity, "setup", "config", message, dry_run=job.options.dry_run)
+
     def _arrived(self, record: JsonObject) -> EvalResult:
         self.away += 1
         return EvalResult.from_plain(record)
 
     def _note(self, reply: Reply, log: CaseLog) -> None:
-        log.lines.extend(reply.log)
+        log.lines.extend(map(self._pool.masker.mask, reply.log))
         self._pool.warn(Problem.from_plain(each) for each in reply.warnings)
         self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
+        try:
+            write_sent(reply.files, self._shipper.roots, self._pool.masker)
+        except FileError as error:
+            _LOGGER.warning("a file of a worker is lost: %s", error)
 
 
 def told(away: Away) -> Iterator[str]:

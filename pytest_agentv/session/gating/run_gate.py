@@ -12,6 +12,7 @@ from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.amending import amend
+from pytest_agentv.reporting.endings import verdict_path
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
@@ -121,14 +122,14 @@ class RunGate:
         if self.statistics is None:
             return None
         gates = [{"name": each.name, "failed": each.is_red, "reason": each.reason} for each in self.outcomes]
-        return {**self.statistics.contract(), **({"gates": gates} if gates else {})}
+        return {**self.statistics.contract(), **({"gate": self._options.gate, "gates": gates} if gates else {})}
 
     def write(self, results_path: Path) -> str | None:
         """Write the verdict beside the results; return why it cannot be."""
         contract = self.contract()
         if contract is None or not results_path.is_file():
             return None
-        path = results_path.with_suffix(".verdict.json")
+        path = verdict_path(results_path)
         try:
             write_atomically(path, json.dumps(contract, ensure_ascii=False, indent=2, sort_keys=False) + "\n")
         except (AgentvError, OSError) as error:

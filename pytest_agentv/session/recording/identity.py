@@ -66,7 +66,7 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
         from pytest_agentv.session.recording.resume_lock import lock_resumed  # noqa: PLC0415 - for resumed runs
 
         flag = "--agentv-retry-errors" if options.resume is None else "--agentv-resume"
-        resumed = find_last_run(options.resume or cwd / DEFAULT_RESULTS_FOLDER, flag)
+        resumed = find_last_run(options.resume or cwd / DEFAULT_RESULTS_FOLDER, flag, options.executor)
         lock_resumed(resumed.path, flag, config)
         retried = resumed.broken if options.resume is None else None
         if options.out is None or options.out.absolute() == resumed.path:

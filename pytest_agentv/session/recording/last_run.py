@@ -48,9 +48,10 @@ class ResumedFile(Record):
         )
 
 
-def find_last_run(path: Path, flag: str) -> ResumedFile:
+def find_last_run(path: Path, flag: str, executor: str | None = None) -> ResumedFile:
     """Return a results file, or the newest results file of a folder, as one to go on with.
 
+    Results that workers keep are added to it; those of a cluster are fetched by way of `executor` if that is one.
     Raises `pytest.UsageError` when there is none, in the name of the flag that asks for it.
     """
     file = _newest_file(path) if path.is_dir() else path
@@ -58,8 +59,9 @@ def find_last_run(path: Path, flag: str) -> ResumedFile:
         raise pytest.UsageError(f"{flag}: {locate(path, None)} holds no results file to go on from")
     try:
         if kept_folder(file).is_dir():
-            from pytest_agentv.session.recording.left_results import add_left_results  # noqa: PLC0415 - rare
+            from pytest_agentv.session.recording.left_results import add_left_results, fetch_left  # noqa: PLC0415 - rare
 
+            fetch_left(file, executor)
             add_left_results(file)
         return _read(file, flag)
     except AgentvError as error:

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.leash import clear_leash
+from pytest_agentv.executors.left_runs import LeftRuns, missing_text
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.options.executors import is_cluster
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.answers import NUMBER, iter_answers
@@ -35,6 +38,23 @@ def add_left_results(results_path: Path) -> int:
     clear_leash(folder)
     kept_results.close()
     return added
+
+
+def fetch_left(results_path: Path, executor: str | None) -> None:
+    """Fetch what the workers of clusters keep of a run that was killed to where `add_left_results` finds it.
+
+    Raises `AgentvError` if a cluster cannot be reached.
+    """
+    lefts = LeftRuns(kept_folder(results_path))
+    found = lefts.all()
+    if not found:
+        return
+    address = executor if is_cluster(executor) else None
+    try:
+        from pytest_agentv.executors.dask.left import bring_home  # noqa: PLC0415 - for runs on a cluster only
+    except ModuleNotFoundError as error:
+        raise AgentvError(missing_text(address or found[0].address, error)) from None
+    bring_home(lefts, address)
 
 
 def _known(results_path: Path) -> dict[tuple[int | None, str | None], str]:

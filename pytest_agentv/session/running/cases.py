@@ -123,14 +123,8 @@ class Cases:
             self._progress.show(self._scheduler.in_flight)
 
         result = wait_for(begun.future, look_around)
-        self.yield_to_loop()
         self._progress.clear()
         return result
-
-    def yield_to_loop(self) -> None:
-        """Let the event loop run before this thread goes on."""
-        if self._scheduler.in_flight:
-            self._loop.yield_to_loop()
 
     def end(self, begun: Begun, reason: str, *, is_run_ending: bool = False) -> EvalResult | None:
         """Cancel a case whose item was ended, and return its result; None: it did not end in time.

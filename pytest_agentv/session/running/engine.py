@@ -53,7 +53,7 @@ class RunEngine:
         return self.loop.is_current or USER_LOOP.is_current
 
     def paces(self) -> Paces:
-        return Paces(self.loop, self.pool, self._options, self._share, self._size)
+        return Paces(self.loop, self.pool, self._options, self._share, self._processes)
 
     def signer(self) -> CaseSigner:
         return CaseSigner(Fingerprints(self.pool, self.places, dry_run=self._options.dry_run), self.loop)
@@ -82,17 +82,20 @@ class RunEngine:
     def _open_away(self, identity: RunIdentity) -> "Away":
         from pytest_agentv.executors.kept import KeptResults  # noqa: PLC0415 - for runs with an executor only
         from pytest_agentv.session.away.away import Away  # noqa: PLC0415 - as above
-        from pytest_agentv.session.away.choosing import executor_opener  # noqa: PLC0415 - as above
+        from pytest_agentv.session.away.choosing import executor_opener, passed_variables, shipper_of  # noqa: PLC0415 - as above
 
+        self.pool.masker.add(passed_variables(self._options, self.places).values())
+        shipper = shipper_of(self._config, self._options, identity, self.pool, self.places)
         return Away(
-            executor_opener(self._config, self._options, identity, self.places),
+            executor_opener(self._config, self._options, identity, self.places, shipper.roots),
             pool=self.pool,
+            shipper=shipper,
             own_providers=self._providers,
             kept=KeptResults(kept_folder(identity.results_path)),
             lost_retries=self._options.lost_retries,
         )
 
-    def _size(self) -> int:
-        """Return how many cases run at once unless the run or a target says so."""
+    def _processes(self) -> int:
+        """Return how many processes run the cases: as many at once, unless the run or a target says so."""
         executor = None if self.away is None else self.away.executor
-        return 1 if executor is None else executor.size
+        return 1 if executor is None else executor.processes

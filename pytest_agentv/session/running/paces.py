@@ -8,6 +8,7 @@ from pytest_agentv.engine.targets.pacing import Pace
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.options.values import MAX_WORKERS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.running.preparing import PreparedCase
@@ -20,19 +21,26 @@ class Paces:
     """Asks each target once per folder."""
 
     def __init__(
-        self, loop: LoopThread, pool: TargetPool, options: RunOptions, share: ProcessShare, size: Callable[[], int]
+        self,
+        loop: LoopThread,
+        pool: TargetPool,
+        options: RunOptions,
+        share: ProcessShare,
+        processes: Callable[[], int],
     ) -> None:
-        """`size` returns how many cases run at once if neither the run nor a target sets a number."""
+        """`processes` returns how many processes run the cases of this one."""
         self._loop = loop
         self._pool = pool
         self._options = options
         self._share = share
-        self._size = size
+        self._processes = processes
         self._paces: dict[tuple[Path, str], Pace] = {}
 
     def limit(self, prepared: PreparedCase) -> int:
         """Return how many cases of a case's kind may be in flight in this process."""
-        return self._share.of(self._pace(prepared).limit(self._options, self._size()))
+        processes = self._processes()
+        limit = self._pace(prepared).limit(self._options, processes)
+        return self._share.of(min(limit, processes * MAX_WORKERS))
 
     def is_batched(self, prepared: PreparedCase) -> bool:
         """Whether a case's target takes many cases in one call."""

@@ -109,7 +109,6 @@ class Turns:
         room = _AHEAD * self._widest - self._cases.unfinished
         for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
             self._begin(following, item)
-            self._cases.yield_to_loop()  # it starts now, not when all the others are prepared
 
     def _run_wider_targets(self, item: EvalItem) -> None:
         """Begin cases of a matrix whose targets take several at a time, while one that takes a single case is busy."""
@@ -122,7 +121,6 @@ class Turns:
                 if self._cases.unfinished >= _AHEAD * self._widest:
                     return
                 self._begin(following, item)
-                self._cases.yield_to_loop()
 
     def _targets_of(self, item: EvalItem) -> frozenset[_Target]:
         """Return the targets of the matrix that an item is of."""

@@ -1,0 +1,111 @@
+"""What a run has in a worker process: its folders, its variables and its targets."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pytest_agentv.engine.targets.checks import Together
+from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.executors.base import Setup
+from pytest_agentv.executors.leash import process_name
+from pytest_agentv.executors.probes import Probes
+from pytest_agentv.executors.shipping.outgoing import Outgoing, SentFile, written_folders
+from pytest_agentv.executors.shipping.packing import pack, unpack
+from pytest_agentv.executors.shipping.roots import Roots, Translation
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.runtime.threads import run_in_thread
+
+
+def is_elsewhere(setup: Setup) -> bool:
+    """Whether this process gets files of the run. An executor of threads runs jobs in the process that has them."""
+    return setup.ships and setup.process != process_name()
+
+
+class Here:
+    """Where a run's files lie in this process, and its targets. `leave` undoes what it changes of the process."""
+
+    def __init__(self, setup: Setup, roots: Roots, masker: Masker, probes: Probes | None = None) -> None:
+        """`probes` shares health checks with workers that share no folder with this one."""
+        options, repo_root, cwd, import_path = _moved(setup, roots)
+        self.roots = roots
+        homes = dict(setup.roots.folders)
+        paths = {folder: homes[name] for name, folder in roots.folders}
+        self._translation = Translation({**paths, sys.executable: setup.python})
+        self._outgoing: Outgoing | None = None
+        self._left: Path | None = None
+        self._sys_path = list(sys.path)
+        shared = setup.shared_folder
+        if is_elsewhere(setup):
+            self._left = Path.cwd()
+            shared = _shared_folder(setup, roots)
+            self._outgoing = Outgoing(written_folders(options, cwd), roots)
+            cwd.mkdir(parents=True, exist_ok=True)
+            os.chdir(cwd)
+            sys.path[:0] = [folder for folder in import_path if roots.spot(folder) is not None]
+        else:
+            sys.path += [folder for folder in import_path if folder not in sys.path]
+        together: Together | None = None
+        if probes is not None:
+            together = lambda key, check: probes.together(key, check, self.text_home)  # noqa: E731 - typed
+        self.pool = TargetPool(options, Places(repo_root, cwd, shared, self._left), masker, {}, together)
+
+    def text_home(self, text: str) -> str:
+        """Return a text with the paths that the process of the run would have written."""
+        return self._translation.text(text)
+
+    def lines_home(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """The same for lines."""
+        return tuple(map(self._translation.text, lines))
+
+    def plain_home(self, value: Mapping[str, object]) -> dict[str, object]:
+        """The same for plain data."""
+        plain: dict[str, object] = self._translation.plain(value)
+        return plain
+
+    async def take_files(self, result: EvalResult) -> tuple[SentFile, ...]:
+        """Return the files that cases have written since the last call; none where the run sees them itself."""
+        outgoing = self._outgoing
+        if outgoing is None:
+            return ()
+        log = [] if result.log_file is None else [result.log_file]
+        files = await run_in_thread(lambda: outgoing.take(*log), "agentv-outgoing")
+        return tuple(file.replace(text=self.text_home(file.text)) for file in files)
+
+    def leave(self) -> None:
+        """Go back to the folder in which the process was, and forget where the run's modules are."""
+        if self._left is not None:
+            os.chdir(self._left)
+            sys.path[:] = self._sys_path
+
+
+def _moved(setup: Setup, roots: Roots) -> tuple[RunOptions, Path, Path, tuple[str, ...]]:
+    """Return what a setup says of folders, with the paths of this place."""
+    said = setup.options, setup.repo_root, setup.cwd, setup.import_path
+    moved: tuple[RunOptions, Path, Path, tuple[str, ...]] = said
+    return moved if roots == setup.roots else unpack(pack(said, setup.roots), roots)
+
+
+def _shared_folder(setup: Setup, roots: Roots) -> Path:
+    """Return the folder that the processes of the run share; on another machine, one of the same name."""
+    shared = setup.shared_folder
+    return shared if shared.is_dir() else Path(roots.folders[0][1]).parent / shared.name
+
+
+class PassedVariables:
+    """Shows the variables that came from the run to this process, until `hide`."""
+
+    def __init__(self, setup: Setup) -> None:
+        shown = {} if setup.process == process_name() else setup.passed
+        self._before = {name: os.environ.get(name) for name in shown}
+        os.environ.update(shown)
+
+    def hide(self) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,125 @@
+"""The sender's side: makes parcels of jobs, and brings workers the bundles that they lack."""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of
+from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.executors.base import CaseExecutor, Reply, WorkerLost
+from pytest_agentv.executors.shipping.bundle import Bundle, make_bundle
+from pytest_agentv.executors.shipping.ignoring import ShippingRules
+from pytest_agentv.executors.shipping.needs import Needs, NeedsFinder
+from pytest_agentv.executors.shipping.packing import pack
+from pytest_agentv.executors.shipping.parcel import Parcel
+from pytest_agentv.executors.shipping.roots import Roots
+from pytest_agentv.loading.targets.definitions import TargetsFile
+from pytest_agentv.models.targets import Target
+from pytest_agentv.runtime.threads import run_in_thread
+
+_ROUNDS: Final = 3
+"""How often bundles go by themselves. If other workers got them each time, they go with the job."""
+
+
+class Shipper:
+    """Hands jobs to an executor. Used on the event loop.
+
+    A job goes with the digests of its bundles. A worker that lacks some says so before it starts the job. Then they are
+    sent once to that worker, and the job is handed over again.
+    """
+
+    def __init__(self, roots: Roots, pool: TargetPool, rules: ShippingRules | None, cache: Path | None = None) -> None:
+        """`rules` are those for files that are shipped; None: workers see the files. `cache` has kept answers."""
+        self.roots = roots
+        self._pool = pool
+        self._rules = rules
+        self._needs = None if rules is None else NeedsFinder(roots, rules)
+        self._kept = () if cache is None else (str(cache),)
+        self._making = asyncio.Lock()
+        self._digests: dict[tuple[str, ...], str] = {}
+        self._bundles: dict[str, Bundle] = {}
+        self._bringing = asyncio.Lock()
+        self._brought: set[tuple[str, str]] = set()
+        """Workers with the digests that they got."""
+
+    async def parcel(self, job: CaseJob) -> Parcel:
+        """Return a job as what travels. Raises `JobRefused`, `OutsideProject` and `BundleTooLarge`."""
+        data = pack(job, self.roots)
+        probe = self.roots.spot(job.case.path)
+        if self._rules is None or self._needs is None:
+            return Parcel(data, probe)
+        file, targets = self._targets(job)
+        needs = self._needs.find(job, file, targets)
+        return Parcel(data, probe, await self._digests_of(needs, self._rules))
+
+    async def ask(self, executor: CaseExecutor, ticket: str, parcel: Parcel) -> Reply:
+        """Have a worker run a job that has all its files. Raises like `CaseExecutor.ask`."""
+        for _ in range(_ROUNDS):
+            reply = await executor.ask(ticket, parcel.to_bytes())
+            if not reply.missing:
+                return reply
+            await self._bring(executor, reply)
+        whole = parcel.replace(bundles=self._with_data(parcel.needs))
+        return await executor.ask(ticket, whole.to_bytes())
+
+    def bundle(self, digest: str) -> Bundle:
+        """Return a bundle that some parcel needs."""
+        return self._bundles[digest]
+
+    async def _bring(self, executor: CaseExecutor, reply: Reply) -> None:
+        """Send what a worker lacks, unless another job has had it sent meanwhile."""
+        async with self._bringing:
+            lacking = [digest for digest in reply.missing if (reply.worker, digest) not in self._brought]
+            if not lacking:
+                return
+            with suppress(WorkerLost):  # nothing was paid for; the job itself will tell
+                parcel = Parcel(bundles=self._with_data(lacking))
+                there = await executor.ask(uuid.uuid4().hex, parcel.to_bytes())
+                self._brought |= {(there.worker, digest) for digest in lacking}
+
+    def _with_data(self, digests: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
+        return tuple((digest, self._bundles[digest].data) for digest in digests)
+
+    async def _digests_of(self, needs: Needs, rules: ShippingRules) -> tuple[str, ...]:
+        groups = [(folder,) for folder in (*needs.folders, *self._kept)] + ([needs.files] if needs.files else [])
+        return tuple([await self._digest(group, rules) for group in groups])
+
+    async def _digest(self, places: tuple[str, ...], rules: ShippingRules) -> str:
+        """Return the digest of the bundle of some places, made once in a run."""
+        if places in self._digests:
+            return self._digests[places]
+        async with self._making:
+            if places not in self._digests:
+                make: Callable[[], Bundle] = lambda: make_bundle(places, self.roots, rules)  # noqa: E731 - typed
+                bundle = await run_in_thread(make, "agentv-bundle")
+                self._digests[places] = bundle.digest
+                self._bundles[bundle.digest] = bundle
+        return self._digests[places]
+
+    def _targets(self, job: CaseJob) -> tuple[TargetsFile | None, list[Target]]:
+        """Return the targets file of a job, and those of its targets that can be resolved here.
+
+        A worker may have variables that this process lacks.
+        """
+        folder, evaluators = job.case.folder, evaluators_of(job.case)
+        try:
+            file = self._pool.file(folder)
+        except AgentvError:
+            return None, []
+        names = [job.identity.target, *embedding_targets(evaluators)]
+        if any(member.calls_targets for each in evaluators for member in each.walk()):
+            names += file.names
+        found: dict[str, Target] = {}
+        while names:
+            name = names.pop()
+            if name in found:
+                continue
+            with suppress(AgentvError, OSError):
+                found[name] = self._pool.definition(folder, name)
+                names += filter(None, [found[name].judge_target])
+        return file, list(found.values())

@@ -1,0 +1,76 @@
+"""Which files stay at home when a folder is shipped."""
+
+import os
+from fnmatch import fnmatchcase
+from typing import Final
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.options.defaults import DEFAULT_SHIP_LIMIT
+from pytest_agentv.models.records import record
+
+_SECRETS: Final = (
+    *(".env*", ".netrc", ".pypirc", ".npmrc", ".git-credentials", ".ssh", ".aws", ".azure", ".gcloud", ".gnupg"),
+    *(".kube", ".docker", "id_rsa*", "id_ed25519*", "id_ecdsa*"),
+)
+"""Names of files and folders with secrets."""
+
+_MADE: Final = frozenset(
+    (
+        *(".git", ".hg", ".svn", ".venv", "venv", "node_modules", "site-packages", "__pycache__"),
+        *(".tox", ".nox", ".eggs", ".cache", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".DS_Store"),
+        *(".ipynb_checkpoints", ".idea", "htmlcov", ".coverage"),
+    )
+)
+"""Names of what tools make, and of environments: these are a matter of each machine."""
+
+_OURS: Final = frozenset({"results", "cache", "logs", "prompts", "traces"})
+"""What runs write below `.agentv`."""
+
+_MARKS: Final = ("pyvenv.cfg", "CACHEDIR.TAG")
+"""Files that say that their folder is an environment or a cache."""
+
+
+@record
+class ShippingRules(Record):
+    """What a project says of the files that are shipped."""
+
+    project: str = "/"
+    """The folder that globs are relative to."""
+    globs: tuple[str, ...] = ()
+    """`agentv_ship_ignore`: of names, or with a slash of paths below the project, such as `data/*.csv`."""
+    written: tuple[str, ...] = ()
+    """Files and folders that the run writes, absolute."""
+    limit_mb: float = DEFAULT_SHIP_LIMIT
+    """`agentv_ship_limit`: megabytes that the files of a folder may have."""
+
+    def keeps_home(self, path: str) -> bool:
+        """Whether a file or folder never travels, even if a case names it: it, or what it is a link to, is secret."""
+        return any(map(_is_secret, (path, os.path.realpath(path))))
+
+    def ignores(self, path: str) -> bool:
+        """Whether a file or folder within a folder that is shipped stays at home."""
+        name = os.path.basename(path)  # noqa: PTH119 - there may be many files
+        if name in _MADE or name.endswith((".pyc", ".egg-info")) or self._is_written(path, name):
+            return True
+        if name in _OURS and os.path.basename(os.path.dirname(path)) == ".agentv":  # noqa: PTH119, PTH120 - as above
+            return True
+        return self.keeps_home(path) or self._matches(path, name) or _is_marked(path)
+
+    def _is_written(self, path: str, name: str) -> bool:
+        if path in self.written:
+            return True
+        beside = (os.path.basename(each) for each in self.written)  # noqa: PTH119 - as above
+        return name.startswith(".") and any(name.startswith(f".{each}.") for each in beside)
+
+    def _matches(self, path: str, name: str) -> bool:
+        relative = path.removeprefix(f"{self.project.rstrip('/')}/")
+        return any(fnmatchcase(relative if "/" in glob else name, glob.strip("/")) for glob in self.globs)
+
+
+def _is_secret(path: str) -> bool:
+    name = os.path.basename(path)  # noqa: PTH119 - as above
+    return any(fnmatchcase(name, glob) for glob in _SECRETS)
+
+
+def _is_marked(path: str) -> bool:
+    return os.path.isdir(path) and any(os.path.exists(f"{path}/{mark}") for mark in _MARKS)  # noqa: PTH110, PTH112 - as above

@@ -1,0 +1,82 @@
+"""Named folders: jobs and bundles name files relative to these, because each machine has them elsewhere."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.records import record
+
+PROJECT: Final = "project"
+"""The name of the folder that holds the repository, or the folder in which pytest was started."""
+
+
+@record
+class Spot(Record):
+    """A file or folder, wherever its root lies."""
+
+    root: str
+    """The name of a root."""
+    rest: str
+    """The path below it, with slashes; empty: the root itself."""
+
+
+@record
+class Roots(Record):
+    """Where the named folders lie on one machine."""
+
+    folders: tuple[tuple[str, str], ...] = ()
+    """Each name with its absolute path; none lies within another."""
+
+    def spot(self, path: str) -> Spot | None:
+        """Return what a path means elsewhere; None: it lies in none of the folders."""
+        for name, folder in self.folders:
+            if path == folder:
+                return Spot(name, "")
+            if path.startswith(f"{folder}/") and "/../" not in f"{path}/":
+                return Spot(name, path[len(folder) + 1 :])
+        return None
+
+    def path(self, spot: Spot) -> str:
+        """Return where something lies here. Raises `KeyError` for an unknown root."""
+        folder = dict(self.folders)[spot.root]
+        return f"{folder}/{spot.rest}" if spot.rest else folder
+
+    def moved_to(self, folders: Mapping[str, str]) -> "Roots":
+        """Return the same roots, some of them elsewhere."""
+        return Roots(tuple((name, folders.get(name, folder)) for name, folder in self.folders))
+
+
+def roots_of(folders: Iterable[Path]) -> Roots:
+    """Return roots for some folders. The first one, or what holds it, is the project. One within another needs none."""
+    texts = [str(folder) for folder in dict.fromkeys(folders)]
+    first = texts[0]
+    outer = [text for text in texts if not any(text.startswith(f"{other.rstrip('/')}/") for other in texts)]
+    outer.sort(key=lambda text: not f"{first}/".startswith(f"{text.rstrip('/')}/"))
+    names = (PROJECT, *(f"{PROJECT}-{number}" for number in range(2, len(outer) + 1)))
+    return Roots(tuple(zip(names, (text.rstrip("/") for text in outer), strict=True)))
+
+
+class Translation:
+    """Replaces paths of one machine by those of another in all texts of plain data."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = {here: there for here, there in paths.items() if here and here != there}
+        longest_first = sorted(map(re.escape, self._paths), key=len, reverse=True)
+        # `/app` is meant in `file:///app/x`, and not in `/app-2` or in `/data/app`.
+        self._pattern = re.compile(rf"(?<![\w.-])(?:{'|'.join(longest_first)})(?![\w-]|\.\w)")
+
+    def text(self, text: str) -> str:
+        if not self._paths:
+            return text
+        return self._pattern.sub(lambda match: self._paths[match[0]], text)
+
+    def plain(self, value: Json) -> Any:
+        if not self._paths:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(key): self.plain(item) for key, item in value.items()}
+        return [self.plain(item) for item in value] if isinstance(value, list | tuple) else value

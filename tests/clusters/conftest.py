@@ -1,0 +1,36 @@
+"""Runs whose cases go to a Dask cluster on this machine. Skipped without `pip install 'pytest-agentv[dask]'`."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from acceptance.conftest import Project
+
+pytest.importorskip("distributed", reason="needs pytest-agentv[dask]")
+
+from dask_cluster import DaskCluster
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project, run in a forked process: Dask starts threads that do not end with a run."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return Project(folder, ())
+
+
+@pytest.fixture(scope="module")
+def make_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., DaskCluster]]:
+    """Return a function that starts a cluster; all end with the module."""
+    made: list[DaskCluster] = []
+
+    def make(*workers: str, allowed_failures: int = 0) -> DaskCluster:
+        made.append(DaskCluster(tmp_path_factory.mktemp("cluster"), allowed_failures))
+        for name in workers:
+            made[-1].add_worker(name)
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()

@@ -1,0 +1,127 @@
+"""A Dask cluster of real processes: a scheduler and workers, each in a folder and an environment of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+LONGEST_WAIT = 60.0
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """Wait for a condition, and return what it found."""
+    deadline = time.monotonic() + LONGEST_WAIT
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Program:
+    """A process that leads a group of its own."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str], *words: str) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log = folder / "log.txt"
+        names = ("PATH", "LANG", "LC_ALL", "HOME")
+        own = {name: os.environ[name] for name in names if name in os.environ} | dict(environment)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "dask", *words],
+                cwd=folder,
+                env=own,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def send(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        self.process.wait()
+
+    def close(self) -> None:
+        """End the process and, a moment later, what is left of its group."""
+        self.send(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(15)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class DaskCluster:
+    """A scheduler, and workers by name. `address` is what `--agentv-executor` takes."""
+
+    def __init__(self, folder: Path, allowed_failures: int = 0) -> None:
+        self._folder = folder
+        self._starts = 0
+        self.workers: dict[str, Program] = {}
+        self._environment = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures)}
+        self.scheduler, self._url = self._start_scheduler(0)
+        self.address = self._url.replace("tcp://", "dask://")
+
+    def _start_scheduler(self, port: int) -> tuple[Program, str]:
+        file = self._folder / "scheduler.json"
+        file.unlink(missing_ok=True)
+        words = ("--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--scheduler-file", str(file))
+        scheduler = Program(self._folder / "scheduler", self._environment, "scheduler", *words)
+        return scheduler, until(lambda: _address(file))
+
+    def revive(self) -> None:
+        """Start a scheduler and workers again where those lived that have ended."""
+        for worker in self.workers.values():
+            worker.close()
+        self.scheduler, _ = self._start_scheduler(int(self._url.rpartition(":")[2]))
+        for name in list(self.workers):
+            self.add_worker(name)
+
+    def add_worker(self, name: str, threads: int = 1, *words: str, **environment: str) -> Program:
+        """Start a worker in a folder of its own, and return when the scheduler knows it."""
+        folder = self._folder / name
+        known = self.workers.get(name)
+        before = 0 if known is None else known.log.read_text().count("Starting established connection")
+        self._starts += 1
+        self.workers[name] = Program(
+            folder,
+            environment,
+            *("worker", self._url, "--name", f"{name}-{self._starts}", "--nthreads", str(threads), "--no-dashboard"),
+            *("--no-nanny", "--host", "127.0.0.1", "--local-directory", str(folder), *words),
+        )
+        log = self.workers[name].log
+        until(lambda: log.read_text().count("Starting established connection") > before)
+        return self.workers[name]
+
+    def kept(self) -> list[Path]:
+        """Return the results that workers keep."""
+        return list(self._folder.glob("*/dask-scratch-space/agentv-kept/*/*.json"))
+
+    def close(self) -> None:
+        for program in (*self.workers.values(), self.scheduler):
+            program.send(signal.SIGTERM)
+        for program in (*self.workers.values(), self.scheduler):
+            program.close()
+
+
+def _address(file: Path) -> str | None:
+    with suppress(ValueError, OSError):
+        return str(json.loads(file.read_text())["address"])
+    return None
