@@ -86,13 +86,14 @@ def names_of_targets(cases: Sequence[Case]) -> list[str]:
 
 
 def reasons(cases: Sequence[Case]) -> tuple[Reason, ...]:
-    """Return the reasons that most failing cases have."""
+    """Return the reasons that several failing cases have, the most frequent first."""
     found = Counter(
         (each.name, each.reason) for case in cases if case.status == "fail" for each in case.low if each.reason
     )
     return tuple(
         Reason(text, name, count, filter_link(outcome="fail", evaluator=name, q=" ".join(text.split()[:6])))
         for (name, text), count in found.most_common(_MOST_REASONS)
+        if count > 1  # of one case the list above tells
     )
 
 

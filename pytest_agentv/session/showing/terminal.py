@@ -155,7 +155,8 @@ class RunReporter:
         self._home.close(self._crashes)
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
-        self._run = read_run(self._identity, self._outcomes.reported, with_texts=wants_results or GITHUB in os.environ)
+        with_texts = wants_results or self._options.html is not None or GITHUB in os.environ
+        self._run = read_run(self._identity, self._outcomes.reported, with_texts=with_texts)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()

@@ -35,7 +35,7 @@ def histograms(cases: Sequence[Case]) -> tuple[Histogram, ...]:
         for each in case.judgements:
             if each.depth == 0 and not each.error:
                 scores.setdefault((each.name, each.type), []).append(each.score)
-    thresholds = {case.judged.threshold for case in cases}
+    thresholds = {case.judged.threshold for case in cases if case.judgements}
     threshold = thresholds.pop() if len(thresholds) == 1 else None
     ordered = sorted(scores.items(), key=lambda entry: -len(entry[1]))
     return tuple(_histogram(name, kind, found, threshold) for (name, kind), found in ordered[:_MOST_ROWS])
