@@ -103,7 +103,8 @@ def also(compared: Compared) -> Iterator[tuple[str, str]]:
         return
     worse, better = compared.count("worse"), compared.count("better")
     yield from (
-        (f"{count:,} {word}", filter_link(change=word)) for word, count in (("worse", worse), ("better", better))
+        (f"{count:,} {word}", filter_link(change=word) if count else "")
+        for word, count in (("worse", worse), ("better", better))
     )
     for word, text in (("new", "new"), ("changed", "changed")):
         count = compared.count("new") if word == "new" else compared.count("changed")
