@@ -138,10 +138,14 @@ class RunReporter:
         if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
             raise pytest.UsageError(fault)
         if any(map(may_be_eval, ids)):
-            if self._section is not None:
-                self._section.check(ids)
+            self.check_verdict(ids)
             if fault := self._home.fault():
                 raise pytest.UsageError(f"no results can be recorded: {fault}")
+
+    def check_verdict(self, ids: Sequence[str]) -> None:
+        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+        if self._section is not None:
+            self._section.check(ids)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
