@@ -329,6 +329,17 @@ class TestReplies:
         assert found.token_usage == TokenUsage(3, 2)
         assert server.asked[0].headers["accept"] == "text/event-stream"
 
+    @pytest.mark.parametrize("end", ["data: [DONE]\n\n", "data:[DONE]\r\n\r\n"])
+    def test_a_stream_ends_with_its_last_event_even_if_the_connection_stays_open(
+        self, server: Server, end: str
+    ) -> None:
+        text = f'data: {{"delta": "It is 4."}}\n\n{end}'
+        server.answer = replying(text.encode(), **{"content-type": "text/event-stream", "content-length": "100000"})
+
+        found = ask(server, "a", "b", stream="sse", answer="$.delta", timeout_seconds=20)
+
+        assert [candidate_answer(each.output_messages) for each in found] == ["It is 4.", "It is 4."]
+
     def test_an_error_in_a_stream_is_one(self, server: Server) -> None:
         server.answer = replying(b"data: a\n\nevent: error\ndata: out of memory\n\n")
 
