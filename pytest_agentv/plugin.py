@@ -13,6 +13,7 @@ from pytest_agentv.session.importing import import_as_before, import_unchanged, 
 
 import_unchanged()
 
+from pytest_agentv.session.garbage import register_unfreezing
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options
 from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
@@ -36,7 +37,9 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
     attach_optional_values(args)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    register_unfreezing(config)
     check_options(config)
     if config.getoption("agentv_shard") is not None:
         from pytest_agentv.session.choosing.sharding import Sharding
@@ -81,6 +84,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from pytest_agentv.session.python.several_targets import parametrize_targets
 
         parametrize_targets(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let tests that evaluate be judged with the run, where no eval file was collected."""
+    if config.pluginmanager.has_plugin("agentv-session"):
+        return
+    if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
+        with unchanged_imports():
+            from pytest_agentv.session.python.judged_runs import join
+
+        join(config, items)
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
+    """Say that there is nothing to judge: a run whose evaluations are gone must not look like one that is well."""
+    options = ("agentv_baseline", "agentv_update_baseline")
+    wants_verdict = any(map(config.getoption, options)) and not config.getoption("collectonly")
+    has_evals = config.pluginmanager.has_plugin("agentv-session") or config.pluginmanager.has_plugin("dsession")
+    return "agentv: no evaluation was collected, so there is no verdict" if wants_verdict and not has_evals else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from elsewhere import with_hidden
 
 LONGEST_WAIT = 60.0
 
@@ -33,7 +35,8 @@ def is_alive(pid: int) -> bool:
 class Program:
     """A process that leads a group of its own."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], *words: str) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], *words: str, hidden: Sequence[Path] = ()) -> None:
+        """`hidden` folders are empty for the process, where that is allowed."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log.txt"
@@ -41,7 +44,7 @@ class Program:
         own = {name: os.environ[name] for name in names if name in os.environ} | dict(environment)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "dask", *words],
+                with_hidden([sys.executable, "-m", "dask", *words], hidden),
                 cwd=folder,
                 env=own,
                 stdin=subprocess.DEVNULL,
@@ -71,8 +74,10 @@ class Program:
 class DaskCluster:
     """A scheduler, and workers by name. `address` is what `--agentv-executor` takes."""
 
-    def __init__(self, folder: Path, allowed_failures: int = 0) -> None:
+    def __init__(self, folder: Path, allowed_failures: int = 0, hidden: Sequence[Path] = ()) -> None:
+        """`hidden` folders are empty for the workers, where that is allowed."""
         self._folder = folder
+        self._hidden = hidden
         self._starts = 0
         self.workers: dict[str, Program] = {}
         self._environment = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures)}
@@ -105,6 +110,7 @@ class DaskCluster:
             environment,
             *("worker", self._url, "--name", f"{name}-{self._starts}", "--nthreads", str(threads), "--no-dashboard"),
             *("--no-nanny", "--host", "127.0.0.1", "--local-directory", str(folder), *words),
+            hidden=self._hidden,
         )
         log = self.workers[name].log
         until(lambda: log.read_text().count("Starting established connection") > before)

@@ -52,8 +52,16 @@ class Setup(Record):
     """Whether the worker has the interpreter and the packages of the run."""
     python: str = sys.executable
     """The interpreter of the run, which records name."""
+    keeps: bool = True
+    """Whether the worker keeps results until the run has written them."""
+    results: Path | None = None
+    """The results file: where it is, and the folder of kept results is not, the run is over."""
     passed: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables of `--agentv-pass-env`, which are secrets."""
+
+    def is_seen(self) -> bool:
+        """Whether this machine sees the folder of the run's results. On another machine nobody looks for a kept one."""
+        return self.kept_folder.is_dir() or (self.results is not None and self.results.exists())
 
 
 @record

@@ -48,6 +48,7 @@ class WorkerEngine:
         self._kept = KeptResults(setup.kept_folder)
         self._loop = LoopThread()
         self._running: dict[str, Future[bytes]] = {}
+        self._is_closed = False
         self._handler = _LineHandler(self._masker)
         logging.getLogger().addHandler(self._handler)
         for name, level in setup.log_levels.items():
@@ -58,6 +59,10 @@ class WorkerEngine:
 
         If the worker lacks files of the job, the reply says so at once.
         """
+        if self._is_closed:
+            late: Future[bytes] = Future()
+            late.cancel()
+            return late
         coroutine: Coroutine[Any, Any, bytes] = self._reply(ticket, parcel)
         future = self._running[ticket] = self._loop.submit(coroutine)
         future.add_done_callback(lambda _: self._running.pop(ticket, None))
@@ -69,6 +74,7 @@ class WorkerEngine:
 
     def close(self) -> None:
         """Cancel all jobs, wait for the end of what they started, and close the targets."""
+        self._is_closed = True
         if self._loop.is_running:
             self._loop.cancel_all()
             if self._here is not None:
@@ -102,6 +108,8 @@ class WorkerEngine:
             return Reply(refused=self._masker.mask(str(error))).to_bytes()
         except FilesAbsent as error:
             return Reply(fault=self._masker.mask(str(error))).to_bytes()
+        except OSError as error:
+            return Reply(fault=self._masker.mask(f"this worker cannot keep the files of the run: {error}")).to_bytes()
         try:
             result = await self._result(job, here)
             files = await here.take_files(result)
@@ -139,6 +147,8 @@ class WorkerEngine:
             return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)
 
     async def _keep(self, ticket: str, job: CaseJob, record: JsonObject) -> None:
+        if not self._setup.keeps:
+            return
         answer = job.answer if job.answer or job.repeat > 1 else None
         try:
             await run_in_thread(lambda: self._kept.keep(KeptResult(ticket, record, answer)), "agentv-keep")

@@ -117,11 +117,12 @@ class _LeashedEngine:
     """The engine of a run in a worker that others started, with a thread that looks at the leash."""
 
     def __init__(self, setup: Setup) -> None:
+        is_seen = setup.is_seen()
         self.is_closed = False
-        self._engine = WorkerEngine(setup)
+        self._engine = WorkerEngine(setup.replace(keeps=is_seen))
         self._end = LeashEnd(setup.kept_folder)
         self._running: dict[str, Future[bytes]] = {}
-        if setup.kept_folder.is_dir() or not setup.ships:  # else this is another machine
+        if is_seen:
             threading.Thread(target=self._look, name="agentv-leash", daemon=True).start()
 
     def run(self, ticket: str, parcel: bytes) -> bytes:

@@ -40,9 +40,16 @@ class Processes:
         self._past: list[WorkerProcess] = []
 
     async def ask(self, ticket: str, parcel: bytes) -> Reply:
+        reply = Reply.from_bytes(await self.relay(ticket, parcel))
+        if reply.refused is not None:
+            raise JobRefused(reply.refused)
+        return reply
+
+    async def relay(self, ticket: str, parcel: bytes) -> bytes:
+        """Hand a packed `Parcel` to a worker, and return the bytes of a `Reply`. Raises `WorkerLost`."""
         worker = self._next_worker()
         await worker.connect()
-        return await worker.ask(ticket, parcel)
+        return await worker.relay(ticket, parcel)
 
     def written(self, ticket: str) -> None:
         """Do nothing: the run itself deletes what these workers keep."""
@@ -70,7 +77,7 @@ class WorkerProcess(asyncio.Protocol):
     def __init__(self, setup: bytes, cwd: Path, environment: Mapping[str, str], on_probe: "OnProbe | None") -> None:
         self.is_lost = False
         self._on_probe = on_probe
-        self._open: dict[str, asyncio.Future[Reply]] = {}
+        self._open: dict[str, asyncio.Future[bytes]] = {}
         self._arriving = 0
         self._is_ready = False
         """Whether it runs jobs: what comes on its stderr then may be that of a target, secrets and all."""
@@ -109,13 +116,13 @@ class WorkerProcess(asyncio.Protocol):
         finally:
             self._arriving -= 1
 
-    async def ask(self, ticket: str, parcel: bytes) -> Reply:
+    async def relay(self, ticket: str, parcel: bytes) -> bytes:
         if self.is_lost:
             raise WorkerLost(await self._last_words())
         replied = self._open[ticket] = asyncio.get_running_loop().create_future()
         self.send(Frame("job", ticket, parcel))
         try:
-            reply: Reply = await asyncio.shield(replied)
+            return await asyncio.shield(replied)
         except asyncio.CancelledError:
             self.send(Frame("cancel", ticket))
             await asyncio.wait([replied], timeout=END_SECONDS)
@@ -126,9 +133,6 @@ class WorkerProcess(asyncio.Protocol):
             self._open.pop(ticket, None)
             if replied.done() and not replied.cancelled():
                 replied.exception()  # looked at, also when the job was cancelled
-        if reply.refused is not None:
-            raise JobRefused(reply.refused)
-        return reply
 
     async def close(self) -> None:
         """Close the socket, on which the worker ends its jobs; kill it if it does not end."""
@@ -158,7 +162,7 @@ class WorkerProcess(asyncio.Protocol):
             return
         replied = self._open.get(frame.ticket)
         if replied is not None and not replied.done():
-            replied.set_result(Reply.from_bytes(frame.body))
+            replied.set_result(frame.body)
 
     def send(self, frame: Frame) -> None:
         if isinstance(self._transport, asyncio.WriteTransport) and not self._transport.is_closing():

@@ -13,12 +13,11 @@ from pytest_agentv.models.options.defaults import (
     DEFAULT_BASELINE,
     DEFAULT_EVAL_GLOBS,
     DEFAULT_EXPLORATION_TOOLS,
-    DEFAULT_SHIP_LIMIT,
 )
 from pytest_agentv.models.options.executors import check_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.options.values import MAX_WORKERS, parse_bool, parse_megabytes
+from pytest_agentv.models.options.values import MAX_WORKERS, parse_bool
 from pytest_agentv.session.compat import ini_value
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
 _SHIP_IGNORE_HELP = "Globs of files that are not shipped to workers: of names, or of paths below the project."
-_SHIP_LIMIT_HELP = f"Megabytes that the files of a folder may have that are shipped (default: {DEFAULT_SHIP_LIMIT:g})."
 
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
 """Options that override cases and files as flags, and are overridden by them as ini keys."""
@@ -50,7 +48,6 @@ def add_options(parser: pytest.Parser) -> None:
         list(DEFAULT_EXPLORATION_TOOLS),
     )
     parser.addini("agentv_ship_ignore", _SHIP_IGNORE_HELP, "args", [])
-    parser.addini("agentv_ship_limit", _SHIP_LIMIT_HELP, default=None)
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
 
 
@@ -123,7 +120,6 @@ def run_options(config: pytest.Config) -> "RunOptions":
             "gates": _gates(config),
             "pass_env": tuple(dict.fromkeys(values["pass_env"] or ())),
             "ship_ignore": _names(config, "agentv_ship_ignore"),
-            "ship_limit": _ship_limit(config),
             "exploration_tools": _names(config, "agentv_exploration_tools"),
         }
     )
@@ -245,17 +241,6 @@ def _gates(config: pytest.Config) -> tuple[str, ...]:
         except ValueError as error:
             raise pytest.UsageError(f"{_ini_name(config)}: agentv_gates: {error}") from None
     return tuple(map(str, lines))
-
-
-def _ship_limit(config: pytest.Config) -> float:
-    """Return the megabytes of `agentv_ship_limit`. Raises `pytest.UsageError`."""
-    written = ini_value(config, "agentv_ship_limit")
-    if written is None or (isinstance(written, str) and not written.strip()):
-        return DEFAULT_SHIP_LIMIT
-    try:
-        return parse_megabytes(_as_text(written, "a number"))
-    except ValueError as error:
-        raise pytest.UsageError(f"{_ini_name(config)}: agentv_ship_limit: {error}") from None
 
 
 def _shown(written: object) -> str:

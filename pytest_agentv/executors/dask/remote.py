@@ -29,6 +29,8 @@ _KEPT: Final = "agentv-kept"
 """A folder beside the workers' own ones, which Dask deletes when a worker ends."""
 _KEPT_SECONDS: Final = 30 * 24 * 3600
 _LOOK_SECONDS: Final = 0.25
+_GATHER_SECONDS: Final = 0.004
+"""How long replies wait for others that come at the same time: each message costs more than that of processor time."""
 _APPEAR_SECONDS: Final = 10.0
 _ALIVE: Final = frozenset({"waiting", "ready", "constrained", "executing", "long-running"})
 """States of a task that its client still wants."""
@@ -130,6 +132,7 @@ class _Session:
         if patience and not self._replies:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._arrived.wait(), patience)
+                await asyncio.sleep(_GATHER_SECONDS)
         found, self._replies = b"".join(self._replies), []
         self._arrived.clear()
         return found if found or not self._is_over.is_set() else None
@@ -178,9 +181,7 @@ class _Session:
 
     async def _run(self, ticket: str, parcel: bytes) -> None:
         try:
-            frame = Frame("reply", ticket, (await self._processes.ask(ticket, parcel)).to_bytes())
-        except JobRefused as error:
-            frame = Frame("reply", ticket, Reply(refused=str(error)).to_bytes())
+            frame = Frame("reply", ticket, await self._processes.relay(ticket, parcel))
         except WorkerLost as error:
             frame = self._lost(ticket, error)
         except asyncio.CancelledError:

@@ -127,7 +127,7 @@ def _check_size(places: Sequence[str], entries: Iterable[_Entry], rules: Shippin
     message = (
         f"{where}: {_megabytes(size)} in {len(by_size)} files are to be shipped to workers, and the limit is "
         f"{rules.limit_mb:g} MB; the largest: {largest}; name what is not needed in agentv_ship_ignore, raise "
-        "agentv_ship_limit, or use --agentv-ship=none where workers see the files"
+        "--agentv-ship-limit, or use --agentv-ship=none where workers see the files"
     )
     raise BundleTooLarge(message)
 

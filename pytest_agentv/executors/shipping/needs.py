@@ -1,5 +1,6 @@
 """Which folders and files a job needs, wherever it runs."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -109,12 +110,13 @@ class NeedsFinder:
             yield from self._named_in(value.to_plain())
 
     def _without_inner(self, paths: Sequence[str]) -> Needs:
-        folders = sorted({path for path in paths if Path(path).is_dir()}, key=len)
+        is_folder = {path: os.path.isdir(path) for path in paths}  # noqa: PTH112 - for each case
+        folders = sorted((path for path in is_folder if is_folder[path]), key=len)
         outer: list[str] = []
         for folder in folders:
             if not self._is_within(folder, outer):
                 outer.append(folder)
-        files = {path for path in paths if not Path(path).is_dir() and not self._is_within(path, outer)}
+        files = {path for path in is_folder if not is_folder[path] and not self._is_within(path, outer)}
         return Needs(tuple(sorted(outer)), tuple(sorted(files)))
 
     def _is_within(self, path: str, folders: Iterable[str]) -> bool:

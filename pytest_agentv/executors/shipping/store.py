@@ -10,7 +10,7 @@ import tempfile
 import threading
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
@@ -20,13 +20,15 @@ from pytest_agentv.executors.shipping.parcel import Parcel
 from pytest_agentv.executors.shipping.roots import Roots
 from pytest_agentv.runtime.processes.reaper import remove_at_end
 
-_LOCK: Final = ".lock"
+_LOCK: Final = "lock"
+_NEW: Final = "_"
+"""Starts the name of a store that is being made."""
 _OWN: Final[set[str]] = set()
 """The names of the stores of this process, which its own locks do not protect from it."""
 
 
 class Store:
-    """Holds a file `NAME.lock` beside its folder: a store whose lock is free is that of a process that died."""
+    """A folder with a file that is locked: a store whose lock is free is that of a process that died."""
 
     def __init__(self, roots: Roots) -> None:
         self._known: set[str] = set()
@@ -35,10 +37,9 @@ class Store:
         _clear(home)
         self.name = uuid.uuid4().hex
         _OWN.add(self.name)
-        self._lock = _locked(home / f"{self.name}{_LOCK}")
         self._folder = home / self.name
-        self._folder.mkdir(mode=0o700)
         remove_at_end(self._folder)
+        self._lock = _new_folder(self._folder)
         self.roots = roots.moved_to({name: str(self._folder / name) for name, _ in roots.folders})
         for _, folder in self.roots.folders:
             Path(folder).mkdir()
@@ -50,8 +51,6 @@ class Store:
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
-        with suppress(OSError):
-            (self._folder.parent / f"{self.name}{_LOCK}").unlink()
         self._lock.close()
         _OWN.discard(self.name)
 
@@ -101,30 +100,22 @@ def _home() -> Path:
     return home
 
 
-def _locked(path: Path) -> IO[str]:
-    """Create a file and lock it; one that is looked through at that moment counts as left behind, and is removed."""
-    while True:
-        file = path.open("a", encoding="utf-8")
-        fcntl.lockf(file, fcntl.LOCK_EX)
-        with suppress(OSError):
-            if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
-                return file
-        file.close()
+def _new_folder(folder: Path) -> IO[str]:
+    """Create a folder and return its locked file. It gets its name when it is locked: until then nobody looks at it."""
+    new = folder.with_name(f"{_NEW}{folder.name}")
+    remove_at_end(new)
+    new.mkdir(mode=0o700)
+    lock = (new / _LOCK).open("w", encoding="utf-8")
+    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    new.rename(folder)
+    return lock
 
 
 def _clear(home: Path) -> None:
     """Remove the stores of processes that died without their watchers."""
-    for lock in _left_behind(home):
-        shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-        with suppress(OSError):
-            lock.unlink()
-
-
-def _left_behind(home: Path) -> Iterator[Path]:
-    """Yield lock files that no process holds; this one holds each while the caller uses it."""
-    for path in home.glob(f"*{_LOCK}"):
-        if path.stem in _OWN:
+    for lock in home.glob(f"[!{_NEW}]*/{_LOCK}"):
+        if lock.parent.name in _OWN:
             continue
-        with suppress(OSError), path.open("a", encoding="utf-8") as file:
+        with suppress(OSError), lock.open("a", encoding="utf-8") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield path
+            shutil.rmtree(lock.parent, ignore_errors=True)

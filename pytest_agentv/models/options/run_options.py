@@ -71,7 +71,7 @@ class RunOptions(Record):
     ship_ignore: tuple[str, ...] = ()
     """`agentv_ship_ignore` in the ini file: globs of files that are not shipped."""
     ship_limit: float = DEFAULT_SHIP_LIMIT
-    """`agentv_ship_limit` in the ini file: megabytes that the files of a folder may have."""
+    """`--agentv-ship-limit`: megabytes that the files of a folder may have."""
     threshold: float | None = None
     """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None

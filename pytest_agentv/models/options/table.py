@@ -3,11 +3,17 @@
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.models.options.defaults import DEFAULT_MAX_RETRIES, DEFAULT_RESULTS_FOLDER, DEFAULT_TIMEOUT_SECONDS
+from pytest_agentv.models.options.defaults import (
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_RESULTS_FOLDER,
+    DEFAULT_SHIP_LIMIT,
+    DEFAULT_TIMEOUT_SECONDS,
+)
 from pytest_agentv.models.options.executors import parse_executor, parse_run_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.values import (
     parse_lost_retries,
+    parse_megabytes,
     parse_milliseconds,
     parse_output_format,
     parse_retries,
@@ -162,9 +168,17 @@ RUN_OPTIONS: Final = (
     RunOption(
         "ship",
         "How workers get the files of the cases: bundle (each worker is sent those that it lacks) or none (workers see "
-        "the project's folder, or work in a copy of it) (default: none).",
+        "the project's folder, or work in a copy of it) (default: bundle for a cluster, else none).",
         parse=parse_ship,
         metavar="HOW",
+        ini=True,
+    ),
+    RunOption(
+        "ship-limit",
+        f"Most megabytes of the files of a folder that are shipped (default: {DEFAULT_SHIP_LIMIT:g}).",
+        parse=parse_megabytes,
+        default=DEFAULT_SHIP_LIMIT,
+        metavar="MB",
         ini=True,
     ),
     RunOption(

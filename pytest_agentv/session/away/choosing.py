@@ -42,8 +42,8 @@ def executor_opener(
     def open_executor() -> CaseExecutor | None:
         setup = _setup(options, identity, places, roots)
         if options.executor is not None and is_cluster(options.executor):
-            if passed:
-                require_private(is_encrypted(options.executor), options.executor)
+            if passed and not is_encrypted(options.executor):
+                raise pytest.UsageError(_open_text(options.executor, "use dask+tls://"))
             return _open_cluster(options.executor, setup.replace(passed=passed))
         if options.executor is not None:
             from pytest_agentv.executors.processes import Processes  # noqa: PLC0415 - for runs that ask for it
@@ -55,8 +55,11 @@ def executor_opener(
             return None
         from pytest_agentv.executors.futures import Futures, is_private  # noqa: PLC0415 - as above
 
-        if passed:
-            require_private(is_private(executor), type(executor).__name__)
+        if passed and not is_private(executor):
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise pytest.UsageError(
+                _open_text(type(executor).__name__, "give it the attribute agentv_is_private = True")
+            )
         try:
             return Futures(executor, setup.replace(passed=passed), lambda: _ask_hook(config))
         except OSError as error:
@@ -78,6 +81,7 @@ def _setup(options: RunOptions, identity: RunIdentity, places: Places, roots: Ro
         roots,
         ships=ships(options),
         process=process_name(),
+        results=identity.results_path,
     )
     if setup.ships and not is_cluster(options.executor):  # workers use these if they see them
         setup.kept_folder.mkdir(parents=True, exist_ok=True)
@@ -97,13 +101,11 @@ def passed_variables(options: RunOptions, places: Places) -> dict[str, str]:
     return {name: variables[name] for name in options.pass_env}
 
 
-def require_private(is_private: bool, name: str) -> None:
-    """Raise `pytest.UsageError` if variables would travel over an open connection."""
-    if not is_private:
-        raise pytest.UsageError(
-            f"--agentv-pass-env: the executor {name} does not say that its connection is encrypted or local; set the "
-            "variable where its workers start, or give the executor the attribute agentv_is_private = True"
-        )
+def _open_text(name: str, way_out: str) -> str:
+    return (
+        f"--agentv-pass-env: the connection to {name} is not known to be encrypted or local; set the variable where "
+        f"its workers start, or {way_out}"
+    )
 
 
 def ships(options: RunOptions) -> bool:
