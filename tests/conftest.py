@@ -1,8 +1,10 @@
+import gc
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import warm
@@ -29,9 +31,29 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# The garbage collector passes over the thousands of tests: it would search them again in each run that a test makes.
+gc.disable()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def runs_start_quickly() -> Iterator[None]:
     """Start the runs that tests make, and their workers, without what each would do again."""
     warm.start_workers_warm()
     with warm.read_once():
         yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker neighbouring tests: tests of one module share runs, and workers that are done steal the rest."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling  # noqa: PLC0415 - for runs with workers
+
+    return WorkStealingScheduling(config, log)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()

@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,10 @@ def _result(number: int, target: str, repeat: int, seed: int, run: str) -> dict[
     eval_id = f"{words['item'].lower().replace(' ', '-')}-{number:03}"
     eval_file = f"evals/{file}.eval.yaml"
     question = case.choice(QUESTIONS).format(**words)
+    ended = datetime(2026, 11, 20 + seed % 9, 6, number % 60)
+    _time(answers, ended, milliseconds * 1.3, chance)
     record: dict[str, Any] = {
-        "timestamp": f"2026-11-{20 + seed % 9:02}T06:{number % 60:02}:00.000Z",
+        "timestamp": _stamp(ended),
         "eval_id": eval_id,
         "dataset": "shop",
         "score": sum(answer["score"] for answer in answers) / repeat,
@@ -147,6 +150,22 @@ def _answer(said: Sequence[str], passes: bool, chance: random.Random, words: dic
     }
 
 
+def _time(answers: Sequence[dict[str, Any]], ended: datetime, milliseconds: float, chance: random.Random) -> None:
+    """Give answers times that add up to those of the case: they are asked two at a time."""
+    shares = [chance.uniform(0.5, 1.5) for _ in answers]
+    free = [ended - timedelta(milliseconds=milliseconds)] * 2
+    for answer, share in zip(answers, shares, strict=True):
+        took = milliseconds * share / sum(shares)
+        lane = free.index(min(free))
+        free[lane] += timedelta(milliseconds=took)
+        answer |= {"timestamp": _stamp(free[lane]), "duration_ms": round(took, 1)}
+        answer["execution_metrics"] = {"duration_ms": round(took / 1.3, 1)}
+
+
+def _stamp(time: datetime) -> str:
+    return f"{time.isoformat(timespec='milliseconds')}Z"
+
+
 def _evaluators(passes: bool, chance: random.Random) -> Iterator[dict[str, Any]]:
     facts = 1.0 if passes else chance.choice((0.0, 0.25, 0.5))
     good, bad = (
@@ -198,6 +217,7 @@ def _failing(record: dict[str, Any]) -> dict[str, Any]:
     answers = [_answer([each["candidate_answer"]], False, chance, words) for each in record["answers"]]
     for answer, old in zip(answers, record["answers"], strict=True):
         answer["candidate_answer"] = f"{WRONG[0]} {old['candidate_answer'].partition('. ')[2]}"
+        answer |= {key: old[key] for key in ("timestamp", "duration_ms", "execution_metrics")}
     shown = answers[0]
     figures = _figures(answers, 0, record["repeat"]["needed"])
     figures["confirm"] = _figures(answers * 2, 0, 8)

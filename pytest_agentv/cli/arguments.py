@@ -5,6 +5,7 @@ import math
 from typing import Any, Final, NoReturn
 
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 
 USAGE_EXIT_CODE: Final = 2
 """The usual code of programs with argparse. `agentv eval` has pytest's codes instead."""
@@ -22,6 +23,17 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
+
+
+def add_margin(parser: argparse.ArgumentParser, where: str = "") -> None:
+    """Add `--margin`; `where` says in which case it counts."""
+    parser.add_argument(
+        "--margin",
+        type=parse_delta,
+        default=DEFAULT_MARGIN,
+        metavar="DROP",
+        help=f'Drop of the pass rate that "not worse" excludes, 0 to 1{where} (default: {DEFAULT_MARGIN}).',
+    )
 
 
 def parse_delta(text: str) -> float:

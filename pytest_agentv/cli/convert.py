@@ -1,6 +1,5 @@
 """`agentv convert`: converts results files from JSONL to YAML documents, or back; and to CSV and JUnit XML."""
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -10,7 +9,6 @@ from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.readers import iter_results
@@ -77,17 +75,10 @@ def _create_parser() -> ArgumentParser:
 
 def _export(source: Path, target: Path, kind: str) -> int:
     """Write the last result of each case in a format that cannot be converted back."""
-    from pytest_agentv.reporting.ci.stored import read_stored  # noqa: PLC0415 - for these formats
+    from pytest_agentv.cli.exports import EXPORTERS, environment_masker, read_ended  # noqa: PLC0415 - for these formats
 
-    stored, masker = read_stored(source), Masker()
-    masker.add_environment(os.environ)
-    if kind == "csv":
-        from pytest_agentv.reporting.ci.spreadsheet import results_csv as write  # noqa: PLC0415 - as above
-    else:
-        from pytest_agentv.reporting.ci.junit import junit_xml as write  # noqa: PLC0415 - as above
-    write_atomically(target, write(stored.results, masker))
-    for remark in stored.remarks:
-        note(visible(remark))
+    stored = read_ended(source)
+    write_atomically(target, EXPORTERS[kind](stored.results, environment_masker()))
     say(f"Converted {count(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
     return 0
 

@@ -1,23 +1,25 @@
 """`agentv report`: tells others of a run that is over, as a page to look at or as text for a CI service."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, UsageError, parse_delta
+from pytest_agentv.cli.arguments import ArgumentParser, UsageError, add_margin
 from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.exports import EXPORTERS, environment_masker, read_ended
 from pytest_agentv.errors import locate
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.ci.stored import read_stored
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.runtime.files import write_atomically
 
-_Results = Sequence[EvalResult]
+if TYPE_CHECKING:  # for two of the formats
+    from pytest_agentv.reporting.endings import Ending
+    from pytest_agentv.reporting.verdicts.cases import JudgedCase
+
 DEFAULT_REPORT: Final = Path("report.html")
 
+_FORMATS: Final = ("html", "markdown", "gitlab-codequality", "junit")
 _SHOWN: Final = 10
 _EPILOG: Final = """\
 exit codes:
@@ -38,19 +40,26 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str) -> int:
-    runs = [read_stored(path) for path in (run, *bases)]
-    for remark in [remark for each in runs for remark in each.remarks]:
-        note(visible(remark))
-    masker = Masker()
-    masker.add_environment(os.environ)
-    base = runs[1].results if len(runs) > 1 else None
-    text = _WRITERS[written](runs[0].results, base, masker)
+    stored, *others = [read_ended(path) for path in (run, *bases)]
+    masker = environment_masker()
+    if written == "markdown":
+        text = _comment(run, stored.results, others[0].results if others else None, masker)
+    else:
+        text = EXPORTERS[written](stored.results, masker)
     if out is None:
         say(text.rstrip("\n"))
     else:
         write_atomically(out, text)
         say(f"Report written to {locate(out.absolute(), None)}")
     return 0
+
+
+def _comment(run: Path, results: Sequence[EvalResult], base: Sequence[EvalResult] | None, masker: Masker) -> str:
+    from pytest_agentv.reporting.ci.comment import comment_lines  # noqa: PLC0415 - for this format
+    from pytest_agentv.reporting.verdicts.case_reading import cases_of_run  # noqa: PLC0415 - as above
+
+    ending = _ending(run, cases_of_run(results))
+    return "".join(f"{line}\n" for line in comment_lines(results, base, masker, ending=ending))
 
 
 def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: float) -> int:
@@ -64,12 +73,23 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
     for problem in [problem for each in (result, *others) for problem in each.problems][:_SHOWN]:
         note(visible(problem))
     base, earlier = (others[0], tuple(others[1:])) if others else (None, ())
-    size = write_report(path, ReportInput(result, base, earlier, margin=margin))
+    ending = _ending(run, result.cases)
+    size = write_report(path, ReportInput(result, base, earlier, margin=margin, ending=ending))
     cases = count(len(result.results), "case")
     say(f"Report of {cases} written to {locate(path.absolute(), None)} ({size / 1e6:.2f} MB)")
     if result.dropped:
         note(f"{locate(run, None)}: {count(result.dropped, 'line')} dropped, the last line of a case counts")
     return 0
+
+
+def _ending(run: Path, cases: Sequence["JudgedCase"]) -> "Ending":
+    """Return what the file beside the results tells of the verdict on them."""
+    from pytest_agentv.reporting.endings import ending_of, read_contract, verdict_path  # noqa: PLC0415 - as above
+
+    contract = read_contract(run, cases)
+    if contract is None and verdict_path(run).is_file():
+        note(f"{locate(verdict_path(run), None)}: left out, it is no verdict on these results")
+    return ending_of(contract)
 
 
 def _format_of(out: Path | None) -> str:
@@ -92,45 +112,12 @@ def _create_parser() -> ArgumentParser:
     )
     parser.add_argument(
         "--format",
-        choices=("html", *_WRITERS),
+        choices=_FORMATS,
         help="html, markdown (a comment for a pull request), gitlab-codequality or junit (default: html if the name "
         "of the output ends in .html, else markdown).",
     )
     parser.add_argument(
         "-o", "--out", type=Path, metavar="PATH", help="File to write (default: standard output; for HTML report.html)."
     )
-    parser.add_argument(
-        "--margin",
-        type=parse_delta,
-        default=DEFAULT_MARGIN,
-        metavar="DROP",
-        help=f'Drop of the pass rate that "not worse" excludes, 0 to 1, in HTML (default: {DEFAULT_MARGIN}).',
-    )
+    add_margin(parser, ", in HTML")
     return parser
-
-
-def _markdown(results: _Results, base: _Results | None, masker: Masker) -> str:
-    from pytest_agentv.reporting.ci.comment import comment_lines  # noqa: PLC0415 - each format alone
-
-    return "".join(f"{line}\n" for line in comment_lines(results, base, masker))
-
-
-def _code_quality(results: _Results, _: _Results | None, masker: Masker) -> str:
-    import json  # noqa: PLC0415 - as above
-
-    from pytest_agentv.reporting.ci.code_quality import code_quality  # noqa: PLC0415 - as above
-
-    return json.dumps(code_quality(results, masker), indent=2) + "\n"
-
-
-def _junit(results: _Results, _: _Results | None, masker: Masker) -> str:
-    from pytest_agentv.reporting.ci.junit import junit_xml  # noqa: PLC0415 - as above
-
-    return junit_xml(results, masker)
-
-
-_WRITERS: Final[Mapping[str, Callable[[_Results, _Results | None, Masker], str]]] = {
-    "markdown": _markdown,
-    "gitlab-codequality": _code_quality,
-    "junit": _junit,
-}

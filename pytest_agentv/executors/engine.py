@@ -108,6 +108,8 @@ class WorkerEngine:
             return Reply(refused=self._masker.mask(str(error))).to_bytes()
         except FilesAbsent as error:
             return Reply(fault=self._masker.mask(str(error))).to_bytes()
+        except OSError as error:
+            return Reply(fault=self._masker.mask(f"this worker cannot keep the files of the run: {error}")).to_bytes()
         try:
             result = await self._result(job, here)
             files = await here.take_files(result)

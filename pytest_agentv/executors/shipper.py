@@ -67,6 +67,10 @@ class Shipper:
         whole = parcel.replace(bundles=self._with_data(parcel.needs))
         return await executor.ask(ticket, whole.to_bytes())
 
+    def bundle(self, digest: str) -> Bundle:
+        """Return a bundle that some parcel needs."""
+        return self._bundles[digest]
+
     async def _bring(self, executor: CaseExecutor, reply: Reply) -> None:
         """Send what a worker lacks, unless another job has had it sent meanwhile."""
         async with self._bringing:

@@ -1,5 +1,6 @@
 """Builds the prompt of a case: one flat text, or a conversation with role markers (agentv-formats 3)."""
 
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
     """
     guidelines = render_guidelines(case.messages)
     if not needs_markers(case.messages):
-        parts = _flat_parts(case.messages, mode) if mode == "lm" else None
+        parts = _parts(case.messages, mode, "\n\n", trim)
         return Prompt(_flat_question(case.messages, mode), guidelines, parts=parts)
     if mode == "lm":
         _refuse_media_of_others(case)
@@ -51,9 +52,14 @@ def _flat_question(messages: tuple[InputMessage, ...], mode: PromptMode) -> str:
     return "\n\n".join(map(trim, texts))
 
 
-def _flat_parts(messages: tuple[InputMessage, ...], mode: PromptMode) -> tuple[str | FilePart, ...] | None:
-    parts = (part for message in messages for part in with_media(message, mode))
-    return joined((trim(part) if isinstance(part, str) else part for part in parts), "\n\n")
+def _parts(
+    messages: Sequence[InputMessage], mode: PromptMode, glue: str, tidy: Callable[[str], str] = str
+) -> tuple[str | FilePart, ...] | None:
+    """Return the texts, pictures and PDFs of messages; None where a target gets only text."""
+    if mode != "lm" or not any(is_media(part) for message in messages for part in message.parts):
+        return None
+    parts = (part for message in messages for part in with_media(message))
+    return joined((tidy(part) if isinstance(part, str) else part for part in parts), glue)
 
 
 def _refuse_media_of_others(case: EvalCase) -> None:
@@ -93,7 +99,7 @@ def _chat_message(message: InputMessage, mode: PromptMode) -> ChatMessage | None
         return None
     if message.role != "user":
         return ChatMessage("assistant", "\n".join(texts))
-    return ChatMessage("user", "\n".join(texts), joined(with_media(message, mode), "\n"))
+    return ChatMessage("user", "\n".join(texts), _parts((message,), mode, "\n"))
 
 
 def _marker(role: Role) -> str:

@@ -32,20 +32,20 @@ def render_parts(message: InputMessage, mode: PromptMode, *, with_guidelines: bo
     return [text for part in parts if (text := render_part(part, mode))]
 
 
-def with_media(message: InputMessage, mode: PromptMode) -> list[str | FilePart]:
-    """Return the non-empty parts without guidelines, pictures and PDFs as they are where the target is to see them."""
+def with_media(message: InputMessage) -> list[str | FilePart]:
+    """Return the non-empty parts without guidelines, as models get them: pictures and PDFs stay what they are."""
     parts = (part for part in message.parts if not is_guideline(part))
-    found = (part if is_media(part) and mode == "lm" else render_part(part, mode) for part in parts)
+    found = (part if is_media(part) else render_part(part, "lm") for part in parts)
     return [part for part in found if part]
 
 
-def joined(parts: Iterable[str | FilePart], glue: str) -> tuple[str | FilePart, ...] | None:
-    """Return parts with the texts in a row as one; None where there are only texts."""
+def joined(parts: Iterable[str | FilePart], glue: str) -> tuple[str | FilePart, ...]:
+    """Return parts with the texts in a row as one."""
     found: list[str | FilePart] = []
     for is_file, group in groupby(parts, key=lambda part: isinstance(part, FilePart)):
         members = list(group)
         found += members if is_file else [glue.join(part for part in members if isinstance(part, str))]
-    return tuple(found) if any(isinstance(part, FilePart) for part in found) else None
+    return tuple(found)
 
 
 def render_guidelines(messages: tuple[InputMessage, ...]) -> str:

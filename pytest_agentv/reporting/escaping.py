@@ -9,13 +9,15 @@ import os
 import re
 import textwrap
 from typing import Final
+from unicodedata import combining, east_asian_width
 
 from pytest_agentv.models.masking.secrets import Masker
 
 _UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
-"""Control characters except newline and tab, line separators, marks that reverse text, lone surrogates."""
+"""Control characters except newline and tab, line separators, marks that reverse text, lone surrogates,
+what XML forbids."""
 
 _CI_VARIABLES: Final = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 _CI_COMMAND: Final = re.compile(r"(?<!\S):(?=:)|#(?=#[A-Za-z]*\[)")
@@ -51,6 +53,18 @@ def wrap(text: str, width: int) -> list[str]:
     for line in text.split("\n"):
         lines += textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
     return lines
+
+
+def columns(text: str) -> int:
+    """Return the width of a text on a terminal: characters of East Asian scripts take two columns."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
+
+
+def padded(text: str, width: int) -> str:
+    """Return a text with blanks up to a number of columns."""
+    return text + " " * (width - columns(text))
 
 
 def escaped_size(text: str) -> int:

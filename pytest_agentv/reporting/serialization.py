@@ -45,7 +45,7 @@ def _masked_field(key: str, value: Json, masker: Masker) -> Json:
         case "trace":
             return [_masked_item(event, masker, _masked_tool) for event in value]
         case "output_messages":
-            from pytest_agentv.reporting.conversations import bounded_messages  # noqa: PLC0415 - for targets with tools
+            from pytest_agentv.reporting.conversations.bounded import bounded_messages  # noqa: PLC0415 - for targets with tools
 
             return bounded_messages([_masked_message(message, masker) for message in value])
         case "answers":

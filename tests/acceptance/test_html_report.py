@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +111,104 @@ def test_a_report_never_overwrites_results(shop: Project) -> None:
     path = str(shop.path / "run.jsonl")
     with pytest.raises(UsageError, match="would overwrite the results"):
         report([path, "-o", path])
+
+
+def headline_of(path: Path) -> str:
+    found = re.search(r"<h1>(.*?)</h1>", path.read_text("utf-8"))
+    assert found
+    return found[1]
+
+
+WAVERING = """
+import os
+import collections
+asked = collections.Counter()
+def ask(prompt):
+    asked[prompt] += 1
+    return "120" if "GOOD" in os.environ or asked[prompt] % 5 < 2 else "no idea"
+"""
+REPEATED = """
+repeat: 5
+min_pass_rate: 0.2
+evaluators: [{type: heuristic, name: p, hits: ["120"]}]
+evalcases:
+"""
+
+
+@pytest.fixture
+def regressed(shop: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A suite whose cases all pass, and whose gate fails: they broke against the baseline."""
+    shop.write("agent.py", WAVERING)
+    cases = "".join(f"  - {{id: c{n}, expected_outcome: A price, input: How much is {n}?}}\n" for n in range(12))
+    shop.write("shop.eval.yaml", REPEATED + cases)
+    monkeypatch.setenv("GOOD", "1")
+    assert shop.run("--agentv-stop=never", "--agentv-update-baseline").exit_code == 0
+    monkeypatch.delenv("GOOD")
+    return shop
+
+
+@IN_ONE_PROCESS
+def test_a_report_from_the_file_has_the_verdict_of_the_run(
+    regressed: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--agentv-stop=never", "--agentv-baseline", "--agentv-confirm=0", "--agentv-html=own.html")
+    run = regressed.run(*flags, "--agentv-out=run.jsonl")
+    assert run.exit_code == 1
+    assert run.outcomes["passed"] == 12
+    own, later, path = (regressed.path / name for name in ("own.html", "later.html", "run.jsonl"))
+    assert headline_of(own) == "Failed: 12 cases broke against the baseline."
+    assert report([str(path), "-o", str(later)]) == 0
+    assert headline_of(later) == "Failed: a gate."
+    assert "The gate says: 12 cases are broken." in later.read_text("utf-8")
+    capsys.readouterr()
+    assert report([str(path)]) == 0
+    comment = capsys.readouterr().out.splitlines()
+    assert comment[1].startswith("## ❌ Evaluations: 12 passed")
+    assert "- The gate failed: `12 cases are broken`" in comment
+
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[1:]), "utf-8")
+    assert report([str(path), "-o", str(later)]) == 0
+    assert "run.verdict.json: left out, it is no verdict on these results" in capsys.readouterr().err
+    assert headline_of(later) == "Passed: all 11 cases pass."
+
+
+@IN_ONE_PROCESS
+def test_a_part_of_a_run_with_a_baseline_has_no_verdict(regressed: Project) -> None:
+    regressed.run("--agentv-baseline", "--agentv-html=own.html", "--agentv-out=run.jsonl", "-k", "c3")
+    assert headline_of(regressed.path / "own.html") == "No verdict: the one case passes."
+    assert report([str(regressed.path / "run.jsonl"), "-o", str(regressed.path / "later.html")]) == 0
+    assert headline_of(regressed.path / "later.html") == "No verdict: the one case passes."
+
+
+STOPPING = """
+import pytest
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    if item.name == "good":
+        pytest.exit("enough")
+"""
+BREAKING = "def pytest_runtest_teardown(item):\n    assert item.name != 'good'\n"
+
+
+@IN_ONE_PROCESS
+@pytest.mark.parametrize(
+    ("conftest", "said"),
+    [
+        (STOPPING, "Failed: the run broke off before its end."),
+        (BREAKING, "Failed: 1 case failed outside of the evaluation."),
+    ],
+)
+def test_a_run_that_went_wrong_beside_its_cases_is_not_green(shop: Project, conftest: str, said: str) -> None:
+    shop.write("conftest.py", conftest)
+    run = shop.run("--agentv-html=report.html", "--deselect=shop.eval.yaml::bad", subprocess=True)
+    assert run.exit_code != 0
+    assert headline_of(shop.path / "report.html") == said
+
+
+@IN_ONE_PROCESS
+def test_a_case_that_is_to_fail_does_not_fail_the_report(shop: Project) -> None:
+    shop.write("shop.eval.yaml", SUITE.replace("{id: bad,", "{id: bad, marks: [xfail],"))
+    run = shop.run("--agentv-html=report.html")
+    assert run.exit_code == 0
+    assert headline_of(shop.path / "report.html") == "Passed: 1 of 2 cases pass, 1 failed as expected."

@@ -19,13 +19,16 @@ def pytest_unconfigure(config):
         print(*sys.modules, sep="\\n", file=file)
 """
 LIST_REWRITTEN = """
-import sys
-
-def pytest_unconfigure(config):
-    with open(config.rootpath / "modules.txt", "a") as file:
+    with open(config.rootpath / "rewritten.txt", "w") as file:
         for name, module in sys.modules.items():
             if type(getattr(module, "__loader__", None)).__name__ == "AssertionRewritingHook":
                 print(name, file=file)
+"""
+MOCK_TARGET = "targets: [{name: default, provider: mock, response: hello}]\n"
+ONE_CASE = """
+evaluators: [{name: words, type: heuristic, hits: [hello]}]
+evalcases:
+  - {id: one, expected_outcome: hello, input: hello}
 """
 REFUSE_SOCKETS = """
 import socket
@@ -60,31 +63,23 @@ def loaded(project):
 
 
 @pytest.fixture(scope="module")
+def plain_run(shared_project):
+    """Run one case on a mock target; return the modules that were loaded, and those whose asserts pytest rewrote."""
+    project = shared_project()
+    project.write("conftest.py", LIST_MODULES + LIST_REWRITTEN)
+    project.write("qa.eval.yaml", ONE_CASE)
+    project.write("targets.yaml", MOCK_TARGET)
+    modules = modules_of_a_run(project.path, "qa.eval.yaml")
+    return modules, set((project.path / "rewritten.txt").read_text().split())
+
+
+@pytest.fixture(scope="module")
 def loaded_without(tmp_path_factory):
     """Return the modules of a run without the plugin, to which no eval file makes a difference."""
     folder = tmp_path_factory.mktemp("without")
     (folder / "conftest.py").write_text(LIST_MODULES)
     (folder / "test_python.py").write_text("def test_one(): ...\n")
     return functools.cache(functools.partial(modules_of_a_run, folder, "-p", "no:agentv"))
-
-
-def test_only_repeated_cases_load_what_they_need(project, loaded):
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    project.write("a.eval.yaml", SUITE)
-    parts = ("repeating", "combining", "repeating.plan", "repeats", "confirming", "recording.answers", "statistics")
-    own = {module for module in loaded("a.eval.yaml", "-n0") if module.startswith("pytest_agentv")}
-    assert "pytest_agentv.engine.case" in own
-    assert {module for module in own if module.endswith(parts) and not module.endswith("reporting.statistics")} == set()
-    repeated = loaded("a.eval.yaml", "--agentv-repeat=2")
-    assert {"pytest_agentv.session.repeating.repeats", "pytest_agentv.statistics.repeats"} <= repeated
-    assert "pytest_agentv.session.confirming" not in repeated
-
-
-SUITE = """
-evaluators: [{name: words, type: heuristic, hits: [hello]}]
-evalcases:
-  - {id: one, expected_outcome: hello, input: hello}
-"""
 
 
 def heavy(modules):
@@ -114,31 +109,26 @@ def test_workers_and_their_controller_load_no_engine_without_eval_files(loaded, 
 
 
 @pytest.mark.scenario("Lazy .env loading")
-def test_listing_cases_loads_no_model_library_reads_no_env_file_and_opens_no_socket(project, suite, loaded):
+def test_listing_cases_loads_no_model_library_and_no_pydantic_reads_no_env_file_and_opens_no_socket(
+    project, loaded, loaded_without
+):
     project.write("conftest.py", LIST_MODULES + REFUSE_SOCKETS)
-    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("qa.eval.yaml", ONE_CASE)
     project.write("targets.yaml", "targets: [broken\n")
     project.write(".env", "not = valid = at all\n'\n")
     modules = loaded("--collect-only")
     assert "pytest_agentv.engine.case" in modules
     assert not {"litellm", "dotenv", "openai", "httpx"} & modules
+    assert "pydantic" not in modules - loaded_without()
 
 
-def test_listing_cases_does_without_pydantic(project, suite, loaded, loaded_without):
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    assert "pydantic" not in loaded("--collect-only") - loaded_without("--collect-only")
-
-
-def test_a_plain_run_loads_what_it_uses(project, suite, loaded, loaded_without):
+def test_a_plain_run_loads_what_it_uses(plain_run, loaded_without):
     """Each module costs a third of a millisecond in every run and every worker.
 
     Does a run with one case on a mock target need the module that you have added? Then add it to the list. Else import
     it where it is used, as the others are.
     """
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    added = loaded("qa.eval.yaml") - loaded_without()
+    added = plain_run[0] - loaded_without()
     ours = {module for module in added if module.partition(".")[0] == "pytest_agentv"}
     listed = set(PLAIN_RUN.read_text("utf-8").split())
     assert (sorted(ours - listed), sorted(listed - ours)) == ([], [])
@@ -148,12 +138,9 @@ def test_a_plain_run_loads_what_it_uses(project, suite, loaded, loaded_without):
     }
 
 
-def test_pytest_rewrites_none_of_our_modules_but_those_that_it_starts_with(project, suite, loaded):
-    project.write("conftest.py", LIST_REWRITTEN)
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    rewritten = loaded()
-    assert {"conftest", "test_python"} <= rewritten
+def test_pytest_rewrites_none_of_our_modules_but_those_that_it_starts_with(plain_run):
+    _, rewritten = plain_run
+    assert "conftest" in rewritten
     assert {module for module in rewritten if module.startswith("pytest_agentv")} == {
         "pytest_agentv",
         "pytest_agentv.plugin",
@@ -162,20 +149,26 @@ def test_pytest_rewrites_none_of_our_modules_but_those_that_it_starts_with(proje
     }
 
 
-def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(project, suite, loaded):
-    project.write("conftest.py", LIST_MODULES)
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    assert not {"litellm", "dotenv", "openai", "httpx", "aiohttp"} & loaded()
+def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(plain_run):
+    assert not {"litellm", "dotenv", "openai", "httpx", "aiohttp"} & plain_run[0]
 
 
-def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(project, suite, loaded):
-    project.write("conftest.py", LIST_MODULES)
-    project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(plain_run):
     rooms = ("pytest_agentv.statistics.", "pytest_agentv.reporting.verdicts", "pytest_agentv.session.gating")
     others = ("pytest_agentv.session.confirming", "pytest_agentv.session.repeating")
-    assert {module for module in loaded() if module.startswith(rooms) or module in others} == set()
+    assert {module for module in plain_run[0] if module.startswith(rooms) or module in others} == set()
+
+
+def test_only_repeated_cases_load_what_they_need(plain_run, project, loaded):
+    parts = ("repeating", "combining", "repeating.plan", "repeats", "confirming", "recording.answers", "statistics")
+    own = {module for module in plain_run[0] if module.startswith("pytest_agentv")}
+    assert "pytest_agentv.engine.case" in own
+    assert {module for module in own if module.endswith(parts) and not module.endswith("reporting.statistics")} == set()
+    project.write("targets.yaml", MOCK_TARGET)
+    project.write("a.eval.yaml", ONE_CASE)
+    repeated = loaded("a.eval.yaml", "--agentv-repeat=2")
+    assert {"pytest_agentv.session.repeating.repeats", "pytest_agentv.statistics.repeats"} <= repeated
+    assert "pytest_agentv.session.confirming" not in repeated
 
 
 @pytest.mark.parametrize("module", ["pytest_agentv", "pytest_agentv.models.results", "pytest_agentv.errors"])

@@ -81,9 +81,13 @@ targets:
 
 FILES = {
     "evals/agent.py": """
+        import logging
+        import os
+
         from helpers.polite import greeting
 
         def answer(prompt):
+            logging.getLogger("agent").warning("my key is %s", os.environ["SHOP_API_KEY"])
             return f"{greeting()} from python: {open('notes/note.txt').read()}"
         """,
     "evals/helpers/__init__.py": "",
@@ -118,6 +122,8 @@ FILES = {
     "schemas/offer.json": '{"type": "object", "required": ["price"]}',
 }
 
+PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\6\0\0\0\x1f\x15\xc4\x89"
+
 
 def content(*files):
     return [
@@ -135,6 +141,7 @@ def write_project(project, url):
         path.chmod(0o755)
         project.write(f"agents/{name}.jsonl", (TESTS / f"golden/agents/{name}-tools.jsonl").read_text())
     project.write(".env", f"SHOP_API_KEY={AT_HOME}\nMODEL_URL={url}/model\nJUDGE_URL={url}/judge\n")
+    (project.path / "notes/chart.png").write_bytes(PICTURE)
     words = {"name": "words", "type": "heuristic", "hits": ["hello"], "misses": ["bye"]}
     code = {"name": "code", "type": "code_judge", "script": ["python3", "judge.py"], "cwd": "judges"}
     judge = {"name": "judge", "type": "llm_judge", "prompt": "../prompts/judge.md"}
@@ -158,6 +165,7 @@ def write_project(project, url):
         "asgi": ("service", [words], "hi"),
         "http": ("web", [words], "hi"),
         "model": ("model", [words, tokens], files),
+        "picture": ("model", [words], content("notes/chart.png")),
         "similar": ("default", [similar], "hi"),
         "claude": ("claude", [words, code], files),
         "codex": ("codex", [words, calls], files),
@@ -299,6 +307,7 @@ def test_workers_have_secrets_of_their_own(kinds):
 def test_no_secret_travels_or_is_written(kinds):
     assert AT_HOME.encode() not in kinds.machines.sent()
     assert not [name for name in shipped_names(kinds) if "/.env" in name]
+    assert "my key is ***" in kinds.there.text
     for secret in (AT_HOME, ON_WORKERS):
         assert secret not in kinds.there.text
         for path in kinds.project.path.rglob("*"):

@@ -207,3 +207,25 @@ def test_what_is_expected_to_fail_is_counted_so_and_a_strict_pass_as_failed(shop
     assert run.outcomes == {"xfailed": 2, "failed": 2, "xpassed": 1, "passed": 1}
     # pytest takes an error for the expected failure; the summary does not.
     assert "Total eval cases: 6 (2 passed, 2 failed, 1 failed as expected, 1 error)" in run.lines
+
+
+SLOW = """
+import time
+
+def answer(prompt):
+    time.sleep(0.02)
+    return prompt
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_told"), [((), True), (("--agentv-workers=2",), False), (("--agentv-dry-run",), False)]
+)
+def test_a_run_that_waited_for_one_case_after_another_says_so(shop, monkeypatch, flags, is_told):
+    monkeypatch.setattr("pytest_agentv.reporting.totals._LEAST_MS", 1)
+    monkeypatch.setattr("pytest_agentv.reporting.totals._LEAST_SHARE", 0)
+    shop.write("agent.py", SLOW)
+    shop.write("a.eval.yaml", scored(a=1, b=1, c=1, d=1, e=1))
+    told = [line for line in shop.run(*flags).lines if "one after another" in line]
+    assert len(told) == is_told
+    assert not told or re.fullmatch(r"5 cases one after another, \d+ % waiting: try --agentv-workers=5", told[0])

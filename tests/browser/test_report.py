@@ -20,6 +20,9 @@ HOSTILE = {
     "<base href=//evil.example>",
 }
 
+PIXELS = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAADCAIAAADZSiLoAAAAEElEQVR4nGP8zwAFTAyYLAAdWwEFNX6VDAAAAABJRU5ErkJggg=="
+"""Three by three red ones, as PNG."""
+
 
 class TestList:
     def test_outcomes_filter_and_the_address_keeps_them(self, opened: Opened, page: Any) -> None:
@@ -139,6 +142,16 @@ class TestCase:
         assert page.locator("#detail h2:has-text('Evaluators on answer')").count() == 1
         assert page.locator("#detail .evaluator .score:has-text('✕')").count() == 0
 
+    def test_each_answer_has_a_bar_from_its_begin(self, page: Any) -> None:
+        page.click("[data-outcome=fail]")
+        page.click("#list .row >> nth=0")
+        page.wait_for_selector(".lanes")
+        assert page.locator(".lanes li").count() == 5
+        begins = page.eval_on_selector_all(".lanes .lane", "all => all.map(n => +n.children[1].getAttribute('x'))")
+        assert min(begins) == 0
+        assert begins[4] > begins[2] > 0
+        assert "answer 5begun after " in page.text_content(".lanes li >> nth=4")
+
     def test_what_a_case_shows(self, page: Any) -> None:
         page.select_option("#f-tag", "tools")
         page.click("[data-outcome=fail]")
@@ -181,8 +194,20 @@ class TestLook:
         if width == 1440:
             opened.shoot("3-comparison")
 
-    def test_on_paper(self, page: Any) -> None:
-        assert len(page.pdf()) > 10_000
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_on_paper(self, opened: Opened, page: Any, scheme: str) -> None:
+        page.emulate_media(media="print", color_scheme=scheme)
+        page.set_viewport_size({"width": 700, "height": 1000})  # as wide as a page between its margins
+        try:
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+            assert page.locator("#bar").is_hidden()
+            assert page.locator("#list .row .why >> nth=0").is_visible()
+            opened.shoot(f"6-paper-{scheme}")
+        finally:
+            page.emulate_media(media="null", color_scheme="light")
+        data = page.pdf(format="A4", prefer_css_page_size=True)
+        assert 2 <= data.count(b"/Type /Page\n") <= 10
 
     def test_labels_of_plots_stay_readable_on_a_narrow_screen(self, page: Any) -> None:
         page.set_viewport_size({"width": 390, "height": 844})
@@ -208,6 +233,36 @@ def _serious(found: Any) -> list[str]:
         for each in found.response["violations"]
         if each["impact"] in ("serious", "critical")
     ]
+
+
+def test_images_of_answers_and_tools_are_shown(browser: Any, tmp_path: Path) -> None:
+    uri = f"data:image/png;base64,{PIXELS}"
+    record = _hostile("image", f"Here it is: ![tent]({uri}), and {uri[:26]}")
+    call = {"tool": "screenshot", "output": [{"type": "image", "data": PIXELS, "mimeType": "image/png"}]}
+    drawing = {"type": "image", "source": {"data": "PHN2Zz4=", "media_type": "image/svg+xml"}}
+    record["output_messages"] = [
+        {"role": "assistant", "content": [{"type": "text", "text": "words"}, {"type": "image_url", "image_url": uri}]},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "assistant", "content": [drawing]},
+    ]
+    own = Opened(browser, report_from(tmp_path, [record]))
+    page = own.open()
+    page.click("#list .row >> nth=0")
+    page.wait_for_selector("#detail .images img")
+    page.eval_on_selector_all("#detail img", "all => Promise.all(all.map(img => img.decode()))")
+    assert page.eval_on_selector_all("#detail img", "all => all.map(img => img.naturalWidth)") == [3, 3, 3]
+    assert page.get_attribute("#detail .images img >> nth=0", "alt") == "image (image/png, 0.1 kB)"
+    assert "[image (image/svg+xml, 0.0 kB)]" in page.inner_text("#detail")
+    assert "Here it is: ![tent]([image (image/png, 0.1 kB)])" in page.inner_text("#detail .quote")
+    assert own.said == []
+    tried = """() => new Promise((done) => {
+        const image = new Image();
+        image.onload = () => done("loaded"); image.onerror = () => done("refused");
+        image.src = "http://127.0.0.1:9/x.png";
+    })"""
+    assert page.evaluate(tried) == "refused"
+    assert "Content Security Policy" in own.said[0]
+    own.context.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,17 +1,20 @@
-"""A project of a user with an agent in each framework: three lines per target, no converter."""
+"""A project of a user with an agent in each framework, a service and a server of models: no converter anywhere."""
 
 import json
 import os
 import subprocess
 import sys
 import textwrap
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_llm import FakeLlm, Reply, ToolCall
 
-for package in ("pydantic_ai", "agents", "langgraph", "smolagents", "openai", "anthropic", "google.genai"):
+for package in ("pydantic_ai", "agents", "langgraph", "smolagents", "openai", "anthropic", "google.genai", "fastapi"):
     pytest.importorskip(package)
+uvicorn = pytest.importorskip("uvicorn")
 
 pytestmark = pytest.mark.frameworks
 
@@ -133,62 +136,143 @@ AGENTS = {
     """,
 }
 
-TARGETS = "targets:\n" + "".join(
-    f"  - name: {name.removesuffix('.py')}\n    provider: python\n    callable: {name}:agent\n" for name in AGENTS
-)
+SERVICE = """
+    import asyncio
+    import json
+    import re
+    from fastapi import FastAPI
+    from pydantic import BaseModel
 
-CALLS = "{name: tools, type: tool_trajectory, mode: exact, expected: [{tool: lookup, args: {order: 7}}]}"
-LIMITS = "{name: tokens, type: token_usage, max_total: 100}, {name: cost, type: cost, budget: 0.01}"
-TOOLLESS = "gemini"
-"""One reply: it does not tell whether tools were called before."""
+    app = FastAPI()
+
+    class Question(BaseModel):
+        prompt: str
+
+    @app.post("/")
+    async def answer(question: Question):
+        order = int(re.search("[0-9]+", question.prompt)[0])
+        await asyncio.sleep(0.01)
+        call = {"id": "c", "function": {"name": "lookup", "arguments": json.dumps({"order": order})}}
+        message = {"role": "assistant", "content": f"Order {order} is sent.", "tool_calls": [call]}
+        usage = {"prompt_tokens": 60, "completion_tokens": 10}
+        return {"model": "gpt-4o", "choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+"""
+
+TARGETS = """
+targets:
+{agents}
+  - name: service
+    provider: http
+    url: ${{{{ SERVICE_URL }}}}
+  - name: app
+    provider: asgi
+    app: service.py:app
+  - name: local
+    provider: openai
+    base_url: ${{{{ LOCAL_URL }}}}
+    model: gpt-4o
+"""
+AGENT = "  - name: {name}\n    provider: python\n    callable: {name}.py:agent"
+NAMES = [name.removesuffix(".py") for name in AGENTS]
+
+TOOLLESS = ("gemini", "local")
+"""One reply without calls: it does not tell whether tools were called before."""
+
+EACH = 5
+ORDERS = {
+    name: range(10 + EACH * at, 10 + EACH * (at + 1)) for at, name in enumerate([*NAMES, "service", "app", "local"])
+}
 
 
-def case(name: str) -> str:
-    calls = "" if name == TOOLLESS else f"{CALLS}, "
+def case(name: str, order: int) -> str:
+    calls = (
+        f"{{name: tools, type: tool_trajectory, mode: exact, expected: [{{tool: lookup, args: {{order: {order}}}}}]}}, "
+    )
+    limits = "{name: tokens, type: token_usage, max_total: 100}, {name: cost, type: cost, budget: 0.01}"
     return (
-        f"  - id: {name}\n    execution: {{target: {name}}}\n    input: Where is order 7?\n"
-        f"    expected_outcome: It is sent\n"
-        f"    evaluators: [{calls}{LIMITS}, {{name: said, type: heuristic, hits: [sent]}}]\n"
+        f"  - id: {name}-{order}\n    execution: {{target: {name}}}\n    input: Where is order {order}?\n"
+        f"    evaluators: [{calls if name not in TOOLLESS else ''}{limits}, contains: '{order} is sent']\n"
     )
 
 
-def test_each_framework_needs_three_lines(tmp_path: Path, fake_llm: FakeLlm) -> None:
-    for name, source in AGENTS.items():
-        (tmp_path / name).write_text(textwrap.dedent(source).lstrip())
-    (tmp_path / "targets.yaml").write_text(TARGETS)
-    (tmp_path / "desk.eval.yaml").write_text(
-        "evalcases:\n" + "".join(case(name.removesuffix(".py")) for name in AGENTS)
-    )
-    lookup, final = ToolCall("lookup", {"order": 7}), ToolCall("final_answer", {"answer": "order 7 is sent"})
-    urls = {
-        "URL": fake_llm.script("calling", Reply("It is sent.", calls=(lookup,))),
-        "CLAUDE_URL": fake_llm.script("claude", Reply("It is sent.", calls=(lookup,))),
-        "GEMINI_URL": fake_llm.script("gemini", Reply("It is sent.")),
-        "SMALL_URL": fake_llm.script("small", Reply(calls=(final,), when="order 7 is sent"), Reply(calls=(lookup,))),
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    for name, source in {**AGENTS, "service.py": SERVICE}.items():
+        (folder / name).write_text(textwrap.dedent(source).lstrip())
+    agents = "\n".join(AGENT.format(name=name) for name in NAMES)
+    (folder / "targets.yaml").write_text(TARGETS.format(agents=agents))
+    cases = [case(name, order) for name, orders in ORDERS.items() for order in orders]
+    (folder / "desk.eval.yaml").write_text("evalcases:\n" + "".join(cases))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def service(project: Path) -> Iterator[str]:
+    """Serve the application on a port that is free."""
+    settings = uvicorn.Config("service:app", port=0, ws="none", log_level="error", timeout_keep_alive=1)
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run, daemon=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(project)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            threading.Event().wait(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(10)
+
+
+def script(fake_llm: FakeLlm) -> dict[str, str]:
+    """Have the model look up the order that it is asked for, and then say where it is."""
+
+    def said(order: int) -> dict[str, str]:
+        return {"text": f"Order {order} is sent.", "when": f"order {order}?"}
+
+    def lookup(order: int) -> tuple[ToolCall]:
+        return (ToolCall("lookup", {"order": order}),)
+
+    def final(order: int) -> tuple[ToolCall]:
+        return (ToolCall("final_answer", {"answer": f"order {order} is sent"}),)
+
+    calling = [Reply(**said(order), calls=lookup(order)) for name in ORDERS for order in ORDERS[name]]
+    small = ORDERS["small"]
+    return {
+        "URL": fake_llm.script("calling", *calling),
+        "LOCAL_URL": fake_llm.script("local", *[Reply(**said(order)) for order in ORDERS["local"]]),
+        "CLAUDE_URL": fake_llm.script("claude", *calling),
+        "GEMINI_URL": fake_llm.script("gemini", *[Reply(**said(order)) for order in ORDERS["gemini"]]),
+        "SMALL_URL": fake_llm.script(
+            "small",
+            *[Reply(calls=final(order), when=f"order {order} is sent") for order in small],
+            *[Reply(calls=lookup(order), when=f"order {order}?") for order in small],
+        ),
     }
-    out = tmp_path / "out.jsonl"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--agentv-out={out}",
-        "--agentv-workers=7",
-    ]
 
-    run = subprocess.run(command, check=False, cwd=tmp_path, env={**os.environ, **urls}, capture_output=True, text=True)
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_three_lines_for_each_agent_and_fifty_in_flight(
+    project: Path, service: str, fake_llm: FakeLlm, mode: tuple[str, ...], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    options = ["-q", "-p", "no:cacheprovider", f"--agentv-out={out}", "--agentv-workers=50", *mode]
+    environment = {**os.environ, **script(fake_llm), "SERVICE_URL": service}
+    environment = {name: value for name, value in environment.items() if not name.endswith("_API_KEY")}
+
+    command = [sys.executable, "-m", "pytest", *options]
+    run = subprocess.run(command, check=False, cwd=project, env=environment, capture_output=True, text=True)
 
     assert run.returncode == 0, run.stdout + run.stderr
     results = {result["eval_id"]: result for result in map(json.loads, out.read_text().splitlines())}
-    assert set(results) == {name.removesuffix(".py") for name in AGENTS}
-    for name, result in results.items():
-        calls = 0 if name == TOOLLESS else 1
-        metrics = result["execution_metrics"]
-        assert result["trace_summary"]["tool_calls_by_name"] == ({"lookup": 1} if calls else {}), name
-        assert (metrics["token_usage"]["input"], metrics["token_usage"]["output"]) == (
-            30 * (1 + calls),
-            5 * (1 + calls),
-        )
-        assert 0 < metrics["cost_usd"] < 0.01, name
+    assert len(results) == 50
+    for name, orders in ORDERS.items():
+        calls = 0 if name in TOOLLESS else 1
+        for order in orders:
+            result = results[f"{name}-{order}"]
+            metrics = result["execution_metrics"]
+            assert result["trace_summary"]["tool_calls_by_name"] == ({"lookup": 1} if calls else {}), name
+            tokens = metrics["token_usage"]
+            assert (tokens["input"], tokens["output"]) == (30 * (1 + calls), 5 * (1 + calls)), name
+            assert 0 < metrics["cost_usd"] < 0.01, name
+            assert str(order) in result["candidate_answer"], name

@@ -3,8 +3,6 @@ import json
 import pytest
 from fake_llm import FakeLlm, Reply, ToolCall
 
-openai = pytest.importorskip("openai")
-
 from pytest_agentv.providers.base import candidate_answer
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
@@ -16,14 +14,23 @@ COST = 26 * 2.5e-6 + 4 * 1.25e-6 + 5 * 10e-6
 
 
 @pytest.fixture
-def client(fake_llm: FakeLlm):
-    return openai.OpenAI(api_key="key", base_url=fake_llm.script("plain", Reply("It is sent.", cached_tokens=4)))
+def openai():
+    """Import the package when a test runs: to list the tests, its second is not needed."""
+    return pytest.importorskip("openai")
 
 
 @pytest.fixture
-def calling(fake_llm: FakeLlm):
+def client(openai, fake_llm: FakeLlm):
+    url = fake_llm.script("plain", Reply("It is sent.", cached_tokens=4))
+    with openai.OpenAI(api_key="key", base_url=url) as client:
+        yield client
+
+
+@pytest.fixture
+def calling(openai, fake_llm: FakeLlm):
     reply = Reply("It is sent.", calls=(ToolCall("lookup", {"order": 7}),))
-    return openai.OpenAI(api_key="key", base_url=fake_llm.script("calling", reply))
+    with openai.OpenAI(api_key="key", base_url=fake_llm.script("calling", reply)) as client:
+        yield client
 
 
 def check(response):
@@ -54,7 +61,7 @@ def test_chat_completions_are_read_whole_and_streamed(ask, client):
     check(ask(lambda prompt: chat(prompt).model_dump()))
 
 
-def test_an_asynchronous_stream_is_read(ask, client):
+def test_an_asynchronous_stream_is_read(openai, ask, client):
     async def streamed(prompt):
         own = openai.AsyncOpenAI(api_key="key", base_url=client.base_url)
         messages = [{"role": "user", "content": prompt}]

@@ -1,29 +1,27 @@
-"""Reports of stored results: a comment, code quality, JUnit, CSV; and the workflows that use them."""
+"""Reports of stored results: a comment, code quality, JUnit, CSV."""
 
 import csv
+import io
 import json
-import os
-import shutil
-import subprocess
-import sys
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from pytest_agentv.cli.starting.workflows import PATHS, workflow
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.reporting.ci.annotations import annotation_lines
+from pytest_agentv.reporting.ci.code_quality import code_quality
 from pytest_agentv.reporting.ci.comment import MARKER, comment_lines
+from pytest_agentv.reporting.ci.junit import junit_xml
+from pytest_agentv.reporting.ci.spreadsheet import results_csv
 from pytest_agentv.reporting.writers import ResultSink
 
 EVIL = "=1+1 </details> <script>x</script> ```\n````\n::error::x @team [a](javascript:x) s3cret-value \x1b[31m"
-CHECKER = shutil.which("check-jsonschema", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-SERVICES = pytest.mark.parametrize("service", list(PATHS))
 
 
 def result(eval_id: str, score: float = 1.0, **changes: Any) -> EvalResult:
@@ -148,33 +146,61 @@ def test_convert_writes_csv_that_no_spreadsheet_runs(agentv: Any, tmp_path: Path
     assert rows[3]["candidate_answer"].startswith("'=1+1")
 
 
-@SERVICES
-@pytest.mark.parametrize("shards", [1, 3])
-def test_workflows_are_yaml_without_gaps(service: str, shards: int) -> None:
-    text = workflow(service, shards)
-    jobs = yaml.safe_load(text)
-    assert "@COUNT@" not in text
-    assert "@SHARDS@" not in text
-    if service == "github":
-        assert jobs["jobs"]["evals"]["strategy"]["matrix"]["shard"] == list(range(1, shards + 1))
-        assert all("timeout-minutes" in job for job in jobs["jobs"].values())
-        assert MARKER in text
-    else:
-        assert jobs["evals"].get("parallel") == (shards if shards > 1 else None)
+HOSTILE = (
+    "=1+1", " =1+1", "\n=cmd()", "\uff1d1+1", "@SUM(1)", "a;=cmd()", "a\t+cmd()", 'x";"=cmd()', "x\ufffey\uffff\0",
+    "<img src=x onerror=alert(1)>", "[a](javascript:x)", "![x](http://evil.example/x.png)", "`code` ``two``", "`", "\\",
+    "a|b\\|c", "@team #12 http://evil.example", "</details><script>x</script>", "``````\n</details>\n<img src=x>",
+    "-->", "\u202e\u2028x\x85y", "]]>", "```\n# H", "~~~\n<b>x</b>", "<!-- x", "\x00\x1b[31m", "x\\`<b>", "\ud800",
+    "| a |\n|---|\n| <i>c</i> |", "::error::x\n::set-output name=a::b", "a\r::error::x", "##vso[task.setvariable]x",
+)  # fmt: skip
 
 
-@SERVICES
-def test_init_writes_the_workflow_of_a_service(agentv: Any, tmp_path: Path, service: str) -> None:
-    assert agentv("init", f"--ci={service}", "--shards=4", str(tmp_path / service)).exit_code == 0
-    assert (tmp_path / service / PATHS[service]).read_text() == workflow(service, 4)
+@pytest.fixture(params=["fail", "error"])
+def hostile(request: pytest.FixtureRequest) -> list[EvalResult]:
+    """Results of which each text is an attack: names, answers, reasons, errors."""
+    return [
+        result(
+            f"{number} {text}", 0.1, status=request.param, misses=(text,), hits=(text,), candidate_answer=text,
+            target=text or "t", node_id=f"a/{text}.yaml::{number} {text}", eval_file=f"a/{text}.yaml", reasoning=text,
+            expected_outcome=text, reference_answer=text, tags=(text,),
+            error=text if request.param == "error" else None,
+            evaluator_results=(EvaluatorResult(text, "llm_judge", 0.1, misses=(text,), reasoning=text),),
+        )
+        for number, text in enumerate(HOSTILE)
+    ]  # fmt: skip
 
 
-@SERVICES
-@pytest.mark.skipif(CHECKER is None, reason="needs check-jsonschema")
-def test_the_schema_of_a_service_knows_its_workflow(tmp_path: Path, service: str) -> None:
-    file = tmp_path / "workflow.yml"
-    file.write_text(workflow(service, 3))
-    schema = {"github": "vendor.github-workflows", "gitlab": "vendor.gitlab-ci"}[service]
-    command = [str(CHECKER), "--builtin-schema", schema, str(file)]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stdout
+def test_no_text_breaks_junit(hostile: list[EvalResult]) -> None:
+    root = ElementTree.fromstring(junit_xml(hostile, Masker()))
+    assert len(list(root.iter("testcase"))) == len(HOSTILE)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_no_cell_is_a_formula_whatever_separates_cells(hostile: list[EvalResult], delimiter: str) -> None:
+    rows = list(csv.reader(io.StringIO(results_csv(hostile, Masker()), newline=""), delimiter=delimiter))
+    cells = [cell for row in rows for cell in row]
+    assert not [cell for cell in cells if re.match(r"\s*([=@\uff1d]|[+-]\S)", cell)]
+    assert delimiter != "," or len(rows) == len(HOSTILE) + 1
+
+
+def test_a_comment_renders_to_tables_and_code_alone(hostile: list[EvalResult]) -> None:
+    markdown = pytest.importorskip("markdown_it", reason="rich brings it along")
+    base = [each.replace(candidate_answer="other", score=1.0, status="pass", error=None) for each in hostile]
+    text = "\n".join(comment_lines(hostile, base, Masker()))
+    html = markdown.MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+    html = html.replace(MARKER, "", 1)
+    allowed = "code|p|pre|h2|h3|table|thead|tbody|tr|th|td|details|summary"
+    assert re.findall(rf"<(?!/?(?:{allowed})\b)[^>]*>", html) == []
+    assert html.count("<details>") == html.count("</details>") <= 1
+
+
+def test_no_text_gives_github_a_command(hostile: list[EvalResult]) -> None:
+    for line in annotation_lines(hostile, (), Masker()):
+        assert line.startswith("::error ")
+        assert line.count("::") == 2
+        assert not set(line) & set("\r\n\x1b\0")
+
+
+def test_code_quality_is_json(hostile: list[EvalResult]) -> None:
+    entries = json.loads(json.dumps(code_quality(hostile, Masker())))
+    assert len({entry["fingerprint"] for entry in entries}) == len(HOSTILE)

@@ -2,7 +2,13 @@
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import compact_json
-from pytest_agentv.reporting.conversations import LONGEST_TEXT, MOST_CALLS, MOST_MESSAGES, MOST_TEXT, bounded_messages
+from pytest_agentv.reporting.conversations.bounded import (
+    LONGEST_TEXT,
+    MOST_CALLS,
+    MOST_MESSAGES,
+    MOST_TEXT,
+    bounded_messages,
+)
 from pytest_agentv.reporting.serialization import recordable
 
 

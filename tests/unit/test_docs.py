@@ -42,6 +42,7 @@ INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.i
     "agentv_files",
     "agentv_gates",
     "agentv_exploration_tools",
+    "agentv_ship_ignore",
 }
 
 CHECKED: Final = (*PAGES, *GALLERY, ROOT / "examples/README.md")

@@ -1,6 +1,8 @@
 """The parts of executors by themselves: what travels, what is kept, how workers learn that a run is over."""
 
 import asyncio
+import errno
+import hashlib
 import json
 import multiprocessing
 import os
@@ -119,6 +121,39 @@ def test_a_job_that_cannot_be_read_is_refused(engine: WorkerEngine) -> None:
     reply = Reply.from_bytes(engine.start("ticket", Parcel(b"c__main__\nNowhere\n.").to_bytes()).result(60))
     assert reply.refused is not None
     assert "Nowhere" in reply.refused
+
+
+def test_a_worker_that_has_no_room_says_so(setup: Setup, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pytest_agentv.executors.shipping.store.unpack_bundle", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    engine = WorkerEngine(setup.replace(ships=True, roots=roots_of([folder])))
+    data = b"bundle"
+    parcel = Parcel(bundles=((hashlib.sha256(data).hexdigest(), data),))
+    reply = Reply.from_bytes(engine.start("ticket", parcel.to_bytes()).result(60))
+    assert reply.fault == "this worker cannot keep the files of the run: [Errno 28] No space left on device"
+    engine.close()
+
+
+def test_a_worker_that_is_closed_takes_no_job(setup: Setup, folder: Path) -> None:
+    engine = WorkerEngine(setup)
+    engine.close()
+    assert engine.start("ticket", parcel_of(folder)).cancelled()
+
+
+def test_passed_variables_are_shown_masked_and_taken_back(
+    setup: Setup, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKER_API_KEY", "own")
+    engine = WorkerEngine(setup.replace(passed={"WORKER_API_KEY": "plainly passed"}))
+    assert "plainly passed" not in repr(setup.replace(passed={"WORKER_API_KEY": "plainly passed"}))
+    reply = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60))
+    assert reply.result is not None
+    assert reply.result["candidate_answer"] == "hello ***"
+    engine.close()
+    assert os.environ["WORKER_API_KEY"] == "own"
 
 
 def test_what_cannot_be_pickled_is_refused(folder: Path) -> None:

@@ -64,6 +64,9 @@ def test_the_line_is_short_and_holds_no_secret() -> None:
         ("Within 30 days, by post.", "Within 14 days, by post.", "Within [-30-] {+14+} days, by post."),
         ("a b c", "a b c d e", "a b c {+d e+}"),
         ("a b\nc d", "a b\nx d", "a b\n[-c-] {+x+} d"),
+        ("a b\nc d", "a b\n    c d e", "a b\n    c d {+e+}"),  # the indentation of the answer
+        ("a b\n  c\nd", "a b\nd", "a b\n[-c\n-] d"),
+        ("a b\nd", "a b\n  c\nd", "a b\n  {+c\n+} d"),
         ("a b", "a   b", None),  # the same words
         ("one two three", "four five six", None),  # nothing in common
         ("", "a", None),
@@ -74,7 +77,7 @@ def test_a_word_diff(reference: str, answer: str, diff: str | None) -> None:
 
 
 def test_two_json_documents_are_compared_in_one_layout() -> None:
-    assert word_diff(*alike('{"a": 1,\n "b": "x"}', '{"a":1,"b":"y"}')) == '{\n"a": 1,\n"b": [-"x"-] {+"y"+}\n}'
+    assert word_diff(*alike('{"a": 1,\n "b": "x"}', '{"a":1,"b":"y"}')) == '{\n  "a": 1,\n  "b": [-"x"-] {+"y"+}\n}'
     assert alike("{", "{}") == ("{", "{}")
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_delta
+from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, add_margin, parse_delta
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.reporting.comparing.case_scores import Scores, align, read_scores
 from pytest_agentv.reporting.comparing.comparison import (
     DEFAULT_THRESHOLD,
@@ -42,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
         output = options.format or "table"
         return compare_statistics(options.baseline, runs, margin=options.margin, output=output, gate=options.gate)
     if options.more:
-        from pytest_agentv.cli.compare_runs import compare_files  # noqa: PLC0415 - for three files or more
+        from pytest_agentv.cli.comparing.compare_runs import compare_files  # noqa: PLC0415 - for three files or more
 
         files = (options.baseline, options.candidate, *options.more)
         return compare_files(files, options.format or "table", _check, allow_missing=options.allow_missing)
@@ -96,24 +95,7 @@ def _create_parser() -> ArgumentParser:
         nargs="*",
         help="Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
     )
-    parser.add_argument(
-        "--statistics",
-        action="store_true",
-        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
-    )
-    parser.add_argument(
-        "--gate",
-        action="store_true",
-        help="With --statistics: exit with 1 for a regression, 2 where the data cannot tell, 3 where nothing could be "
-        "compared (default: off).",
-    )
-    parser.add_argument(
-        "--margin",
-        type=parse_delta,
-        default=DEFAULT_MARGIN,
-        metavar="DROP",
-        help=f'Drop of the pass rate that "not worse" excludes, 0 to 1 (default: {DEFAULT_MARGIN}).',
-    )
+    _add_statistics_options(parser)
     parser.add_argument(
         "-t",
         "--threshold",
@@ -137,6 +119,21 @@ def _create_parser() -> ArgumentParser:
     )
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="The same as --format json.")
     return parser
+
+
+def _add_statistics_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--statistics",
+        action="store_true",
+        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
+    )
+    parser.add_argument(
+        "--gate",
+        action="store_true",
+        help="With --statistics: exit with 1 for a regression, 2 where the data cannot tell, 3 where nothing could be "
+        "compared (default: off).",
+    )
+    add_margin(parser)
 
 
 def _check(path: Path, scores: Scores) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 GITHUB: Final = """\
 # Runs the evaluations of every pull request, judges them against the baseline, and comments on the pull request.
-# The actions are pinned to their major versions. To pin them to commits, let Dependabot or Renovate do it.
+# The actions are pinned to commits; Dependabot and Renovate update them, with the versions behind them.
 name: evals
 on:
   pull_request:
@@ -27,15 +27,8 @@ jobs:
     # env:
     #   AZURE_OPENAI_API_KEY: ${{ secrets.AZURE_OPENAI_API_KEY }}
     steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.12"
-          cache: pip
-          cache-dependency-path: .github/workflows/evals.yml
-      - run: pip install pytest-agentv
-      - run: agentv validate evals
-@RUN@      - uses: actions/upload-artifact@v4
+@INSTALL@      - run: agentv validate evals
+@RUN@      - uses: @UPLOAD@
         if: always()
         with:
           name: evals-${{ matrix.shard }}
@@ -52,19 +45,12 @@ jobs:
       contents: read
       pull-requests: write
     steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.12"
-          cache: pip
-          cache-dependency-path: .github/workflows/evals.yml
-      - run: pip install pytest-agentv
-      - uses: actions/download-artifact@v4
+@INSTALL@      - uses: @DOWNLOAD@
         with:
           pattern: evals-*
           merge-multiple: true
       - run: agentv merge results-*.jsonl -o results.jsonl --allow-missing
-      - uses: actions/cache/restore@v4
+      - uses: actions/cache/restore@CACHE@
         with:
           path: base.jsonl
           key: evals-base-${{ github.sha }}
@@ -97,7 +83,7 @@ jobs:
           fi
       - if: github.event_name == 'push'
         run: mv results.jsonl base.jsonl
-      - uses: actions/cache/save@v4
+      - uses: actions/cache/save@CACHE@
         if: github.event_name == 'push'
         with:
           path: base.jsonl
@@ -106,7 +92,12 @@ jobs:
 
 GITLAB: Final = """\
 # Runs the evaluations of every merge request, which shows failing cases at their lines, and judges them.
-# Credentials are masked variables of the project's CI settings.
+# Credentials are masked variables of the project's CI settings. With GITLAB_TOKEN, a project access token of the scope
+# `api`, it comments on the merge request.
+workflow:
+  rules:
+    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
+    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
 stages: [evals, report]
 
 .python:
@@ -144,6 +135,15 @@ report:
     - agentv report results.jsonl --format=gitlab-codequality -o codequality.json
     - agentv report results.jsonl --format=markdown -o report.md
     - |
+      if [ -n "$GITLAB_TOKEN" ] && [ -n "$CI_MERGE_REQUEST_IID" ]; then
+        notes=$CI_API_V4_URL/projects/$CI_PROJECT_ID/merge_requests/$CI_MERGE_REQUEST_IID/notes
+        find='import json, sys; print(*[n["id"] for n in json.load(sys.stdin) if n["body"].startswith("@MARKER@")][:1])'
+        id=$(curl -sSf -H "PRIVATE-TOKEN: $GITLAB_TOKEN" "$notes?per_page=100" | python3 -c "$find") || true
+        how=$([ -n "$id" ] && echo PUT || echo POST)
+        curl -sSf -o /dev/null -X "$how" -H "PRIVATE-TOKEN: $GITLAB_TOKEN" \\
+          --data-urlencode body@report.md "$notes${id:+/$id}" || echo "The merge request got no comment."
+      fi
+    - |
       if [ -f agentv.baseline.jsonl ]; then
         agentv compare --statistics --gate agentv.baseline.jsonl results.jsonl
       fi
@@ -164,14 +164,37 @@ _RUN_SHARD: Final = """\
           --agentv-out=results-${{ matrix.shard }}.jsonl --junitxml=junit.xml
 """
 
+_INSTALL: Final = """\
+      - uses: actions/checkout@df4cb1c069e1874edd31b4311f1884172cec0e10  # v6.0.3
+      - uses: actions/setup-python@a309ff8b426b58ec0e2a45f0f869d46889d02405  # v6.2.0
+        with:
+          python-version: "3.12"
+          cache: pip
+          cache-dependency-path: .github/workflows/evals.yml
+      - run: pip install pytest-agentv
+"""
+
+_PINNED: Final = {
+    "@UPLOAD@": "actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a  # v7.0.1",
+    "@DOWNLOAD@": "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c  # v8.0.1",
+    "@CACHE@": "@55cc8345863c7cc4c66a329aec7e433d2d1c52a9  # v6.1.0",
+}
+
 _MARKER: Final = "<!-- pytest-agentv: evaluations -->"
 PATHS: Final[Mapping[str, str]] = {"github": ".github/workflows/evals.yml", "gitlab": ".gitlab-ci.yml"}
 
 
 def workflow(service: str, shards: int) -> str:
     """Return the text of the workflow for `github` or `gitlab`, whose jobs share the cases among them."""
+    parts = {"@MARKER@": _MARKER}
     if service == "gitlab":
-        return GITLAB.replace("@PARALLEL@", f"  parallel: {shards}\n" if shards > 1 else "")
+        return _filled(GITLAB, parts | {"@PARALLEL@": f"  parallel: {shards}\n" if shards > 1 else ""})
     run = _RUN_SHARD.replace("@COUNT@", str(shards)) if shards > 1 else _RUN_ALL
     numbers = ", ".join(map(str, range(1, shards + 1)))
-    return GITHUB.replace("@RUN@", run).replace("@SHARDS@", numbers).replace("@MARKER@", _MARKER)
+    return _filled(GITHUB, parts | {"@RUN@": run, "@SHARDS@": numbers, "@INSTALL@": _INSTALL} | _PINNED)
+
+
+def _filled(text: str, parts: Mapping[str, str]) -> str:
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    return text

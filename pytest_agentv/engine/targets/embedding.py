@@ -12,7 +12,8 @@ from pytest_agentv.engine.targets.cache import public_settings
 from pytest_agentv.errors import AgentvError, EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
 from pytest_agentv.models.targets import Target
-from pytest_agentv.providers.apis.base import Embeddings, vectors_of
+from pytest_agentv.providers.apis.base import Embeddings
+from pytest_agentv.providers.apis.data import vectors_of
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 

@@ -1,6 +1,7 @@
 """Tells what a file holds by its first bytes, whatever its name says."""
 
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +22,13 @@ _STARTS: Final = (
 )
 
 
-def media_type(data: bytes) -> str | None:
-    """Return the media type of a picture, a PDF, or another file that is no text; None for a text."""
+def media_of(data: bytes) -> Media | None:
+    """Return what a picture, a PDF, or another file that is no text holds; None for a text."""
+    kind = _media_type(data)
+    return None if kind is None else Media(kind, sha256(data).hexdigest(), len(data))
+
+
+def _media_type(data: bytes) -> str | None:
     for start, kind in _STARTS:
         if data.startswith(start):
             return kind

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
-from pytest_agentv.loading.cases.media import is_address, is_picture
 from pytest_agentv.loading.cases.references import ReferencedFile, References
 from pytest_agentv.loading.files.source import LayeredSource, Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
@@ -124,13 +123,19 @@ def _load_part(item: Json, role: Role, place: Place, references: References) -> 
             text = _value_of(item, place)
             return None if text is None else TextPart(text)
         case "file" | "image":
-            file = _read_file(item, place, references)
-            if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
-                return None
-            return _file_part(file, references)
+            return _load_file(item, role, place, references)
         case kind:
             _warn_of_unshown_item(kind, place)
             return OtherPart(item)
+
+
+def _load_file(item: JsonObject, role: Role, place: Place, references: References) -> FilePart | None:
+    from pytest_agentv.loading.cases.media import is_picture  # noqa: PLC0415 - for cases with files
+
+    file = _read_file(item, place, references)
+    if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
+        return None
+    return _file_part(file, references)
 
 
 def _warn_of_unshown_item(kind: Json, place: Place) -> None:
@@ -153,6 +158,8 @@ def _value_of(item: JsonObject, place: Place) -> str | None:
 
 
 def _read_file(item: JsonObject, place: Place, references: References) -> ReferencedFile | None:
+    from pytest_agentv.loading.cases.media import is_address  # noqa: PLC0415 - for cases with files
+
     value = _value_of(item, place)
     if value is not None and not value.strip():
         place.at("value").expected("the path of a file", value)

@@ -3,12 +3,10 @@
 import os
 from collections.abc import Collection
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.cases.config import matches_guideline
-from pytest_agentv.loading.cases.media import media_type
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.targets.environment import search_folders
 from pytest_agentv.models.base import Json
@@ -76,6 +74,8 @@ class References:
         Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
         be a picture or a PDF, whose bytes are read when they are sent.
         """
+        from pytest_agentv.loading.cases.media import media_of  # noqa: PLC0415 - for cases with files
+
         found = self._read_bytes(value, place)
         if found is None:
             return None
@@ -84,8 +84,8 @@ class References:
         if fault and is_text:
             place.error(fault, "save it as UTF-8")
             return None
-        if not is_text and (kind := media_type(data)) is not None:
-            return ReferencedFile(value, display_path, path, "", Media(kind, sha256(data).hexdigest(), len(data)))
+        if not is_text and (media := media_of(data)) is not None:
+            return ReferencedFile(value, display_path, path, "", media)
         if fault:
             place.warn(f"{fault}; its other characters are shown as U+FFFD", "save it as UTF-8")
         text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")

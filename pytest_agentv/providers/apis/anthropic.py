@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any, ClassVar, Final
 
 from pydantic import field_validator
@@ -13,20 +12,22 @@ from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import (
-    ApiRequest,
-    ModelReply,
-    ModelSettings,
+from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.data import (
+    call_of,
     count,
     entries,
     function_of,
+    in_turns,
+    known,
     mapping,
+    name_of,
     schema_of,
     text_of,
 )
 from pytest_agentv.providers.apis.model import DirectModel
 from pytest_agentv.providers.apis.model_names import known_limit
-from pytest_agentv.providers.media import encoded, parts_of
+from pytest_agentv.providers.media import encoded
 
 _BASE_URL: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
@@ -92,8 +93,8 @@ class AnthropicApi:
         blocks = entries(reply["content"])
         return ModelReply(
             "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text"),
-            text_of(reply.get("model")) or None,
-            text_of(reply.get("stop_reason")) or None,
+            name_of(reply.get("model")),
+            name_of(reply.get("stop_reason")),
             tools=tuple(map(_call, (block for block in blocks if block.get("type") in _CALLS))),
             usage=_usage(mapping(reply.get("usage"))),
             reasoning_tokens=_thinking_tokens(mapping(reply.get("usage"))) or None,
@@ -102,14 +103,14 @@ class AnthropicApi:
 
 def _limits(settings: ModelSettings) -> dict[str, Any]:
     """Return what bounds an answer. Thinking comes on top of the answer's tokens, and takes no temperature."""
-    known = known_limit(settings.known_as)
-    usual = known or (_NEWER_LIMIT if settings.known_as.startswith("claude-") else _OTHER_LIMIT)
+    most = known_limit(settings.known_as)
+    usual = most or (_NEWER_LIMIT if settings.known_as.startswith("claude-") else _OTHER_LIMIT)
     tokens = settings.max_output_tokens or usual
     budget = settings.thinking_budget or _budget_of_effort(settings)
     if budget is not None:
         total = tokens + budget
         return {
-            "max_tokens": min(total, known) if known else total,
+            "max_tokens": min(total, most) if most else total,
             "thinking": {"type": "enabled", "budget_tokens": budget},
         }
     if settings.temperature is None or _NO_TEMPERATURE.search(settings.known_as):
@@ -132,14 +133,15 @@ def _choices(settings: ModelSettings) -> dict[str, Any]:
     if schema is not None:
         config["format"] = {"type": "json_schema", "schema": schema}
     is_adaptive = "effort" in config and _ADAPTIVE.search(settings.known_as) and settings.thinking_budget is None
-    choices = {
-        "top_p": settings.top_p,
-        "stop_sequences": settings.stop and list(settings.stop),
-        "tools": settings.tools and [_tool(tool) for tool in settings.tools],
-        "output_config": config or None,
-        "thinking": {"type": "adaptive"} if is_adaptive else None,
-    }
-    return {name: value for name, value in choices.items() if value is not None}
+    return known(
+        {
+            "top_p": settings.top_p,
+            "stop_sequences": settings.stop and list(settings.stop),
+            "tools": settings.tools and [_tool(tool) for tool in settings.tools],
+            "output_config": config or None,
+            "thinking": {"type": "adaptive"} if is_adaptive else None,
+        }
+    )
 
 
 def _tool(tool: JsonObject) -> JsonObject:
@@ -152,7 +154,7 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 
 def _call(block: JsonObject) -> ToolCall:
-    return ToolCall(text_of(block.get("name")) or "?", block.get("input", ABSENT), id=text_of(block.get("id")) or None)
+    return call_of(block.get("name"), block.get("input", ABSENT), block.get("id"))
 
 
 def _thinking_tokens(usage: JsonObject) -> int:
@@ -161,18 +163,14 @@ def _thinking_tokens(usage: JsonObject) -> int:
 
 def _merged(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Return the turns, those of one role in a row as one; the API refuses blanks at the end of the last answer."""
-    merged = [
-        {"role": role, "content": [block for message in group for block in _blocks(message)]}
-        for role, group in groupby(turns, key=lambda message: message.role)
+    merged: list[dict[str, Any]] = [
+        {"role": role, "content": [_text(part) if isinstance(part, str) else _file(part) for part in parts]}
+        for role, parts in in_turns(turns, lambda message: message.role)
     ]
     if merged and merged[-1]["role"] == "assistant":
         last = merged[-1]["content"][-1]
         last["text"] = last["text"].rstrip()
     return merged
-
-
-def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
-    return [_text(part) if isinstance(part, str) else _file(part) for part in parts_of(message)]
 
 
 def _text(text: str) -> dict[str, Any]:

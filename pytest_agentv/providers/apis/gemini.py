@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
@@ -12,22 +11,23 @@ from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import (
-    ApiRequest,
-    Embeddings,
-    ModelReply,
-    ModelSettings,
+from pytest_agentv.providers.apis.base import ApiRequest, Embeddings, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.data import (
+    call_of,
     count,
     entries,
     function_of,
+    in_turns,
+    known,
     mapping,
+    name_of,
     schema_of,
     text_of,
     usage_of,
     vectors_of,
 )
 from pytest_agentv.providers.apis.model import SEED, DirectModel
-from pytest_agentv.providers.media import encoded, parts_of
+from pytest_agentv.providers.media import encoded
 
 _BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 _NO_SYSTEM: Final = re.compile(r"gemini-(1\.0-)?pro(-vision)?$|gemma-[123]")
@@ -84,7 +84,7 @@ class GeminiApi:
     def read(self, reply: JsonObject) -> ModelReply | None:
         """Read a reply; a prompt that was blocked has no candidate, and its reason is the finish reason."""
         usage = mapping(reply.get("usageMetadata"))
-        model = text_of(reply.get("modelVersion")) or None
+        model = name_of(reply.get("modelVersion"))
         candidates = entries(reply.get("candidates"))
         if not candidates:
             blocked = text_of(mapping(reply.get("promptFeedback")).get("blockReason"))
@@ -93,7 +93,7 @@ class GeminiApi:
         return ModelReply(
             "".join(text_of(part.get("text")) for part in parts if part.get("thought") is not True),
             model,
-            text_of(candidates[0].get("finishReason")) or None,
+            name_of(candidates[0].get("finishReason")),
             tools=tuple(_call(mapping(part["functionCall"])) for part in parts if "functionCall" in part),
             usage=_usage(usage),
             reasoning_tokens=count(usage.get("thoughtsTokenCount")) or None,
@@ -111,17 +111,18 @@ class GeminiApi:
 
 def _generation_config(settings: ModelSettings) -> dict[str, Any]:
     wants_json = mapping(settings.response_format).get("type") in ("json_schema", "json_object")
-    limits = {
-        "temperature": settings.temperature,
-        "max_output_tokens": settings.max_output_tokens,
-        "top_p": settings.top_p,
-        "seed": settings.seed,
-        "stop_sequences": settings.stop and list(settings.stop),
-        "response_mime_type": "application/json" if wants_json else None,
-        "response_json_schema": schema_of(settings.response_format),
-        "thinkingConfig": _thinking(settings),
-    }
-    return {name: value for name, value in limits.items() if value is not None}
+    return known(
+        {
+            "temperature": settings.temperature,
+            "max_output_tokens": settings.max_output_tokens,
+            "top_p": settings.top_p,
+            "seed": settings.seed,
+            "stop_sequences": settings.stop and list(settings.stop),
+            "response_mime_type": "application/json" if wants_json else None,
+            "response_json_schema": schema_of(settings.response_format),
+            "thinkingConfig": _thinking(settings),
+        }
+    )
 
 
 def _thinking(settings: ModelSettings) -> dict[str, Any] | None:
@@ -148,14 +149,14 @@ def _declaration(function: JsonObject) -> JsonObject:
 
 
 def _call(call: JsonObject) -> ToolCall:
-    return ToolCall(text_of(call.get("name")) or "?", call.get("args", ABSENT), id=text_of(call.get("id")) or None)
+    return call_of(call.get("name"), call.get("args", ABSENT), call.get("id"))
 
 
 def _contents(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Return the turns, those of one side in a row as one."""
     return [
-        {"role": role, "parts": [_part(part) for message in group for part in parts_of(message)]}
-        for role, group in groupby(turns, key=lambda message: "model" if message.role == "assistant" else "user")
+        {"role": role, "parts": list(map(_part, parts))}
+        for role, parts in in_turns(turns, lambda message: "model" if message.role == "assistant" else "user")
     ]
 
 

@@ -9,14 +9,14 @@ from pytest_agentv.models.base import ABSENT, JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import (
-    ApiRequest,
-    Embeddings,
-    ModelReply,
-    ModelSettings,
+from pytest_agentv.providers.apis.base import ApiRequest, Embeddings, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.data import (
+    call_of,
     count,
     entries,
+    known,
     mapping,
+    name_of,
     parsed,
     text_of,
     usage_of,
@@ -107,7 +107,7 @@ def read_data(reply: JsonObject) -> Embeddings | None:
     if vectors is None:
         return None
     tokens = count(mapping(reply.get("usage")).get("prompt_tokens"))
-    return Embeddings(vectors, tokens, model=text_of(reply.get("model")) or None)
+    return Embeddings(vectors, tokens, model=name_of(reply.get("model")))
 
 
 def chat_body(
@@ -127,8 +127,7 @@ def chat_body(
         "response_format": settings.response_format,
         "tools": settings.tools and list(settings.tools),
     }
-    given = {name: value for name, value in choices.items() if value is not None}
-    return {"model": settings.model, "messages": turns, **given}
+    return {"model": settings.model, "messages": turns, **known(choices)}
 
 
 def read_chat(reply: JsonObject) -> ModelReply | None:
@@ -142,9 +141,9 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
     reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     return ModelReply(
         _content(message),
-        text_of(reply.get("model")) or None,
-        text_of(choices[0].get("finish_reason")) or None,
-        text_of(message.get("refusal")) or None,
+        name_of(reply.get("model")),
+        name_of(choices[0].get("finish_reason")),
+        name_of(message.get("refusal")),
         tuple(map(_call, entries(message.get("tool_calls")))),
         usage_of(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")), cached),
         reasoning or None,
@@ -154,7 +153,7 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
 def _call(call: JsonObject) -> ToolCall:
     function = mapping(call.get("function")) or mapping(call.get("custom"))
     given = function.get("arguments", function.get("input", ABSENT))
-    return ToolCall(text_of(function.get("name")) or "?", parsed(given), id=text_of(call.get("id")) or None)
+    return call_of(function.get("name"), parsed(given), call.get("id"))
 
 
 def _content(message: JsonObject) -> str:

@@ -7,7 +7,8 @@ from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.finish_reasons import incomplete_reason, is_cut
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.apis.base import ModelReply, ModelSettings, parsed
+from pytest_agentv.providers.apis.base import ModelReply, ModelSettings
+from pytest_agentv.providers.apis.data import parsed
 from pytest_agentv.providers.base import ProviderResponse
 
 _SHOWN: Final = 400

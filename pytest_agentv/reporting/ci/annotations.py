@@ -5,7 +5,7 @@ from typing import Final
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.escaping import shown, visible
 from pytest_agentv.reporting.failing.render import failure_headline
 from pytest_agentv.reporting.figures import case_name
 
@@ -48,4 +48,4 @@ def _annotation(result: EvalResult, masker: Masker) -> str:
 
 
 def _property(text: str) -> str:
-    return " ".join(text.split(" ")).translate(_PROPERTY)
+    return visible(text).translate(_PROPERTY)

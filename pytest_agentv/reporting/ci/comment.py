@@ -8,7 +8,8 @@ from typing import Final
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
-from pytest_agentv.reporting.ci.markdown import RunVerdict, code_span, markdown_lines, table_row
+from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble, code_span, markdown_lines, table_row
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.figures import case_name, cost_of, duration_of, format_cost, format_duration, format_score
 from pytest_agentv.reporting.statistics import judged_results
@@ -29,7 +30,11 @@ _Key = tuple[str | None, str, str]
 
 
 def comment_lines(
-    results: Sequence[EvalResult], base: Sequence[EvalResult] | None, masker: Masker, limit: int = COMMENT_LIMIT
+    results: Sequence[EvalResult],
+    base: Sequence[EvalResult] | None,
+    masker: Masker,
+    limit: int = COMMENT_LIMIT,
+    ending: Ending = AS_JUDGED,
 ) -> Iterator[str]:
     """Yield the lines of a comment. With newlines they take at most `limit` bytes of UTF-8.
 
@@ -37,11 +42,24 @@ def comment_lines(
     """
     notes = tuple(_comparison(results, base, masker)) if base is not None else ()
     room = limit - len(MARKER) - 1
-    lines = list(markdown_lines(RunVerdict(tuple(results), notes=notes), masker, room))
+    verdict = _verdict(results, ending).replace(notes=notes)
+    lines = list(markdown_lines(verdict, masker, room))
     if not lines and notes:  # too long with the diffs
-        lines = list(markdown_lines(RunVerdict(tuple(results), notes=_without_diffs(notes)), masker, room))
+        lines = list(markdown_lines(verdict.replace(notes=_without_diffs(notes)), masker, room))
     yield MARKER
     yield from lines
+
+
+def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
+    """Return the verdict of a run that ended like this."""
+    excused = (each for each in results if ending.replaces_cases and each.status == "fail" and not each.required)
+    return RunVerdict(
+        tuple(results),
+        expected_failures=frozenset(each.node_id for each in excused if each.node_id is not None),
+        expected_words="judged with the run",
+        troubles=tuple(Trouble("The gate failed", (text,)) for text in ending.red),
+        unjudged=ending.unjudged,
+    )
 
 
 def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], masker: Masker) -> Iterator[str]:

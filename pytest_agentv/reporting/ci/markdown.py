@@ -58,6 +58,8 @@ class RunVerdict(Record):
     """The section EVALUATION STATISTICS, whose first line is its title."""
     notes: tuple[str, ...] = ()
     """Lines of Markdown that follow the figures, as a comparison with another run."""
+    unjudged: str = ""
+    """Why there is no verdict on the run as a whole; empty: there is one, or nobody asked for it."""
 
 
 def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LIMIT) -> Iterator[str]:
@@ -99,7 +101,7 @@ def _head_lines(
         "error" if len(errors) == 1 else "errors": len(errors),
     }
     text = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no results"
-    sign = "❌" if errors or failures or verdict.troubles else "⚠️" if verdict.dry_run else "✅"
+    sign = "❌" if errors or failures or verdict.troubles else "⚠️" if verdict.dry_run or verdict.unjudged else "✅"
     yield f"## {sign} Evaluations: {text}"
     yield ""
     if verdict.dry_run:
@@ -109,7 +111,9 @@ def _head_lines(
             (code_span(masker.mask(detail), _LONGEST_NAME) for detail in trouble.details), len(trouble.details)
         )
         yield f"- {trouble.text}{f': {details}' if details else '.'}"
-    if verdict.troubles:
+    if verdict.unjudged:
+        yield f"- No verdict on the run as a whole: {code_span(masker.mask(verdict.unjudged), _LONGEST_TEXT)}"
+    if verdict.troubles or verdict.unjudged:
         yield ""
     yield from _figure_table(verdict)
     yield from verdict.notes

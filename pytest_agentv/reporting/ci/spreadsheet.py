@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -9,14 +10,18 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
 
-_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
-"""Spreadsheets run a cell that begins so."""
+_FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
+"""How a cell begins that a spreadsheet may run, some after they took blanks off."""
+_INNER_FORMULA: Final = re.compile(r"(?<=[;\t\n])([\"']*)([=@＝＠]|[+\-＋－](?=\S))")
+"""What begins a cell where a semicolon or a tab separates cells, as in Excel of many languages, which then does not
+know that a text goes on in the next line. The items of a list, `- one`, stay as they are."""
 
 
 def results_csv(results: Sequence[EvalResult], masker: Masker) -> str:
     """Return the rows under the columns that any of them has; the score of each evaluator is a column of its own.
 
-    A text that a spreadsheet would run as a formula begins with `'`.
+    A text that a spreadsheet would run as a formula begins with `'`. So does a part of a text that would be a cell of
+    its own with another separator.
     """
     rows = [_row(result) for result in results]
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -64,4 +69,6 @@ def _cell(value: object, masker: Masker) -> object:
 
 
 def _safe(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULAS) else text
+    text = re.sub(r"\r\n?", "\n", text.replace("\0", ""))  # a lone CR would end the row, and few programs read NUL
+    text = _INNER_FORMULA.sub(r"\1'\2", text)
+    return f"'{text}" if _FORMULA.match(text) else text

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, Literal, TypeAlias
 
@@ -21,6 +21,8 @@ _MARKS: Final[dict[_Kind, tuple[str, str]]] = {"both": ("", ""), "removed": ("[-
 def word_diff(reference: str, answer: str) -> str | None:
     """Return both texts as one, `[-only in the reference-]` and `{+only in the answer+}`; lines stay lines.
 
+    The beginnings of lines are compared without their indentation, and shown with it.
+
     None: the texts are the same, too long, or have too little in common.
     """
     old, new = _words(reference), _words(answer)
@@ -34,7 +36,7 @@ def word_diff(reference: str, answer: str) -> str | None:
     end = old[len(old) - tail :]
     steps = [*_kept(old[:head]), *_steps(middle_old, middle_new), *_kept(end)]
     common = sum(kind == "both" and word != "\n" for kind, word in steps)
-    return _text(steps) if common >= _LEAST_COMMON * min(len(old), len(new)) else None
+    return _text(_indented(steps, reference, answer)) if common >= _LEAST_COMMON * min(len(old), len(new)) else None
 
 
 def alike(reference: str, answer: str) -> tuple[str, str]:
@@ -82,10 +84,29 @@ def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
     yield from (("added", word) for word in new[j:])
 
 
-def _text(steps: Sequence[_Step]) -> str:
+def _indented(steps: Sequence[_Step], reference: str, answer: str) -> Iterator[_Step]:
+    """Yield the steps with the indentation of the lines that they begin: the answer's where both have the line."""
+    old, new = (iter(re.findall(r"\n *", text.strip())) for text in (reference, answer))
+    for kind, word in steps:
+        if word != "\n":
+            yield kind, word
+            continue
+        lines = {"both": (old, new), "removed": (old,), "added": (new,)}[kind]
+        yield kind, [next(each, word) for each in lines][-1]
+
+
+def _text(steps: Iterable[_Step]) -> str:
     parts = []
     for kind, group in groupby(steps, key=lambda step: step[0]):
         before, after = _MARKS[kind]
-        words = re.sub(r" ?\n ?", "\n", " ".join(word for _, word in group))
-        parts.append(f"{before}{words}{after}")
-    return re.sub(r" ?\n ?", "\n", " ".join(parts))
+        parts.append(f"{before}{_joined(word for _, word in group)}{after}")
+    return _joined(parts)
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Return words with a blank between them, but where a line begins."""
+    text, begins_line = "", True
+    for word in words:
+        text += word if begins_line or word.startswith("\n") else f" {word}"
+        begins_line = "\n" in word and not word.rpartition("\n")[2].strip()
+    return text

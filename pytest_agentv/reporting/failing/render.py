@@ -3,18 +3,17 @@
 VS Code reads results in messages of at most 4,096 bytes of ASCII JSON. A longer message breaks its stream of results.
 """
 
-from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.text import format_number
 from pytest_agentv.reporting.escaping import cut
 from pytest_agentv.reporting.failing.calls import call_lines
+from pytest_agentv.reporting.failing.evaluators import evaluator_table, findings, raw_outputs, reasoning
 from pytest_agentv.reporting.failing.footer import footer
-from pytest_agentv.reporting.failing.sections import TEXT_LIMIT, Look, Section, assemble
+from pytest_agentv.reporting.failing.sections import TEXT_LIMIT, Look, Section, assemble, block
 from pytest_agentv.reporting.figures import (
     format_score,
 )
@@ -66,11 +65,11 @@ def failure_text(
         Section(_answer(result, look), 15),
         Section(_reference(result, reference_answer, look), 12),
         Section(_calls(result, look), 10),
-        Section(_evaluator_table(result, look), 25),
-        Section(_findings("Misses", result, look), 25),
-        Section(_raw_outputs(result, look), 12),
-        Section(_reasoning(result, look), 13),
-        Section(_findings("Hits", result, look), 10),
+        Section(evaluator_table(result, look), 25),
+        Section(findings("Misses", result, look), 25),
+        Section(raw_outputs(result, look), 12),
+        Section(reasoning(result, look), 13),
+        Section(findings("Hits", result, look), 10),
     ]
     return assemble(headline, sections, footer(result, rerun_command, look), limit)
 
@@ -97,9 +96,9 @@ def error_text(
         )
         return assemble(headline, [Section(reason, 1)], footer(result, rerun_command, look), limit)
     sections = [
-        Section(_block("", result.error or "unknown error", look), 50),
-        Section(_evaluator_table(result, look), 20),
-        Section(_raw_outputs(result, look), 15),
+        Section(block("", result.error or "unknown error", look), 50),
+        Section(evaluator_table(result, look), 20),
+        Section(raw_outputs(result, look), 15),
         Section(_answer(result, look) if has_answer else "", 15),
     ]
     return assemble(headline, sections, footer(result, rerun_command, look), limit)
@@ -169,74 +168,13 @@ def _score_line(result: EvalResult, threshold_source: str | None) -> str:
     return f"Score {score}{relation} {threshold}" + (f" ({source})" if source else "")
 
 
-def _evaluator_table(result: EvalResult, look: Look) -> str:
-    rows = [("Evaluator", "Type", "Score", "Weight", "Verdict"), *_rows(result.evaluator_results or (), look)]
-    if len(rows) == 1:
-        return ""
-    name_width, type_width = (max(len(row[column]) for row in rows) for column in (0, 1))
-    return "\n".join(
-        f"{name:<{name_width}}  {kind:<{type_width}}  {score:>5}  {weight:>6}  {verdict}"
-        for name, kind, score, weight, verdict in rows
-    )
-
-
-def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Iterator[tuple[str, str, str, str, str]]:
-    for result in results:
-        yield (
-            "  " * depth + look.name(result.name, 28),
-            look.name(result.type, 18),
-            format_score(result.score),
-            "-" if result.weight is None else format_number(result.weight),
-            "error" if result.error else result.verdict,
-        )
-        yield from _rows(result.evaluator_results or (), look, depth + 1)
-
-
-def _reasoning(result: EvalResult, look: Look) -> str:
-    """Return the reasoning, one line per evaluator if there are several."""
-    said = [(each.name, each.reasoning) for each in result.evaluator_results or () if each.reasoning]
-    if len(said) <= 1:
-        return _block("Reasoning:", result.reasoning or "", look)
-    lines = (f"{look.name(name, _SHORT)}: {look.head(reasoning)}" for name, reasoning in said)
-    return "\n  ".join(["Reasoning:", *(_indent(line, "  ") for line in lines)])
-
-
-def _raw_outputs(result: EvalResult, look: Look) -> str:
-    """Return the unreadable output of judges, which explains why they score 0."""
-    blocks = [
-        _block(f"Unreadable reply of {look.name(evaluator.name, 28)}:", evaluator.raw_output, look)
-        for evaluator in result.evaluator_results or ()
-        if evaluator.raw_output
-    ]
-    return "\n".join(blocks)
-
-
 def _first_line(text: str, look: Look) -> str:
     return cut(look.all_of(text).strip().partition("\n")[0], _LONG)
 
 
 def _assertion(reason: str | None, headline: str, look: Look) -> str:
     """Return the whole reason if the headline has no room for it."""
-    return "" if reason is None or headline.endswith(f" {look.all_of(reason)}") else _block("", reason, look)
-
-
-def _findings(title: str, result: EvalResult, look: Look) -> str:
-    """Return hits or misses, with the evaluators' names if there are several."""
-    evaluators = result.evaluator_results or ()
-    items = result.misses if title == "Misses" else result.hits
-    if len(evaluators) > 1:
-        named = [
-            f"{look.name(evaluator.name, 28)}: {look.head(item)}"
-            for evaluator in evaluators
-            for item in (evaluator.misses if title == "Misses" else evaluator.hits)
-        ]
-        return _listed(title, named or list(map(look.head, items)))
-    return _listed(title, list(map(look.head, items)))
-
-
-def _listed(title: str, items: Sequence[str]) -> str:
-    lines = (f"  - {_indent(item, '    ')}" for item in items)
-    return "\n".join([f"{title} ({len(items)}):", *lines]) if items else ""
+    return "" if reason is None or headline.endswith(f" {look.all_of(reason)}") else block("", reason, look)
 
 
 def _answer(result: EvalResult, look: Look) -> str:
@@ -244,14 +182,14 @@ def _answer(result: EvalResult, look: Look) -> str:
     reason = incomplete_reason(result.finish_reason)
     note = f"; {reason}" if reason else ""
     title = f"Answer ({len(answer):,} characters{note}):" if answer.strip() else "The answer is empty."
-    return _block(title, answer, look) or title
+    return block(title, answer, look) or title
 
 
 def _question(question: str, look: Look) -> str:
     """Return the question, shortened with a note unless everything is wanted."""
     if look.limit is None or len(question) <= _LONG:
-        return _block("Question:", question, look)
-    return _block(f"Question (the first {_LONG} of {len(question):,} characters):", _head(question, look), look)
+        return block("Question:", question, look)
+    return block(f"Question (the first {_LONG} of {len(question):,} characters):", _head(question, look), look)
 
 
 def _head(text: str, look: Look) -> str:
@@ -260,7 +198,7 @@ def _head(text: str, look: Look) -> str:
 
 
 def _expected(result: EvalResult, look: Look) -> str:
-    return _block("Expected outcome:", result.expected_outcome or "", look)
+    return block("Expected outcome:", result.expected_outcome or "", look)
 
 
 def _reference(result: EvalResult, reference: str, look: Look) -> str:
@@ -269,22 +207,11 @@ def _reference(result: EvalResult, reference: str, look: Look) -> str:
 
     texts = alike(look.masker.mask(reference), look.masker.mask(result.candidate_answer))
     if reference and (diff := word_diff(*texts)):
-        return _block("Reference against answer ([-not in the answer-] {+only in the answer+}):", diff, look)
-    return _block(f"Reference answer ({len(reference):,} characters):", reference, look)
+        return block("Reference against answer ([-not in the answer-] {+only in the answer+}):", diff, look)
+    return block(f"Reference answer ({len(reference):,} characters):", reference, look)
 
 
 def _calls(result: EvalResult, look: Look) -> str:
     """Return the tool calls with what went in and out, where the result holds them."""
     lines = [look.line(line, _LINE) for line in call_lines(result.output_messages or ())]
     return "\n  ".join(["Tool calls:", *lines]) if lines else ""
-
-
-def _block(title: str, text: str, look: Look) -> str:
-    head = look.head(text)
-    if not head.strip():
-        return ""
-    return f"{title}\n  {_indent(head, '  ')}" if title else head
-
-
-def _indent(text: str, spaces: str) -> str:
-    return text.replace("\n", f"\n{spaces}")

@@ -67,6 +67,19 @@ def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int
     return _SEPARATOR.join([headline, *texts, footer])
 
 
+def block(title: str, text: str, look: Look) -> str:
+    """Return a text below its title, or nothing without a text."""
+    head = look.head(text)
+    if not head.strip():
+        return ""
+    return f"{title}\n  {indented(head, '  ')}" if title else head
+
+
+def indented(text: str, spaces: str) -> str:
+    """Return a text whose lines but the first begin with some blanks."""
+    return text.replace("\n", f"\n{spaces}")
+
+
 def _fit(text: str, size: int) -> str:
     """Cut a text to a size, at a line end if one is near, so that table rows stay whole."""
     fitted = cut(text, size)

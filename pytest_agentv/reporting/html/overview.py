@@ -1,9 +1,9 @@
-"""The first screen: the verdict in a sentence, what to look at first, targets, frequent reasons."""
+"""The first screen below the verdict: what to look at first, targets, frequent reasons."""
 
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
@@ -11,31 +11,15 @@ from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import (
     bounds,
-    counted,
     dollars,
     duration,
     filter_link,
-    listed,
     percent,
 )
-from pytest_agentv.reporting.html.values import mapping_of, number_of
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 _MOST_FIRST: Final = 8
 _MOST_REASONS: Final = 5
-
-
-@record
-class Headline(Record):
-    """The verdict on the run."""
-
-    tone: Literal["pass", "fail", "none"]
-    text: str
-    more: str = ""
-
-    @property
-    def sign(self) -> str:
-        return {"pass": "✓", "fail": "✕", "none": "?"}[self.tone]
 
 
 @record
@@ -71,26 +55,6 @@ class Reason(Record):
     evaluator: str
     count: int
     link: str
-
-
-def headline(cases: Sequence[Case], compared: Compared, red: Sequence[str] | None = None) -> Headline:
-    """Return the verdict. `red`: what the gates that judged the run said where they failed; None: none judged."""
-    counts = Counter(case.status for case in cases)
-    broken = sum(case.is_broken for case in cases)
-    total = len(cases)
-    if cases and all(case.result.value.get("dry_run") is True for case in cases):
-        return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")
-    facts = [f"{counted(broken, 'case')} broke against the baseline"] if broken else []
-    facts += [f"{counts['fail']:,} of {total:,} fail"] if counts["fail"] else []
-    facts += [f"{counts['error']:,} could not be judged"] if counts["error"] else []
-    more = " ".join(filter(None, (*(red or ()), _as_a_whole(compared), _rules(cases))))
-    if not facts and not red:
-        every = f"all {total:,} cases pass" if total > 1 else "the one case passes"
-        return Headline("pass", f"Passed: {every}.", more)
-    required = any(case.status == "fail" and case.judged.required for case in cases)
-    if red is not None and not red and not counts["error"] and not required:
-        return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
-    return Headline("fail", f"Failed: {listed(facts) or 'a gate'}.", more)
 
 
 def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
@@ -146,35 +110,6 @@ def also(compared: Compared) -> Iterator[tuple[str, str]]:
             yield f"{count:,} {text}", filter_link(change=word)
     if gone := len(compared.comparison.pairing.gone):
         yield f"{gone:,} gone", ""
-
-
-def _as_a_whole(compared: Compared) -> str:
-    comparison = compared.comparison
-    if comparison is None:
-        return ""
-    said = {
-        "regressed": "worse than the baseline",
-        "improved": "better than the baseline",
-        "not worse": f"not worse than the baseline by {comparison.margin * 100:g} points or more",
-    }.get(comparison.change, "not shown to be worse or better than the baseline")
-    if comparison.difference is None:
-        return "No case of the baseline can be compared with this run."
-    if "judge changed" in compared.statistics.verdicts:
-        return "Another judge judged the baseline, so the difference says nothing about the target."
-    seen = f"; {comparison.resolution}" if "shown" in said else ""
-    return f"As a whole the run is {said}{seen}."
-
-
-def _rules(cases: Sequence[Case]) -> str:
-    thresholds = {case.judged.threshold for case in cases if case.judged.threshold is not None}
-    text = f"The threshold is {thresholds.pop():g}" if len(thresholds) == 1 else ""
-    repeats = [mapping_of(case.result.value, "repeat") for case in cases]
-    needed = {(number_of(r, "needed"), number_of(r, "planned")) for r in repeats if r}
-    if text and len(needed) == 1:
-        (need, planned), *_ = needed
-        if need is not None and planned is not None:
-            text += f"; {need:.0f} of {planned:.0f} answers must reach it"
-    return f"{text}." if text else ""
 
 
 def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:

@@ -9,8 +9,9 @@ from typing import Final
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import STATUSES, Case
-from pytest_agentv.reporting.html.details import detail_of
 from pytest_agentv.reporting.html.history import Past
+from pytest_agentv.reporting.html.opened.details import detail_of
+from pytest_agentv.reporting.html.opened.gallery import Gallery
 
 CHUNK: Final = 50
 """Cases of a block; only the block of a case that is opened is unpacked."""
@@ -26,12 +27,12 @@ class Block(Record):
     text: str
 
 
-def blocks(cases: Sequence[Case], history: Mapping[str, Sequence[Past]]) -> Iterator[Block]:
+def blocks(cases: Sequence[Case], history: Mapping[str, Sequence[Past]], gallery: Gallery) -> Iterator[Block]:
     """Yield the list of the cases, then their details in blocks."""
     chunks = range(0, len(cases), CHUNK)
     yield Block("index", _packed(index_of(cases) | {"chunk": CHUNK, "chunks": len(chunks)}))
     for number, start in enumerate(chunks):
-        details = [detail_of(case, history.get(case.key, ())) for case in cases[start : start + CHUNK]]
+        details = [detail_of(case, history.get(case.key, ()), gallery) for case in cases[start : start + CHUNK]]
         yield Block(f"d{number}", _packed(details))
 
 

@@ -15,12 +15,19 @@ from markupsafe import Markup
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.html import overview, plots
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending
+from pytest_agentv.reporting.html import overview
 from pytest_agentv.reporting.html.cases import Case, cases_of
 from pytest_agentv.reporting.html.compared import Compared, compare
 from pytest_agentv.reporting.html.figures import figures
+from pytest_agentv.reporting.html.headline import Headline, headline
 from pytest_agentv.reporting.html.history import in_order, past_of_cases, past_runs, when_of
+from pytest_agentv.reporting.html.opened.gallery import Gallery
 from pytest_agentv.reporting.html.packing import blocks
+from pytest_agentv.reporting.html.plots.histograms import histograms
+from pytest_agentv.reporting.html.plots.rates import file_plot, tag_plot
+from pytest_agentv.reporting.html.plots.runs import history_plot
+from pytest_agentv.reporting.html.plots.trades import trade_plots
 from pytest_agentv.reporting.html.reading import Run
 from pytest_agentv.reporting.html.texts import spelled
 from pytest_agentv.runtime.files import write_atomically
@@ -28,7 +35,7 @@ from pytest_agentv.runtime.files import write_atomically
 STATIC_ROWS: Final = 40
 """The worst cases, which are readable where scripts are off."""
 
-_SCRIPTS: Final = ("texts.js", "words.js", "state.js", "list.js", "case.js", "start.js")
+_SCRIPTS: Final = ("texts.js", "words.js", "state.js", "list.js", "messages.js", "timing.js", "case.js", "start.js")
 _PACKAGE: Final = "pytest_agentv.reporting.html"
 
 
@@ -43,8 +50,8 @@ class ReportInput(Record):
     """Further runs, for the history."""
     margin: float = DEFAULT_MARGIN
     is_confirming: bool | None = None
-    red: tuple[str, ...] | None = None
-    """What the gates that failed said; empty: they passed; None: no gate judged the run."""
+    ending: Ending = AS_JUDGED
+    """How the run ended beyond what its results tell."""
 
 
 def write_report(path: Path, given: ReportInput) -> int:
@@ -61,21 +68,24 @@ def report_text(given: ReportInput) -> str:
     cases = cases_of(given.run, compared)
     runs = in_order([*given.earlier, *([given.base] if given.base else []), given.run])
     style, script = _asset("report.css"), "".join(map(_asset, _SCRIPTS))
+    verdict = headline(cases, compared, given.ending)
+    gallery = Gallery()
+    data = list(blocks(cases, past_of_cases(runs), gallery))
     text = (
         _environment()
         .get_template("report.html")
         .render(
-            policy=_policy(script, style),
+            policy=_policy(script, style, has_images=gallery.is_used),
             style=Markup(style),  # noqa: S704 - ours
             script=Markup(script),  # noqa: S704 - ours
-            title=_title(compared, cases, given.red),
+            title=_title(compared, verdict),
             run=given.run,
             when=when_of(given.run),
             made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             base=given.base,
             cases=cases,
             shown=cases[:STATIC_ROWS],
-            headline=overview.headline(cases, compared, given.red),
+            headline=verdict,
             figures=figures(cases, compared),
             firsts=overview.firsts(cases),
             broken=sum(case.is_broken for case in cases),
@@ -83,13 +93,13 @@ def report_text(given: ReportInput) -> str:
             targets=overview.target_rows(cases),
             reasons=overview.reasons(cases),
             compared=compared,
-            tags=plots.tag_plot(cases, compared),
-            files=plots.file_plot(cases, compared),
-            histograms=plots.histograms(cases),
-            trades=plots.trade_plots(cases),
-            history=plots.history_plot(past_runs(runs)),
+            tags=tag_plot(cases, compared),
+            files=file_plot(cases, compared),
+            histograms=histograms(cases),
+            trades=trade_plots(cases),
+            history=history_plot(past_runs(runs)),
             counts=_counts(cases),
-            blocks=blocks(cases, past_of_cases(runs)),
+            blocks=data,
         )
     )
     return text.encode("utf-8", "replace").decode("utf-8")
@@ -115,10 +125,11 @@ def _asset(name: str) -> str:
     return (files(_PACKAGE) / "assets" / name).read_text("utf-8")
 
 
-def _policy(script: str, style: str) -> Markup:
-    """Return the Content-Security-Policy: our script and our style by their hashes, and nothing else."""
+def _policy(script: str, style: str, *, has_images: bool) -> Markup:
+    """Return the Content-Security-Policy: our script and style by their hashes, images in this file."""
+    images = "img-src data:; " if has_images else ""
     policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; {images}base-uri 'none'; "
         "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     return Markup(html.escape(policy, quote=False))  # noqa: S704 - it holds hashes of ours only
@@ -128,10 +139,10 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _title(compared: Compared, cases: Sequence[Case], red: Sequence[str] | None) -> str:
+def _title(compared: Compared, verdict: Headline) -> str:
     rate = compared.statistics.rate
     share = f"{100 * rate.mean:.1f} % " if rate is not None else ""
-    return f"{overview.headline(cases, compared, red).sign} {share}– agentv report"
+    return f"{verdict.sign} {share}– agentv report"
 
 
 def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:

@@ -1,47 +1,36 @@
 """What a run says at its end, and its exit code: in the one process that owns the terminal."""
 
-import itertools
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_agentv.errors import locate
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, lost_text
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 from pytest_agentv.session.showing.kept_reports import KeptReports
 from pytest_agentv.session.showing.results_home import ResultsHome, node_ids
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
 
 if TYPE_CHECKING:  # what few runs need
     from pytest_agentv.reporting.summary import SummaryLine
-    from pytest_agentv.session.showing.ci.ended_run import EndedRun
-    from pytest_agentv.session.showing.verdict_section import VerdictSection
+    from pytest_agentv.session.showing.ending.ended_run import EndedRun
+    from pytest_agentv.session.showing.ending.verdict_section import VerdictSection
     from pytest_agentv.session.workers.crashes import CrashWatch
 
 STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 """The variable that names the summary page."""
 GITHUB: Final = "GITHUB_ACTIONS"
 """The variable that says that GitHub reads the log."""
-
-_MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
-    "error": {"red": True, "bold": True},
-    "fail": {"red": True},
-    "pass": {"green": True},
-    "warning": {"yellow": True},
-    "heading": {"bold": True},
-}
 
 
 class RunReporter:
@@ -148,15 +137,23 @@ class RunReporter:
         if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
             raise pytest.UsageError(fault)
         if any(map(may_be_eval, ids)):
-            if self._section is not None:
-                self._section.check(ids)
+            self.check_verdict(ids)
             if fault := self._home.fault():
                 raise pytest.UsageError(f"no results can be recorded: {fault}")
+
+    def check_verdict(self, ids: Sequence[str]) -> None:
+        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+        if self._section is not None:
+            self._section.check(ids)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
+        if self._outcomes.told and self._terminal is not None:
+            from pytest_agentv.session.showing.ending.wrapping import wrap_accounts  # noqa: PLC0415 - for runs that failed
+
+            wrap_accounts(self._terminal)
         self._home.close(self._crashes)
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
@@ -172,7 +169,7 @@ class RunReporter:
             self._remarks += self._section.finish(self._results)
         self._home.drop_answers()
         if self._options.html is not None:
-            self._write_html(self._options.html)
+            self._write_html(self._options.html, exitstatus)
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._home.write_errors:
@@ -195,46 +192,33 @@ class RunReporter:
             terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
         if not (self._results or self._home.write_errors or self._remarks):
             return
-        from pytest_agentv.reporting.summary import Outcomes, summary_lines  # noqa: PLC0415 - for runs with results
+        from pytest_agentv.session.showing.ending.summary import RunEnd, write_end  # noqa: PLC0415 - for runs with results
 
-        lines = summary_lines(
-            self._results,
+        end = RunEnd(
+            run=self._run,
             results_path=self._identity.results_path,
-            dry_run=self._options.dry_run,
+            options=self._options,
+            outcomes=self._outcomes,
+            expected_words=self._expected_words,
             elapsed_ms=self._elapsed_ms,
-            earlier=self._run.earlier,
-            outcomes=Outcomes(
-                frozenset(self._outcomes.expected_failures),
-                frozenset(self._outcomes.unexpected_passes),
-                self._expected_words,
-            ),
-            told=self._outcomes.told if terminalreporter.config.getoption("tbstyle", "auto") != "no" else (),
+            cpu_ms=self._cpu_ms,
+            has_workers=self._crashes is not None,
+            section=tuple(self._section_lines()),
+            notes=tuple(self._notes),
+            report=self._report,
+            remarks=tuple(self._remarks),
+            lost=tuple(self._lost()),
+            write_errors=tuple(dict.fromkeys(self._home.write_errors)),
+            annotations=tuple(self._annotations),
         )
-        for line in itertools.chain(lines, self._section_lines()):
-            _print(terminalreporter, line)
-        for note in self._notes:
-            terminalreporter.write_line(f"agentv: {visible(note)}")
-        if self._report is not None:
-            terminalreporter.write_line(f"Report written to: {visible(locate(self._report, None))}")
-        for remark in self._remarks:
-            terminalreporter.write_line(visible(remark), yellow=True)
-        lost = self._lost()
-        if lost:
-            terminalreporter.write_line(f"{lost_text(lost)}:", red=True)
-            for node_id in lost:
-                terminalreporter.write_line(f"  {visible(node_id)}", red=True)
-            terminalreporter.write_line("Run them with --agentv-resume.", red=True)
-        for text in dict.fromkeys(self._home.write_errors):
-            terminalreporter.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
-        for annotation in self._annotations:
-            terminalreporter.write_line(annotation)
+        write_end(terminalreporter, end)
 
     @property
     def _results(self) -> tuple[EvalResult, ...]:
         return self._run.results
 
     def _open_section(self, config: pytest.Config) -> "VerdictSection":
-        from pytest_agentv.session.showing.verdict_section import VerdictSection  # noqa: PLC0415 - for who has repeats
+        from pytest_agentv.session.showing.ending.verdict_section import VerdictSection  # noqa: PLC0415 - for who has repeats
 
         identity = self._identity
         return VerdictSection(
@@ -248,19 +232,19 @@ class RunReporter:
     def _expected_words(self) -> str:
         return "failed as expected" if self._options.gate in ("cases", "off") else "judged with the run"
 
-    def _write_html(self, path: Path) -> None:
+    def _write_html(self, path: Path, exitstatus: int) -> None:
         """Write the HTML report; note why that could not be done, if so."""
-        from pytest_agentv.session.showing.html_report import write_html  # noqa: PLC0415 - for who wants it
+        from pytest_agentv.session.showing.ending.html_report import write_html  # noqa: PLC0415 - for who wants it
 
         contract = self._section.contract() if self._section is not None else None
-        if fault := write_html(path, self._run, self._identity.results_path, self._options, contract):
+        if fault := write_html(path, self._ended(exitstatus), contract):
             self._remarks.append(fault)
         else:
             self._report = path
 
     def _ended(self, exitstatus: int) -> "EndedRun":
         """Return what CI services are told of the run."""
-        from pytest_agentv.session.showing.ci.ended_run import EndedRun  # noqa: PLC0415 - for CI only
+        from pytest_agentv.session.showing.ending.ended_run import EndedRun  # noqa: PLC0415 - for CI only
 
         return EndedRun(
             identity=self._identity,
@@ -276,20 +260,5 @@ class RunReporter:
             elapsed_ms=self._elapsed_ms,
         )
 
-    def _waiting_hint(self) -> str | None:
-        """Return what a run could gain whose cases waited one after another; None: it has its own limit, or workers."""
-        if self._options.workers is not None or self._crashes is not None or self._options.dry_run:
-            return None
-        from pytest_agentv.reporting.totals import waiting_hint  # noqa: PLC0415 - for runs with results
-
-        return waiting_hint(self._results, self._elapsed_ms, self._cpu_ms)
-
     def _lost(self) -> list[str]:
         return self._crashes.lost(node_ids(self._results)) if self._crashes else []
-
-
-def _print(reporter: TerminalReporter, line: "SummaryLine") -> None:
-    if line.style == "title":
-        reporter.write_sep("=", line.text)
-    else:
-        reporter.write_line(line.text, **_MARKUP.get(line.style, {}))

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 import report_runs
 
-from pytest_agentv.reporting.html import overview
+from pytest_agentv.reporting.endings import Ending
 from pytest_agentv.reporting.html.cases import Case, cases_of
 from pytest_agentv.reporting.html.compared import Compared, compare
 from pytest_agentv.reporting.html.figures import figures
+from pytest_agentv.reporting.html.headline import headline
 from pytest_agentv.reporting.html.page import STATIC_ROWS, ReportInput, report_text, write_report
 from pytest_agentv.reporting.html.reading import run_of
+
+GATED = Ending(replaces_cases=True)
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\x1b[31m\u202e"
 
@@ -43,27 +46,45 @@ def page() -> str:
 
 class TestHeadline:
     def test_all_pass(self) -> None:
-        assert overview.headline(*shown({}, {})).text == "Passed: all 2 cases pass."
+        assert headline(*shown({}, {})).text == "Passed: all 2 cases pass."
 
     def test_failures_and_errors_are_told_apart(self) -> None:
-        headline = overview.headline(*shown({}, {"score": 0}, {"error": "HTTP 503", "status": "error"}))
-        assert headline.tone == "fail"
-        assert headline.text == "Failed: 1 of 3 fail and 1 could not be judged."
+        found = headline(*shown({}, {"score": 0}, {"error": "HTTP 503", "status": "error"}))
+        assert found.tone == "fail"
+        assert found.text == "Failed: 1 of 3 fail and 1 could not be judged."
 
     def test_a_dry_run_has_no_verdict(self) -> None:
-        assert overview.headline(*shown({"dry_run": True})).tone == "none"
+        assert headline(*shown({"dry_run": True})).tone == "none"
 
     def test_a_gate_judges_the_run_in_the_place_of_its_cases(self) -> None:
         cases = shown({}, {"score": 0})
-        assert overview.headline(*cases, red=()).text == "Passed its gates: 1 of 2 fail."
-        assert overview.headline(*cases, red=("the pass rate is too low",)).tone == "fail"
+        assert headline(*cases, GATED).text == "Passed its gates: 1 of 2 fail."
+        assert headline(*cases, GATED.replace(red=("the pass rate is too low",))).tone == "fail"
 
     @pytest.mark.parametrize("value", [{"score": 0, "required": True}, {"error": "broke", "status": "error"}])
     def test_no_gate_lifts_errors_and_required_cases(self, value: dict[str, Any]) -> None:
-        assert overview.headline(*shown({}, value), red=()).tone == "fail"
+        assert headline(*shown({}, value), GATED).tone == "fail"
 
     def test_a_red_gate_alone_fails(self) -> None:
-        assert overview.headline(*shown({}), red=("the pass rate is too low",)).text == "Failed: a gate."
+        found = headline(*shown({}), Ending(red=("the pass rate is too low",)))
+        assert found.text == "Failed: a gate."
+        assert found.more.startswith("The gate says: the pass rate is too low.")
+
+    @pytest.mark.parametrize("trouble", ["the run broke off before its end", "results were lost"])
+    def test_what_went_wrong_beside_the_cases_fails(self, trouble: str) -> None:
+        found = headline(*shown({}), Ending(troubles=(trouble,)))
+        assert (found.tone, found.text) == ("fail", f"Failed: {trouble}.")
+
+    def test_a_part_of_a_run_has_no_verdict(self) -> None:
+        found = headline(*shown({}, {}), Ending(unjudged="2 of 12 cases (-k a)"))
+        assert (found.tone, found.text) == ("none", "No verdict: all 2 cases pass.")
+        assert found.more.startswith("No verdict on the run as a whole: 2 of 12 cases (-k a).")
+        assert headline(*shown({}, {"score": 0}), Ending(unjudged="a part")).tone == "fail"
+
+    def test_a_case_that_was_marked_to_fail_does_not_fail_the_run(self) -> None:
+        cases = shown({}, {"score": 0, "node_id": "a::b"})
+        found = headline(*cases, Ending(expected=frozenset({"a::b"})))
+        assert (found.tone, found.text) == ("pass", "Passed: 1 of 2 cases pass, 1 failed as expected.")
 
 
 class TestFigures:

@@ -21,74 +21,6 @@ function evaluatorNode(each, threshold) {
       each.reasoning && each.reasoning !== each.error ? folded(each.reasoning, 320) : null));
 }
 
-function plain(value) {
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
-function callLine(call) {
-  const input = call.input;
-  if (input && typeof input === "object" && !Array.isArray(input)) {
-    return call.tool + "(" + Object.entries(input).map(([name, value]) => name + "=" + JSON.stringify(value)).join(", ") + ")";
-  }
-  return call.tool + "(" + (input === null || input === undefined ? "" : plain(input)) + ")";
-}
-
-function outputLine(call) {
-  const output = call.output;
-  if (output === null || output === undefined) return "";
-  if (Array.isArray(output)) return " → " + output.length + (output.length === 1 ? " row" : " rows");
-  const text = plain(output);
-  return " → " + (text.length > 60 ? text.slice(0, 60) + " …" : text);
-}
-
-function callNode(call) {
-  const time = call.ms === null || call.ms === undefined ? "" : ", " + duration(call.ms);
-  const line = callLine(call), head = line.length > 160 ? line.slice(0, 160) + " …" : line;
-  const summary = make("summary", {}, make("code", {}, head), make("span", { class: "mute small" }, outputLine(call) + time));
-  const pretty = (name, value) => value === null || value === undefined ? null
-    : [make("div", { class: "small mute" }, name), make("pre", { tabindex: "0" }, typeof value === "string" ? value : JSON.stringify(value, null, 2))];
-  return make("details", {}, summary, pretty("input", call.input), pretty("output", call.output));
-}
-
-function messageNode(message, length) {
-  return make("div", { class: "message" }, make("div", { class: "role" }, message.role),
-    make("div", {}, message.content ? folded(message.content, length) : null, (message.calls || []).map(callNode)));
-}
-
-function conversation(detail, answer) {
-  const said = (answer && answer.messages && answer.messages.length ? answer.messages : detail.messages) || [];
-  const text = answer ? answer.text : detail.text;
-  return [
-    (detail.prompt || []).map((message) => messageNode(message, 160)),
-    detail.question ? messageNode({ role: "user", content: detail.question }, 600) : null,
-    said.length ? said.map((message) => messageNode(message, 600)) : messageNode({ role: "assistant", content: text || "(no answer)" }, 600),
-  ];
-}
-
-const PART_CLASSES = ["fill-0", "fill-2", "fill-1"];
-
-function timing(detail) {
-  const parts = detail.time || [], total = parts.reduce((sum, [, ms]) => sum + ms, 0) || 1;
-  let x = 0;
-  const bars = parts.map(([, ms], number) => {
-    const width = (ms / total) * 600, bar = make("rect", { x, y: 4, width: Math.max(0.5, width - 1.5), height: 14, class: PART_CLASSES[number % 3] });
-    x += width;
-    return bar;
-  });
-  const key = parts.map(([name, ms], number) => [number ? " · " : "",
-    make("svg", { width: 10, height: 10, viewBox: "0 0 10 10", "aria-hidden": "true" }, make("rect", { x: 0, y: 0, width: 10, height: 10, class: PART_CLASSES[number % 3] })),
-    " " + name + " " + duration(ms)]);
-  return make("div", {},
-    bars.length ? make("svg", { class: "timing", viewBox: "0 0 600 22", preserveAspectRatio: "none", "aria-hidden": "true" }, bars) : null,
-    make("p", { class: "small" }, key, key.length && detail.cost ? " · in all " : "", detail.cost),
-    detail.attempts ? make("p", { class: "small", dir: "auto" }, detail.attempts) : null);
-}
-
-function pastNode(past) {
-  const sign = make("b", { class: past.status[0] }, SIGN[past.status]);
-  return make("li", {}, sign, unseen(WORD[past.status]), " " + past.when + " ", make("span", { class: "mute small" }, past.judged > 1 ? past.passes + "/" + past.judged : "", " " + past.run));
-}
-
 function copy(control, text) {
   const before = control.textContent;
   const done = () => { control.textContent = "Copied"; setTimeout(() => (control.textContent = before), 1200); };
@@ -119,7 +51,8 @@ function whyBox(row, detail) {
 // The views of an answer, by the words on their buttons.
 function views(detail, answer) {
   const text = answer ? answer.text : detail.text, before = detail.baseline && detail.baseline.text;
-  const found = { Answer: () => (text ? foreign(text, "quote") : make("p", { class: "mute" }, "There is no answer.")) };
+  const images = imageNodes((answer || detail).images);
+  const found = { Answer: () => (text ? make("div", {}, foreign(text, "quote"), images) : make("p", { class: "mute" }, "There is no answer.")) };
   if (detail.reference && text) found["Diff to the reference"] = () => difference(detail.reference, text, "the reference", "this answer");
   if (before && text) found["Diff to the baseline"] = () => difference(before, text, "the baseline", "this answer");
   if (detail.reference) found["Reference"] = () => foreign(detail.reference, "quote");

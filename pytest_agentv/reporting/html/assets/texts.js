@@ -21,11 +21,12 @@ function addText(node, text) {
 
 const ALLOWED = new Set([
   "class", "id", "role", "type", "title", "open", "href", "dir", "tabindex",
-  "viewBox", "x", "y", "width", "height", "rx", "preserveAspectRatio",
+  "src", "alt", "loading", "viewBox", "x", "y", "width", "height", "rx", "preserveAspectRatio",
 ]);
+const IMAGE = /^data:image\/(png|jpeg|gif);base64,[A-Za-z0-9+/]+={0,2}$/;
 const SVG_TAGS = new Set(["svg", "rect", "line", "circle"]);
 
-// Make an element; `click` is the one listener, and links lead to places of this page only.
+// Make an element; `click` is the one listener, and links and images lead to this page only.
 function make(tag, attributes, ...children) {
   const node = SVG_TAGS.has(tag)
     ? document.createElementNS("http://www.w3.org/2000/svg", tag)
@@ -37,6 +38,8 @@ function make(tag, attributes, ...children) {
       throw Error("no such attribute here: " + name);
     } else if (name === "href" && !String(value).startsWith("#")) {
       throw Error("only links inside the report");
+    } else if (name === "src" && !IMAGE.test(value)) {
+      throw Error("only images inside the report");
     } else if (value !== null && value !== undefined && value !== false) {
       node.setAttribute(name, value === true ? "" : value);
     }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.ci.annotations import annotation_lines
-from pytest_agentv.session.showing.ci.ended_run import EndedRun
+from pytest_agentv.session.showing.ending.ended_run import EndedRun
 
 
 def annotations(ended: EndedRun) -> Sequence[str]:

@@ -5,6 +5,7 @@ from typing import Final
 
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.conversations.images import holds_images, without_images
 
 MOST_MESSAGES: Final = 60
 """Of a longer conversation the first and the last messages are kept."""
@@ -43,6 +44,9 @@ class _Room:
         """Return a value as it is if there is room for it, else the head of its text."""
         text = value if isinstance(value, str) else compact_json(value)
         limit = max(_SHORTEST, min(LONGEST_TEXT, self._left))
+        if len(text) > limit and holds_images(text):  # words are worth more than the head of an image
+            value = without_images(value, lambda _: None)
+            text = value if isinstance(value, str) else compact_json(value)
         self._left -= min(len(text), limit)
         return value if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters)"
 

@@ -6,9 +6,12 @@ from typing import Final
 
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.text import pretty_json
+from pytest_agentv.reporting.conversations.images import Image, image_of, named_in, without_images
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.history import Past
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of
+from pytest_agentv.reporting.html.opened.gallery import Gallery
+from pytest_agentv.reporting.html.opened.timing import lanes_of, parts_of
 from pytest_agentv.reporting.html.texts import counted, dollars, duration
 from pytest_agentv.reporting.html.values import mapping_of, mappings_of, number_of, text_of, texts_of
 
@@ -18,15 +21,17 @@ LONGEST_TEXT: Final = 20_000
 _REQUESTS: Final = ("lm_provider_request", "agent_provider_request")
 
 
-def detail_of(case: Case, history: Sequence[Past] = ()) -> JsonObject:
-    """Return the plain data of a case, with long texts cut."""
+def detail_of(case: Case, history: Sequence[Past], gallery: Gallery) -> JsonObject:
+    """Return the plain data of a case, with long texts cut and images in the place of their bytes."""
     value = case.result.value
-    answers = _answers(case)
+    text, images = gallery.take_out_of_text(_answer_text(value))
+    answers = _answers(case, gallery)
     detail: dict[str, Json] = {
-        "question": _question(value),
+        "question": gallery.take_out_of_text(_question(value))[0],
         "expected": text_of(value, "expected_outcome"),
         "reference": text_of(value, "reference_answer"),
-        "text": _answer_text(value),
+        "text": text,
+        "images": images,
         "answers": answers,
         "shown": next((n for n, answer in enumerate(answers) if answer["status"] != "pass"), 0),
         "evaluators": [_judgement(each) for each in case.judgements],
@@ -34,15 +39,16 @@ def detail_of(case: Case, history: Sequence[Past] = ()) -> JsonObject:
         "place": _place(case),
         "files": _files(value),
         "prompt": _prompt(value),
-        "messages": [_message(message) for message in mappings_of(value, "output_messages")],
+        "messages": [_message(message, gallery) for message in mappings_of(value, "output_messages")],
         "context": texts_of(value, "retrieved_context"),
-        "time": _times(case),
+        "time": parts_of(case),
+        "lanes": lanes_of(case),
         "cost": _cost(case),
         "attempts": _attempts(value),
         "rerun": _command(case),
         "baseline": _baseline(case),
         "history": [past.to_plain() for past in history],
-        "raw": _raw(case),
+        "raw": without_images(_raw(case), _unseen),
     }
     bounded: JsonObject = _bounded({key: item for key, item in detail.items() if item not in (None, "", [])})
     return bounded
@@ -78,21 +84,23 @@ def _answer_text(value: JsonObject) -> str:
     )
 
 
-def _answers(case: Case) -> list[JsonObject]:
+def _answers(case: Case, gallery: Gallery) -> list[JsonObject]:
     """Return all answers that the record holds; of cases whose answers all pass the first is enough."""
-    answers = mappings_of(case.result.value, "answers")
     if case.status == "pass" and not case.is_flaky:
         return []
-    return [
-        {
-            "text": text_of(answer, "candidate_answer"),
-            "score": number_of(answer, "score") or 0.0,
-            "status": text_of(answer, "status") or "pass",
-            "evaluators": [_judgement(each) for each in judgements_of(answer)],
-            "messages": [_message(message) for message in mappings_of(answer, "output_messages")],
-        }
-        for answer in answers
-    ]
+    return [_answer(answer, gallery) for answer in mappings_of(case.result.value, "answers")]
+
+
+def _answer(answer: JsonObject, gallery: Gallery) -> JsonObject:
+    text, images = gallery.take_out_of_text(text_of(answer, "candidate_answer"))
+    return {
+        "text": text,
+        **({"images": images} if images else {}),
+        "score": number_of(answer, "score") or 0.0,
+        "status": text_of(answer, "status") or "pass",
+        "evaluators": [_judgement(each) for each in judgements_of(answer)],
+        "messages": [_message(message, gallery) for message in mappings_of(answer, "output_messages")],
+    }
 
 
 def _judgement(judgement: Judgement) -> JsonObject:
@@ -100,17 +108,18 @@ def _judgement(judgement: Judgement) -> JsonObject:
     return {key: item for key, item in plain.items() if item not in ("", [], 0) or key == "score"}
 
 
-def _message(message: JsonObject) -> JsonObject:
-    calls = [
-        {
-            "tool": text_of(call, "tool"),
-            "input": call.get("input"),
-            "output": call.get("output"),
-            "ms": number_of(call, "duration_ms"),
-        }
-        for call in mappings_of(message, "tool_calls")
-    ]
-    return {"role": text_of(message, "role"), "content": _text(message.get("content")), "calls": calls}
+def _message(message: JsonObject, gallery: Gallery) -> JsonObject:
+    content, images = gallery.take_out(message.get("content"))
+    calls = [_call(call, gallery) for call in mappings_of(message, "tool_calls")]
+    shown = {"role": text_of(message, "role"), "content": _text(content), "calls": calls}
+    return shown | ({"images": images} if images else {})
+
+
+def _call(call: JsonObject, gallery: Gallery) -> JsonObject:
+    output, images = gallery.take_out(call.get("output"))
+    shown = {"tool": text_of(call, "tool"), "input": call.get("input"), "output": output}
+    shown["ms"] = number_of(call, "duration_ms")
+    return shown | ({"images": images} if images else {})
 
 
 def _why(case: Case) -> str:
@@ -141,21 +150,6 @@ def _place(case: Case) -> str:
 def _files(value: JsonObject) -> list[str]:
     files = [path for key in _REQUESTS for path in texts_of(mapping_of(value, key), "guideline_paths")]
     return [*dict.fromkeys(files), *([text_of(value, "log_file")] if text_of(value, "log_file") else [])]
-
-
-def _times(case: Case) -> list[list[Json]]:
-    """Return the parts of the time: target without its tools, tools, judges."""
-    metrics = mapping_of(case.result.value, "execution_metrics")
-    tools = sum(
-        ms
-        for times in mapping_of(metrics, "tool_durations").values()
-        if isinstance(times, list | tuple)
-        for ms in times
-        if isinstance(ms, int | float)
-    )
-    target = max(0.0, (number_of(metrics, "duration_ms") or 0.0) - tools)
-    judges = sum(each.duration_ms or 0.0 for each in case.judgements if each.depth == 0)
-    return [[name, round(ms, 1)] for name, ms in (("target", target), ("tools", tools), ("judges", judges)) if ms]
 
 
 def _cost(case: Case) -> str:
@@ -198,7 +192,7 @@ def _baseline(case: Case) -> JsonObject | None:
     change = case.change
     if change is None:
         return None
-    text = _answer_text(change.before.value) if change.before is not None else ""
+    text = named_in(_answer_text(change.before.value), _unseen) if change.before is not None else ""
     return {"word": change.word, "title": change.title, "say": change.text, "text": text}
 
 
@@ -208,14 +202,24 @@ def _raw(case: Case) -> JsonObject:
 
 
 def _text(content: Json) -> str:
+    """Return what a message says; images are named."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        parts = [part.get("text") or part.get("value") for part in content if isinstance(part, Mapping)]
+        parts = [_part_text(part) for part in content if isinstance(part, Mapping)]
         texts = [part for part in parts if isinstance(part, str)]
         if texts and len(texts) == len(content):
             return "\n".join(texts)
     return "" if content is None else pretty_json(content)
+
+
+def _part_text(part: JsonObject) -> Json:
+    image = image_of(part)
+    return part.get("text") or part.get("value") if image is None else f"[{image.text}]"
+
+
+def _unseen(_: Image) -> None:
+    """Let an image go by: it is shown elsewhere."""
 
 
 def _bounded(value: Json) -> Json:

@@ -1,0 +1,107 @@
+"""Reads parts of replies that may lack any of them, and builds parts of requests."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.messages import FilePart, ToolCall
+from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.prompts.prompt import ChatMessage
+from pytest_agentv.providers.media import parts_of
+
+
+def count(value: Json) -> int:
+    """Return a number of tokens; 0 for anything that is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def mapping(value: Json) -> JsonObject:
+    """Return a mapping as it is, an empty one for anything else: replies may lack any part."""
+    return value if isinstance(value, dict) else {}
+
+
+def entries(value: Json) -> Sequence[JsonObject]:
+    """Return the mappings of a list; none for anything else."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def text_of(value: Json) -> str:
+    """Return a text as it is, an empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def name_of(value: Json) -> str | None:
+    """Return a text as it is, None for an empty one and for anything else."""
+    return text_of(value) or None
+
+
+def parsed(value: Json) -> Json:
+    """Return the input of a tool call; a text that is JSON as what it says."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def call_of(name: Json, given: Json, call_id: Json) -> ToolCall:
+    """Return a tool call of a reply."""
+    return ToolCall(text_of(name) or "?", given, id=name_of(call_id))
+
+
+def function_of(tool: JsonObject) -> JsonObject | None:
+    """Return the function that a tool in the shape of OpenAI is; None for a tool that only the API knows."""
+    function = tool.get("function")
+    return function if tool.get("type") == "function" and isinstance(function, dict) else None
+
+
+def schema_of(response_format: JsonObject | None) -> JsonObject | None:
+    """Return the JSON Schema of a format in the shape of OpenAI; None without one."""
+    schema = mapping(mapping(response_format).get("json_schema")).get("schema")
+    return schema if isinstance(schema, dict) else None
+
+
+def known(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that there are: what is None is left out of a request."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def in_turns(
+    messages: Sequence[ChatMessage], role_of: Callable[[ChatMessage], str]
+) -> list[tuple[str, list[str | FilePart]]]:
+    """Return the roles in turn, each with the texts, pictures and PDFs of its messages in a row."""
+    return [
+        (role, [part for message in group for part in parts_of(message)]) for role, group in groupby(messages, role_of)
+    ]
+
+
+def merged(base: JsonObject, extra: JsonObject) -> dict[str, Json]:
+    """Return a mapping with what another one adds or replaces, at every depth."""
+    found = dict(base)
+    for key, value in extra.items():
+        old = found.get(key)
+        found[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return found
+
+
+def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
+    """Return the tokens of a reply; `total_in` counts the cached ones in, the record does not."""
+    if not total_in and not total_out:
+        return None
+    return TokenUsage(max(0, total_in - cached), total_out, cached or None)
+
+
+def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:
+    """Return vectors; None where a value is no list of numbers."""
+    if not isinstance(values, list) or not values:
+        return None
+    is_vector = all(isinstance(each, list) and each and all(map(is_number, each)) for each in values)
+    return tuple(tuple(map(float, each)) for each in values) if is_vector else None
+
+
+def is_number(value: Json) -> bool:
+    """Whether a value is a number; true is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,1 @@
+"""Conversations as a results file holds them: bounded, images named."""

@@ -1,0 +1,80 @@
+"""How a run ended beyond what its results tell: what the gates said, what went wrong beside the cases."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
+
+NO_VERDICT: Final = "no verdict"
+REPLACING: Final = ("run", "strict")
+"""The gates that judge a run in the place of its cases: `--agentv-gate`."""
+
+
+@record
+class Ending(Record):
+    """How a run ended; without any of it, each case is judged by itself."""
+
+    red: tuple[str, ...] = ()
+    """What the gates said that failed."""
+    replaces_cases: bool = False
+    """Whether the gates judged the run in the place of its cases, but for errors and required cases."""
+    unjudged: str = ""
+    """Why there is no verdict on the run as a whole; empty: there is one, or nobody asked for it."""
+    troubles: tuple[str, ...] = ()
+    """What failed beside the evaluations, in words without a capital: `the run broke off before its end`."""
+    expected: frozenset[str] = frozenset()
+    """Node ids of cases that were marked to fail."""
+
+    def excuses(self, case: JudgedCase) -> bool:
+        """Whether a low score of a case does not fail the run."""
+        return case.node_id in self.expected or (self.replaces_cases and not case.required)
+
+
+AS_JUDGED: Final = Ending()
+"""Each case is judged by itself."""
+
+
+def verdict_path(results_path: Path) -> Path:
+    """Return where the verdict on a run is, beside its results."""
+    return results_path.with_suffix(".verdict.json")
+
+
+def ending_of(contract: JsonObject | None) -> Ending:
+    """Return what the JSON of a verdict tells; None: there is no verdict file."""
+    if contract is None:
+        return AS_JUDGED
+    gates = [gate for gate in _list(contract.get("gates")) if isinstance(gate, dict)]
+    red = tuple(str(gate.get("reason")) for gate in gates if gate.get("failed") is True)
+    if contract.get("verdict") == NO_VERDICT:
+        return Ending(red, unjudged="; ".join(map(str, _list(contract.get("reasons")))) or "it is not known why")
+    return Ending(red, contract.get("gate") in REPLACING and bool(gates))
+
+
+def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject | None:
+    """Return the JSON of the verdict on these cases; None: there is none beside their file, or it is on others."""
+    try:
+        contract = json.loads(verdict_path(results_path).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return contract if isinstance(contract, dict) and _fits(contract, cases) else None
+
+
+def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
+    """Whether a verdict has the figures of these cases: a later run may have written into the same file."""
+    statistics = run_statistics(cases)
+    if sorted(map(str, _list(contract.get("errors")))) != sorted(case.name for case in statistics.errors):
+        return False
+    rate, mean = statistics.rate, contract.get("mean")
+    if rate is None or mean is None:
+        return rate is None and mean is None
+    return is_number(mean) and contract.get("n") == rate.n and math.isclose(float(mean), rate.mean, abs_tol=1e-9)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

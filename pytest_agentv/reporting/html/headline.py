@@ -1,0 +1,84 @@
+"""The verdict on a run in a sentence, with what stands right below it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending
+from pytest_agentv.reporting.html.cases import Case
+from pytest_agentv.reporting.html.compared import Compared
+from pytest_agentv.reporting.html.texts import counted, listed
+from pytest_agentv.reporting.html.values import mapping_of, number_of
+
+
+@record
+class Headline(Record):
+    """The verdict on the run."""
+
+    tone: Literal["pass", "fail", "none"]
+    text: str
+    more: str = ""
+
+    @property
+    def sign(self) -> str:
+        return {"pass": "✓", "fail": "✕", "none": "?"}[self.tone]
+
+
+def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDGED) -> Headline:
+    """Return the verdict on a run that ended like this."""
+    counts = Counter(case.status for case in cases)
+    broken = sum(case.is_broken for case in cases)
+    total = len(cases)
+    if cases and all(case.result.value.get("dry_run") is True for case in cases):
+        return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")
+    facts = [f"{counted(broken, 'case')} broke against the baseline"] if broken else []
+    facts += [f"{counts['fail']:,} of {total:,} fail"] if counts["fail"] else []
+    facts += [f"{counts['error']:,} could not be judged"] if counts["error"] else []
+    unjudged = f"No verdict on the run as a whole: {ending.unjudged}." if ending.unjudged else ""
+    gates = [f"The gate says: {text}." for text in ending.red]
+    more = " ".join(filter(None, (*gates, unjudged, _as_a_whole(compared), _rules(cases))))
+    if _is_bad(cases, ending) or (broken and not ending.replaces_cases):
+        return Headline("fail", f"Failed: {listed([*ending.troubles, *facts]) or 'a gate'}.", more)
+    if ending.replaces_cases and facts:
+        return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
+    every = f"all {total:,} cases pass" if total > 1 else "the one case passes"
+    if counts["fail"]:
+        every = f"{counts['pass']:,} of {total:,} cases pass, {counts['fail']:,} failed as expected"
+    return Headline("none", f"No verdict: {every}.", more) if unjudged else Headline("pass", f"Passed: {every}.", more)
+
+
+def _is_bad(cases: Sequence[Case], ending: Ending) -> bool:
+    """Whether anything fails the run, but for what the comparison with another run shows."""
+    failed = any(case.status == "fail" and not ending.excuses(case.judged) for case in cases)
+    return bool(ending.red or ending.troubles) or failed or any(case.status == "error" for case in cases)
+
+
+def _as_a_whole(compared: Compared) -> str:
+    comparison = compared.comparison
+    if comparison is None:
+        return ""
+    said = {
+        "regressed": "worse than the baseline",
+        "improved": "better than the baseline",
+        "not worse": f"not worse than the baseline by {comparison.margin * 100:g} points or more",
+    }.get(comparison.change, "not shown to be worse or better than the baseline")
+    if comparison.difference is None:
+        return "No case of the baseline can be compared with this run."
+    if "judge changed" in compared.statistics.verdicts:
+        return "Another judge judged the baseline, so the difference says nothing about the target."
+    seen = f"; {comparison.resolution}" if "shown" in said else ""
+    return f"As a whole the run is {said}{seen}."
+
+
+def _rules(cases: Sequence[Case]) -> str:
+    thresholds = {case.judged.threshold for case in cases if case.judged.threshold is not None}
+    text = f"The threshold is {thresholds.pop():g}" if len(thresholds) == 1 else ""
+    repeats = [mapping_of(case.result.value, "repeat") for case in cases]
+    needed = {(number_of(r, "needed"), number_of(r, "planned")) for r in repeats if r}
+    if text and len(needed) == 1:
+        (need, planned), *_ = needed
+        if need is not None and planned is not None:
+            text += f"; {need:.0f} of {planned:.0f} answers must reach it"
+    return f"{text}." if text else ""

@@ -1,0 +1,1 @@
+"""A case that is opened: its texts, images and times."""

@@ -1,0 +1,58 @@
+"""The scores of each evaluator."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
+from pytest_agentv.reporting.html.cases import Case
+from pytest_agentv.reporting.html.texts import counted, filter_link
+
+BINS: Final = 10
+_MOST_ROWS: Final = 12
+
+
+@record
+class Histogram(Record):
+    """The scores of an evaluator in ten bins."""
+
+    name: str
+    kind: str
+    link: str
+    heights: tuple[float, ...]
+    """By square root, 0 to 1, or a bin at 1 hides all others."""
+    counts: tuple[int, ...]
+    threshold: float | None
+    text: str
+
+
+def histograms(cases: Sequence[Case]) -> tuple[Histogram, ...]:
+    """Return the scores of each evaluator that judged, the most used first."""
+    scores: dict[tuple[str, str], list[float]] = {}
+    for case in cases:
+        for each in case.judgements:
+            if each.depth == 0 and not each.error:
+                scores.setdefault((each.name, each.type), []).append(each.score)
+    thresholds = {case.judged.threshold for case in cases}
+    threshold = thresholds.pop() if len(thresholds) == 1 else None
+    ordered = sorted(scores.items(), key=lambda entry: -len(entry[1]))
+    return tuple(_histogram(name, kind, found, threshold) for (name, kind), found in ordered[:_MOST_ROWS])
+
+
+def _histogram(name: str, kind: str, scores: Sequence[float], threshold: float | None) -> Histogram:
+    bins = Counter(min(BINS - 1, int(score * BINS + 1e-9)) for score in scores)
+    counts = tuple(bins[number] for number in range(BINS))
+    top = math.sqrt(max(counts))
+    low = sum(score < threshold - 1e-9 for score in scores) if threshold is not None else 0
+    below = f", {low:,} of {len(scores):,} below" if threshold is not None else f" of {counted(len(scores), 'case')}"
+    return Histogram(
+        name=name,
+        kind=kind,
+        link=filter_link(evaluator=name),
+        heights=tuple(round(math.sqrt(count) / top, 3) for count in counts),
+        counts=counts,
+        threshold=threshold,
+        text=f"mean {math.fsum(scores) / len(scores):.2f}{below}",
+    )

@@ -1,0 +1,65 @@
+"""The HTML report of a run (`--agentv-html`), written from its lines in the results file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.reporting.endings import NO_VERDICT, Ending, ending_of
+from pytest_agentv.reporting.html.page import ReportInput, write_report
+from pytest_agentv.reporting.html.reading import Run, read_run, run_of
+from pytest_agentv.reporting.html.texts import counted
+from pytest_agentv.session.showing.ending.ended_run import EndedRun
+from pytest_agentv.session.showing.item_outcomes import lost_text
+
+
+def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None) -> str | None:
+    """Write the report; return why that could not be done.
+
+    `verdict` is the JSON of the verdict on the run; None: there is none.
+    """
+    run, options, results_path = ended.run, ended.options, ended.identity.results_path
+    if path.resolve() in {each.resolve() for each in (results_path, options.baseline) if each is not None}:
+        return f"{locate(path, None)}: no report was written: this is the file of results that it would be made of"
+    if not run.results:
+        return f"{locate(path, None)}: no report was written: there are no results"
+    try:
+        shown = run_of(results_path.name, [result.to_plain() for result in run.results], dropped=len(run.earlier))
+        shown = shown.replace(problems=tuple(map(str, run.problems)))
+        given = ReportInput(
+            shown,
+            _base(options, verdict),
+            margin=options.margin,
+            is_confirming=options.confirm > 0,
+            ending=_ending(ended, verdict),
+        )
+        write_report(path, given)
+    except (AgentvError, OSError) as error:
+        return f"the report was not written: {error}"
+    return None
+
+
+def _base(options: RunOptions, verdict: JsonObject | None) -> Run | None:
+    """Return the baseline that the run was compared with, if it was."""
+    if options.baseline is None or options.update_baseline is not None:
+        return None
+    return None if verdict is None or verdict.get("verdict") == NO_VERDICT else read_run(options.baseline)
+
+
+def _ending(ended: EndedRun, verdict: JsonObject | None) -> Ending:
+    expected = frozenset(ended.outcomes.expected_failures) if ended.options.gate in ("cases", "off") else frozenset()
+    return ending_of(verdict).replace(troubles=tuple(_troubles(ended)), expected=expected)
+
+
+def _troubles(ended: EndedRun) -> Iterator[str]:
+    """Yield what went wrong beside the evaluations, but for the gates, which have sentences of their own."""
+    if ended.is_broken_off:
+        yield "the run broke off before its end"
+    others = ended.outcomes.failed_with_good_scores(ended.run.results)
+    if ended.write_errors:
+        yield "results were lost"
+    elif others:
+        yield f"{counted(len(others), 'case')} failed outside of the evaluation"
+    if ended.lost:
+        yield lost_text(ended.lost)

@@ -1,0 +1,97 @@
+"""The verdict beside a results file: what it tells, and when it is not on these results."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.ci.comment import comment_lines
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending, ending_of, read_contract
+from pytest_agentv.reporting.verdicts.case_reading import case_of
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
+
+GATE = {"name": "agentv.baseline.jsonl::regression", "failed": True, "reason": "12 cases are broken"}
+FITTING = {"verdict": "broken", "n": 2, "mean": 0.5, "errors": ["c"]}
+
+
+def cases() -> list[JudgedCase]:
+    values: list[dict[str, Any]] = [
+        {"eval_id": "a", "score": 1, "threshold": 1},
+        {"eval_id": "b", "score": 0, "threshold": 1},
+        {"eval_id": "c", "score": 0, "error": "broke", "status": "error"},
+    ]
+    return list(map(case_of, values))
+
+
+@pytest.mark.parametrize(
+    ("contract", "ending"),
+    [
+        (None, AS_JUDGED),
+        ({"verdict": "no baseline", "reasons": []}, AS_JUDGED),
+        ({"verdict": "broken", "gate": "cases", "gates": [GATE]}, Ending(red=("12 cases are broken",))),
+        ({"verdict": "broken", "gate": "run", "gates": [{**GATE, "failed": False}]}, Ending(replaces_cases=True)),
+        ({"verdict": "broken", "gates": [GATE]}, Ending(red=("12 cases are broken",))),  # of an older version
+        (
+            {"verdict": "no verdict", "reasons": ["a worker crashed"], "gate": "run", "gates": [GATE]},
+            Ending(red=("12 cases are broken",), unjudged="a worker crashed"),
+        ),
+        ({"verdict": 3, "gates": ["x", {"failed": "yes"}], "reasons": "none"}, AS_JUDGED),
+    ],
+)
+def test_what_a_verdict_tells(contract: Any, ending: Ending) -> None:
+    assert ending_of(contract) == ending
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        (json.dumps(FITTING), True),
+        (json.dumps(FITTING | {"n": 3}), False),
+        (json.dumps(FITTING | {"mean": 1}), False),
+        (json.dumps(FITTING | {"mean": "x"}), False),
+        (json.dumps(FITTING | {"errors": []}), False),
+        (json.dumps([FITTING]), False),
+        ("[" * 100_000, False),
+        ("not JSON", False),
+        (None, False),
+    ],
+)
+def test_a_verdict_on_other_results_is_left_out(tmp_path: Path, text: str | None, *, is_read: bool) -> None:
+    if text is not None:
+        (tmp_path / "run.verdict.json").write_text(text, "utf-8")
+    assert (read_contract(tmp_path / "run.jsonl", cases()) is not None) == is_read
+
+
+def result(eval_id: str, score: float, **values: Any) -> EvalResult:
+    status = "pass" if score else "fail"
+    return EvalResult("t", eval_id, "d", score, (), (), "answer", "t", status=status, node_id=f"a::{eval_id}", **values)
+
+
+@pytest.mark.parametrize(
+    ("ending", "head"),
+    [
+        (AS_JUDGED, "## ❌ Evaluations: 1 passed, 1 failed"),
+        (Ending(replaces_cases=True), "## ✅ Evaluations: 1 passed, 1 judged with the run"),
+        (Ending(("12 cases are broken",), replaces_cases=True), "## ❌ Evaluations: 1 passed, 1 judged with the run"),
+    ],
+)
+def test_the_comment_has_the_verdict_of_the_gates(ending: Ending, head: str) -> None:
+    lines = list(comment_lines([result("a", 1), result("b", 0)], None, Masker(), ending=ending))
+    assert lines[1] == head
+    assert ("- The gate failed: `12 cases are broken`" in lines) == bool(ending.red)
+
+
+def test_no_gate_excuses_a_required_case() -> None:
+    lines = list(comment_lines([result("a", 0, required=True)], None, Masker(), ending=Ending(replaces_cases=True)))
+    assert lines[1] == "## ❌ Evaluations: 1 failed"
+
+
+def test_the_comment_on_a_part_of_a_run_has_no_verdict() -> None:
+    lines = list(comment_lines([result("a", 1)], None, Masker(), ending=Ending(unjudged="1 of 12 cases (-k `a`)")))
+    assert lines[1] == "## ⚠️ Evaluations: 1 passed"
+    assert "- No verdict on the run as a whole: ``1 of 12 cases (-k `a`)``" in [
+        line.replace("`` ", "``") for line in lines
+    ]

@@ -1,0 +1,32 @@
+"""Lines of failures on a terminal: broken between words, as wide as it is."""
+
+import pytest
+
+from pytest_agentv.reporting.escaping import columns, padded
+from pytest_agentv.session.showing.ending.wrapping import wrapped
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("short", ["short"]),
+        ("", [""]),
+        ("  one two three four five", ["  one two three", "  four five"]),
+        ("  - one two three four", ["  - one two", "    three four"]),
+        ("one two three four five six", ["one two three", "four five six"]),
+        ("  " + "x" * 30, ["  " + "x" * 30]),
+        ("Rerun:  pytest a.yaml::case --flag", ["Rerun:  pytest a.yaml::case --flag"]),
+        ("name    type    0.500  1", ["name    type    0.500  1"]),
+        ("  \u4e16\u754c " * 5, ["  \u4e16\u754c " * 5]),
+    ],
+)
+def test_a_line_is_broken_between_words(line: str, lines: list[str]) -> None:
+    assert wrapped(line, 16) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("abc", 3), ("\u4e16\u754c", 4), ("e\u0301", 1), ("\uff21", 2), ("", 0), ("Gr\u00fc\u00dfe", 5)]
+)
+def test_columns_of_a_text(text: str, width: int) -> None:
+    assert columns(text) == width
+    assert columns(padded(text, 8)) == 8
