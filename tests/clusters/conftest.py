@@ -1,6 +1,6 @@
 """Runs whose cases go to a Dask cluster on this machine. Skipped without `pip install 'pytest-agentv[dask]'`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,8 @@ def make_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     """Return a function that starts a cluster; all end with the module."""
     made: list[DaskCluster] = []
 
-    def make(*workers: str, allowed_failures: int = 0) -> DaskCluster:
-        made.append(DaskCluster(tmp_path_factory.mktemp("cluster"), allowed_failures))
+    def make(*workers: str, allowed_failures: int = 0, hidden: Sequence[Path] = ()) -> DaskCluster:
+        made.append(DaskCluster(tmp_path_factory.mktemp("cluster"), allowed_failures, hidden))
         for name in workers:
             made[-1].add_worker(name)
         return made[-1]

@@ -21,13 +21,16 @@ def openai():
 
 @pytest.fixture
 def client(openai, fake_llm: FakeLlm):
-    return openai.OpenAI(api_key="key", base_url=fake_llm.script("plain", Reply("It is sent.", cached_tokens=4)))
+    url = fake_llm.script("plain", Reply("It is sent.", cached_tokens=4))
+    with openai.OpenAI(api_key="key", base_url=url) as client:
+        yield client
 
 
 @pytest.fixture
 def calling(openai, fake_llm: FakeLlm):
     reply = Reply("It is sent.", calls=(ToolCall("lookup", {"order": 7}),))
-    return openai.OpenAI(api_key="key", base_url=fake_llm.script("calling", reply))
+    with openai.OpenAI(api_key="key", base_url=fake_llm.script("calling", reply)) as client:
+        yield client
 
 
 def check(response):

@@ -1,7 +1,7 @@
 """The results of a run, read from its file: the same with workers and without."""
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from pytest_agentv.errors import AgentvError
@@ -69,6 +69,15 @@ def read_run(identity: RunIdentity, reported: Collection[str] | None = None, *, 
         ),
         tuple(problems),
     )
+
+
+def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[EvalResult]:
+    """Return results as they stand in the file, with their prompts, answers and findings."""
+    wanted = {(result.node_id, result.eval_id): result for result in results}
+    for entry in _entries(identity):
+        if not isinstance(entry, Problem) and (key := (entry.result.node_id, entry.result.eval_id)) in wanted:
+            wanted[key] = entry.result
+    return list(wanted.values())
 
 
 def _without_texts(result: EvalResult) -> EvalResult:
