@@ -300,6 +300,18 @@ evalcases:
     assert [case.eval_id for case in loaded[4:]] == ["y@a", "y@b"] * 2
 
 
+def test_the_id_of_a_row_uses_no_variable_of_a_matrix():
+    write("rows.csv", "number\n1\n")
+    header = "matrix: {tone: [a]}\nevalcases: {from: rows.csv}\n"
+    table = header + 'case: {id: "%s", input: "{{ tone }}", assert: [contains: a]}\n'
+    assert cases_of(table % "q-{{ tone }}") == [
+        "q.eval.yaml:3: case.id: uses a variable of the matrix (the names of the matrix follow each id by themselves) "
+        "[rows.csv:2]"
+    ]
+    assert [case.eval_id for case in cases_of(table % "q-{{ number }}")] == ["q-1@a"]
+    assert "unknown variable 'nope'" in cases_of(table % "q-{{ nope }}")[0]
+
+
 def test_the_columns_of_a_row_win_over_the_variables_of_its_case_and_file():
     write("q.jsonl", '{"n": 1, "tone": "row"}\n{"n": 2}\n')
     cases = cases_of(

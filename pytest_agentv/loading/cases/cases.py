@@ -86,6 +86,9 @@ def _load(
         return None, {}
     references = References(suite.path.parent, context.repo_root, context.cwd, context.guideline_patterns)
     value, variables = _filled(suite, entry, place, references)
+    if entry.row is not None and entry.eval_id is None and value.get("id") and not place.problems:
+        # Its columns do not fill the id. Rows are named before they are combined with a matrix.
+        place.at("id").error("uses a variable of the matrix", "the names of the matrix follow each id by themselves")
     execution = mapping_at(value, "execution", place)
     share = _sharing(entry, context, tuple(variables or ()))
     written = WrittenCase(suite, value, execution, place, references, context, variables, share)
