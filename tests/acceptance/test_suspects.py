@@ -101,6 +101,35 @@ def test_an_eval_in_python_is_asked_again_in_its_test(project, suspects, mode):
     assert run.exit_code == 1
 
 
+HANGING = """
+    import asyncio, os
+
+    asked = 0
+
+    async def answer(prompt):
+        global asked
+        asked += 1
+        if "BROKEN" not in os.environ or not os.environ["BROKEN"]:
+            return f"yes {asked}"
+        if asked > 7:
+            await asyncio.sleep(600)
+        return "no"
+"""
+
+
+def test_a_case_whose_fresh_answers_take_too_long_stays_judged(project, suspects, monkeypatch):
+    """Its item is not ended by the time limit of an item: its verdict was there before."""
+    monkeypatch.setenv("CALLS", str(project.path / "calls"))
+    (project.path / "calls").touch()
+    project.write("agent.py", HANGING)
+    project.write("conftest.py", SERVICE)
+    project.write("a.eval.yaml", SUITE.replace("evalcases:", "fixtures: [service]\nevalcases:") + CASE.format(0))
+    run = suspects("--timeout=2", broken="c0")
+    assert (run.outcomes, [line["status"] for line in run.results]) == ({"failed": 2}, ["fail"])
+    assert broke(run) == {"c0"}
+    assert "Not confirmed" in run.text
+
+
 def test_nothing_is_asked_again_where_the_run_is_about_to_stop_or_is_a_part(project, suspects):
     project.write("test_p.py", PYTHON)
     run = suspects("-x", broken="p0")
