@@ -154,6 +154,16 @@ def test_a_run_of_tests_that_evaluate_is_checked_before_anything_is_paid_for(pro
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_shards_of_tests_that_evaluate_share_these_in_a_run_with_a_baseline(project, suspects, mode):
+    project.write("test_p.py", PYTHON)
+    runs = [suspects("--agentv-shard=1/2", mode=mode)]
+    runs.append(project.run("--agentv-baseline", "--agentv-shard=2/2", mode=mode, subprocess=True))
+    names = [line["eval_id"] for run in runs for line in run.results]
+    assert sorted(names) == ["test_it[p0]", "test_it[p1]", "test_it[p2]"], "each is paid for once"
+    assert [run.exit_code for run in runs] == [0, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_a_part_of_the_tests_that_evaluate_gets_no_verdict(project, suspects, mode):
     project.write("test_p.py", PYTHON)
     run = suspects("-k", "p0", mode=mode)
