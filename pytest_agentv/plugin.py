@@ -13,7 +13,6 @@ from pytest_agentv.session.importing import import_as_before, import_unchanged, 
 
 import_unchanged()
 
-from pytest_agentv.session.garbage import register_unfreezing
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options
 from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
@@ -37,9 +36,7 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
     attach_optional_values(args)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    register_unfreezing(config)
     check_options(config)
     if config.getoption("agentv_shard") is not None:
         from pytest_agentv.session.choosing.sharding import Sharding

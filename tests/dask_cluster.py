@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from elsewhere import with_hidden
@@ -74,20 +75,30 @@ class Program:
 class DaskCluster:
     """A scheduler, and workers by name. `address` is what `--agentv-executor` takes."""
 
-    def __init__(self, folder: Path, allowed_failures: int = 0, hidden: Sequence[Path] = ()) -> None:
-        """`hidden` folders are empty for the workers, where that is allowed."""
+    def __init__(
+        self,
+        folder: Path,
+        allowed_failures: int = 0,
+        hidden: Sequence[Path] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`hidden` folders are empty for the workers, where that is allowed; `environment` is that of all processes."""
         self._folder = folder
         self._hidden = hidden
         self._starts = 0
         self.workers: dict[str, Program] = {}
-        self._environment = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures)}
+        self._environment = {
+            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures),
+            **environment,
+        }
         self.scheduler, self._url = self._start_scheduler(0)
-        self.address = self._url.replace("tcp://", "dask://")
+        self.address = self._url.replace("tcp://", "dask://").replace("tls://", "dask+tls://")
 
     def _start_scheduler(self, port: int) -> tuple[Program, str]:
         file = self._folder / "scheduler.json"
         file.unlink(missing_ok=True)
-        words = ("--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--scheduler-file", str(file))
+        host = "tls://127.0.0.1" if "DASK_CONFIG" in self._environment else "tcp://127.0.0.1"
+        words = ("--host", host, "--port", str(port), "--no-dashboard", "--scheduler-file", str(file))
         scheduler = Program(self._folder / "scheduler", self._environment, "scheduler", *words)
         return scheduler, until(lambda: _address(file))
 
@@ -107,9 +118,9 @@ class DaskCluster:
         self._starts += 1
         self.workers[name] = Program(
             folder,
-            environment,
+            self._environment | environment,
             *("worker", self._url, "--name", f"{name}-{self._starts}", "--nthreads", str(threads), "--no-dashboard"),
-            *("--no-nanny", "--host", "127.0.0.1", "--local-directory", str(folder), *words),
+            *("--no-nanny", "--host", self._url.rpartition(":")[0], "--local-directory", str(folder), *words),
             hidden=self._hidden,
         )
         log = self.workers[name].log

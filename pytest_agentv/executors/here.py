@@ -34,7 +34,7 @@ class Here:
         self.roots = roots
         homes = dict(setup.roots.folders)
         paths = {folder: homes[name] for name, folder in roots.folders}
-        self._translation = Translation({**paths, sys.executable: setup.python})
+        self._translation = Translation(paths, {sys.executable: setup.python})
         self._outgoing: Outgoing | None = None
         self._left: Path | None = None
         self._shown: list[str] = []

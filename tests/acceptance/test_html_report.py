@@ -57,6 +57,8 @@ def test_a_run_writes_its_report_and_its_file_makes_the_same(shop: Project) -> N
     page = (shop.path / "new/report.html").read_text("utf-8")
     index, details = data_of(page)
     assert [row[0] for row in index["rows"]] == ["bad", "good"]
+    assert details[0]["question"] == "How heavy?"
+    assert details[0]["text"] == "120 euros </script> ***"
     assert details[0]["messages"][0]["calls"][0]["tool"] == "search"
     assert details[0]["expected"] == "A weight"
     assert "Failed: 1 of 2 fail." in page

@@ -117,6 +117,14 @@ FILES = {
         print(json.dumps({"score": SCORE, "hits": [table.strip(), *case["input_files"]]}))
         """,
     "judges/rules.py": "SCORE = 0.5\n",
+    "judges/reused.py": "from rules import SCORE\n\ndef judge(case):\n    return {'score': 1, 'hits': [f'{SCORE}']}\n",
+    "judges/asking.py": """
+        from pytest_agentv.sdk import Result, code_judge, create_target_client
+
+        @code_judge
+        def judge(case):
+            return Result(score=1, hits=[create_target_client().invoke("Is it?", target="default").raw_text])
+        """,
     "judges/table.txt": "what lies beside it\n",
     "prompts/judge.md": "Was it polite? {{ candidate_answer }}\n",
     "schemas/offer.json": '{"type": "object", "required": ["price"]}',
@@ -144,6 +152,8 @@ def write_project(project, url):
     (project.path / "notes/chart.png").write_bytes(PICTURE)
     words = {"name": "words", "type": "heuristic", "hits": ["hello"], "misses": ["bye"]}
     code = {"name": "code", "type": "code_judge", "script": ["python3", "judge.py"], "cwd": "judges"}
+    reused = {**code, "name": "reused", "script": ["python3", "reused.py"], "reuse": True}
+    asking = {**code, "name": "asking", "script": ["python3", "asking.py"], "target": True}
     judge = {"name": "judge", "type": "llm_judge", "prompt": "../prompts/judge.md"}
     both = {
         "name": "both",
@@ -163,6 +173,7 @@ def write_project(project, url):
         "python": ("code", [both, check], files),
         "package": ("module", [words], "hi"),
         "asgi": ("service", [words], "hi"),
+        "scripts": ("default", [reused, asking], "hi"),
         "http": ("web", [words], "hi"),
         "model": ("model", [words, tokens], files),
         "picture": ("model", [words], content("notes/chart.png")),
@@ -287,6 +298,7 @@ def test_the_kinds_are_judged_at_all(kinds):
     assert {name for name, each in local.items() if each["status"] == "error"} <= EXPECTED_ERRORS
     assert local["shell"]["evaluator_results"][1]["hits"][0] == "what lies beside it"
     assert local["python"]["score"] == 0.875
+    assert [each["hits"] for each in local["scripts"]["evaluator_results"]] == [["0.5"], ["hello world"]]
     assert local["absent"]["candidate_answer"].endswith("/evals")
     assert all(local[name]["trace_summary"]["event_count"] for name in ("claude", "codex", "pi"))
 

@@ -104,6 +104,12 @@ def test_texts_are_translated(text: str, home: str) -> None:
     assert translation.plain({"a": [text, 1, None], text: text}) == {"a": [home, 1, None], home: home}
 
 
+def test_the_interpreter_is_translated_as_a_word_only() -> None:
+    translation = Translation({}, {"/usr/bin/python3": "/home/me/venv/bin/python"})
+    said = {"script": ["/usr/bin/python3", "judge.py"], "text": "I use /usr/bin/python3"}
+    assert translation.plain(said) == {**said, "script": ["/home/me/venv/bin/python", "judge.py"]}
+
+
 def test_equal_places_need_no_translation() -> None:
     value = {"a": ["/srv/x"]}
     assert Translation({"/srv/x": "/srv/x"}).plain(value) is value
@@ -492,6 +498,16 @@ def test_what_a_case_names_travels_though_its_folder_does_not(shipper: Callable[
     inner = write(project / "evals/node_modules/said.txt", "x")
     assert "project/evals/node_modules/said.txt" not in needs(shipper(), job_of(project))[0]
     assert "project/evals/node_modules/said.txt" in needs(shipper(), job_of(project, file_part(inner)))[0]
+
+
+def test_a_folder_that_is_too_large_is_looked_through_once(
+    shipper: Callable[..., Shipper], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, job = shipper(ShippingRules(limit_mb=0.000001)), job_of(project)
+    for _ in range(2):
+        with pytest.raises(BundleTooLarge):
+            asyncio.run(one.parcel(job))
+        monkeypatch.setattr("pytest_agentv.executors.shipper.make_bundle", None)
 
 
 def test_a_file_outside_of_the_project_keeps_its_case_at_home(

@@ -158,7 +158,8 @@ class Away:
     @staticmethod
     def _unfit(job: CaseJob, message: str) -> EvalResult:
         """Return the result of a case that no worker can start; here it might take what this machine has not."""
-        return error_result(job.identity, "setup", "config", message, dry_run=job.options.dry_run)
+        identity = job.identity.replace(case_hash=None)  # a run that goes on asks again
+        return error_result(identity, "setup", "config", message, dry_run=job.options.dry_run)
 
     def _arrived(self, record: JsonObject) -> EvalResult:
         self.away += 1

@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterable
 import pytest
 
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.session.garbage import freeze_items
 from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
 from pytest_agentv.session.recording.travel import RECORDS
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -103,7 +102,6 @@ class SessionHooks:
         self._session.progress.total = sum(
             planned(item.suite, item.entry) for item in session.items if isinstance(item, EvalItem)
         )
-        freeze_items(session.config)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(
