@@ -41,7 +41,7 @@ class Program:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log.txt"
-        names = ("PATH", "LANG", "LC_ALL", "HOME")
+        names = ("PATH", "LANG", "LC_ALL", "HOME", "PYTHONPATH")
         own = {name: os.environ[name] for name in names if name in os.environ} | dict(environment)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -60,15 +60,6 @@ class Program:
 
     def kill(self) -> None:
         self.send(signal.SIGKILL)
-        self.process.wait()
-
-    def close(self) -> None:
-        """End the process and, a moment later, what is left of its group."""
-        self.send(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(15)
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
@@ -105,7 +96,7 @@ class DaskCluster:
     def revive(self) -> None:
         """Start a scheduler and workers again where those lived that have ended."""
         for worker in self.workers.values():
-            worker.close()
+            worker.kill()
         self.scheduler, _ = self._start_scheduler(int(self._url.rpartition(":")[2]))
         for name in list(self.workers):
             self.add_worker(name)
@@ -133,9 +124,7 @@ class DaskCluster:
 
     def close(self) -> None:
         for program in (*self.workers.values(), self.scheduler):
-            program.send(signal.SIGTERM)
-        for program in (*self.workers.values(), self.scheduler):
-            program.close()
+            program.kill()
 
 
 def _address(file: Path) -> str | None:

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.dask
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory, make_cluster):
+def runs(tmp_path_factory, make_shared_cluster):
     """Run every kind here and on a cluster; return the project, the runs, and the keys that the model got there."""
     project = Project(tmp_path_factory.mktemp("kinds"), ())
     with FakeLlm() as model:
@@ -21,7 +21,7 @@ def runs(tmp_path_factory, make_cluster):
         model.script("model", Reply("hello from the model"))
         write_project(project, model.url)
         here = project.run("--agentv-executor=local", *ARGS)
-        cluster = make_cluster(hidden=[project.path] if reason_not_to_hide() is None else [])
+        cluster = make_shared_cluster(hidden=[project.path] if reason_not_to_hide() is None else [])
         for name in ("one", "two"):
             worker = cluster.add_worker(name)
             (worker.folder / ".env").write_text((project.path / ".env").read_text().replace(AT_HOME, ON_WORKERS))
