@@ -69,8 +69,11 @@ class TestHeadline:
 
     def test_a_red_gate_alone_fails(self) -> None:
         found = headline(*shown({}), Ending(red=("the pass rate is too low",)))
-        assert found.text == "Failed: a gate."
-        assert found.more.startswith("The gate says: the pass rate is too low.")
+        assert found.text == "Failed at a gate: the pass rate is too low."
+        assert "The gate says" not in found.more
+        both = headline(*shown({}, {"score": 0}), Ending(red=("the pass rate is too low",)))
+        assert both.text == "Failed: 1 of 2 fail."
+        assert both.more.startswith("The gate says: the pass rate is too low.")
 
     @pytest.mark.parametrize("trouble", ["the run broke off before its end", "results were lost"])
     def test_what_went_wrong_beside_the_cases_fails(self, trouble: str) -> None:
