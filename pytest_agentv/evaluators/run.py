@@ -76,13 +76,12 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
-    score: Any = (
-        evaluator.evaluate(context)
-        if _is_async(type(evaluator))
-        else await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
-    )
-    found: Score = await score if inspect.isawaitable(score) else score
-    return found
+    found: Any
+    if _is_async(type(evaluator)):
+        found = evaluator.evaluate(context)
+        return await found  # type: ignore[no-any-return]
+    found = await run_in_thread(lambda: evaluator.evaluate(context), "agentv-evaluator")
+    return await found if inspect.isawaitable(found) else found  # type: ignore[no-any-return]
 
 
 @cache

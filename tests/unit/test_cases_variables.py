@@ -275,6 +275,23 @@ case:
     assert [each.value for each in second.evaluators[:2]] == ["stove", "tent"]
 
 
+def test_cases_share_the_checks_of_defaults_and_keep_none_of_their_own():
+    suite = suite_of("""\
+defaults: {threshold: 0.5, execution: {assert: [contains: a]}}
+evalcases:
+  - {id: x, input: hi}
+  - {id: y, input: hi, vars: {v: 1}}
+  - {id: z, input: hi, assert: [contains: b]}
+  - {id: w, input: hi}
+""")
+    context = LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS)
+    x, y, z, w = (load_case(suite, entry, context).case for entry in suite.entries)
+    assert x.evaluators[0] is w.evaluators[0]
+    assert y.evaluators[0] is not x.evaluators[0]  # a judge's prompt may use other variables there
+    assert [each.label for each in z.evaluators] == ["contains: b"]
+    assert len(context.shared["evaluators"]) == 2
+
+
 def test_a_fault_of_a_check_without_variables_is_told_for_each_row():
     write("rows.csv", "id,word\na,tent\nb,stove\n")
     table = 'evalcases: {from: rows.csv}\ncase: {id: "{{ id }}", input: hi, assert: [{words: a}, {words: [a], x: 1}]}\n'

@@ -90,19 +90,23 @@ def _load(
         # Its columns do not fill the id. Rows are named before they are combined with a matrix.
         place.at("id").error("uses a variable of the matrix", "the names of the matrix follow each id by themselves")
     execution = mapping_at(value, "execution", place)
-    share = _sharing(entry, context, tuple(variables or ()))
+    share = _sharing(suite, entry, context, tuple(variables or ()))
     written = WrittenCase(suite, value, execution, place, references, context, variables, share)
     check_keys(written)
     return _case(written, entry.line), value
 
 
-def _sharing(entry: CaseEntry, context: LoadContext, variables: tuple[str, ...]) -> LoadShared | None:
+def _sharing(
+    suite: SuiteSource, entry: CaseEntry, context: LoadContext, variables: tuple[str, ...]
+) -> LoadShared | None:
     """Return what finds the evaluators that an entry shares with others; None: it is made from no template."""
-    if entry.row is None and entry.combination is None and not entry.origins:
+    is_template = entry.row is not None and suite.has_template
+    if not is_template and not entry.origins:
         return None
     from pytest_agentv.loading.cases.sharing import written_evaluators  # noqa: PLC0415 - most files have no template
 
-    return written_evaluators(entry.value, variables, context.shared.setdefault("evaluators", {})).load
+    known = context.shared.setdefault("evaluators", {})
+    return written_evaluators(entry, variables, known, is_template=is_template).load
 
 
 def _filled(

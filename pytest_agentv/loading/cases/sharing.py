@@ -7,7 +7,7 @@ from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
 from pytest_agentv.loading.places import Place
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.records import record
 
@@ -15,19 +15,30 @@ Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
 """Evaluators with the mappings that they are written as, by the ids of these and the names of variables."""
 
 
-def written_evaluators(value: JsonObject, variables: tuple[str, ...], known: Known) -> "WrittenEvaluators":
-    """Return the evaluators that a case, as written, shares with the others that are made from it.
+def written_evaluators(
+    entry: CaseEntry, variables: tuple[str, ...], known: Known, *, is_template: bool
+) -> "WrittenEvaluators":
+    """Return the evaluators, as written, that a case shares with others: those of a template or of `defaults`.
 
     Args:
-        value: The case, before its variables were filled in.
+        entry: The case.
         variables: The names of its variables.
         known: The evaluators of the cases so far.
+        is_template: Whether all that is written of it is the template of a table.
     """
-    execution = value.get("execution")
-    mappings = (value, execution if isinstance(execution, dict) else {})
-    lists = (mapping.get(key) for mapping in mappings for key in EVALUATOR_LIST_KEYS)
-    ids = frozenset(id(item) for each in lists if isinstance(each, list) for item in each)
-    return WrittenEvaluators(ids, variables, known)
+    lists = (
+        (keys, each)
+        for key in EVALUATOR_LIST_KEYS
+        for keys, each in (((key,), entry.value.get(key)), (("execution", key), _in_execution(entry, key)))
+        if isinstance(each, list)
+    )
+    shared = (each for keys, each in lists if is_template or keys in entry.origins or keys[:1] in entry.origins)
+    return WrittenEvaluators(frozenset(id(item) for each in shared for item in each), variables, known)
+
+
+def _in_execution(entry: CaseEntry, key: str) -> Json:
+    execution = entry.value.get("execution")
+    return execution.get(key) if isinstance(execution, dict) else None
 
 
 @record
