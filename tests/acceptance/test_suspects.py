@@ -101,6 +101,35 @@ def test_an_eval_in_python_is_asked_again_in_its_test(project, suspects, mode):
     assert run.exit_code == 1
 
 
+HANGING = """
+    import asyncio, os
+
+    asked = 0
+
+    async def answer(prompt):
+        global asked
+        asked += 1
+        if "BROKEN" not in os.environ or not os.environ["BROKEN"]:
+            return f"yes {asked}"
+        if asked > 7:
+            await asyncio.sleep(600)
+        return "no"
+"""
+
+
+def test_a_case_whose_fresh_answers_take_too_long_stays_judged(project, suspects, monkeypatch):
+    """Its item is not ended by the time limit of an item: its verdict was there before."""
+    monkeypatch.setenv("CALLS", str(project.path / "calls"))
+    (project.path / "calls").touch()
+    project.write("agent.py", HANGING)
+    project.write("conftest.py", SERVICE)
+    project.write("a.eval.yaml", SUITE.replace("evalcases:", "fixtures: [service]\nevalcases:") + CASE.format(0))
+    run = suspects("--timeout=2", broken="c0")
+    assert (run.outcomes, [line["status"] for line in run.results]) == ({"failed": 2}, ["fail"])
+    assert broke(run) == {"c0"}
+    assert "Not confirmed" in run.text
+
+
 def test_nothing_is_asked_again_where_the_run_is_about_to_stop_or_is_a_part(project, suspects):
     project.write("test_p.py", PYTHON)
     run = suspects("-x", broken="p0")
@@ -122,6 +151,16 @@ def test_a_run_of_tests_that_evaluate_is_checked_before_anything_is_paid_for(pro
         assert (run.exit_code, (project.path / "calls").exists()) == (4, False)
         assert reason in run.text
     assert project.run("--agentv-baseline=none.jsonl", "--collect-only", subprocess=True).exit_code == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_shards_of_tests_that_evaluate_share_these_in_a_run_with_a_baseline(project, suspects, mode):
+    project.write("test_p.py", PYTHON)
+    runs = [suspects("--agentv-shard=1/2", mode=mode)]
+    runs.append(project.run("--agentv-baseline", "--agentv-shard=2/2", mode=mode, subprocess=True))
+    names = [line["eval_id"] for run in runs for line in run.results]
+    assert sorted(names) == ["test_it[p0]", "test_it[p1]", "test_it[p2]"], "each is paid for once"
+    assert [run.exit_code for run in runs] == [0, 0]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -162,7 +162,18 @@ def test_a_bundle_says_nothing_of_times_and_places(project: Path, tmp_path: Path
 @pytest.mark.parametrize(
     "name",
     [
-        *(".env", ".env.local", ".envrc", "evals/.env", ".netrc", ".ssh/id_rsa", "keys/id_ed25519"),
+        *(
+            ".env",
+            ".env.local",
+            ".envrc",
+            "evals/.env",
+            "prod.env",
+            "tls.pem",
+            ".env.d/keys.txt",
+            ".netrc",
+            ".ssh/id_rsa",
+            "keys/id_ed25519",
+        ),
         *(".git/config", ".venv/lib/x.py", "evals/__pycache__/a.cpython-311.pyc", "node_modules/a/index.js"),
         *(".agentv/results/r.jsonl", ".agentv/cache/ab/x.json", ".pytest_cache/x", "out.jsonl", ".out.jsonl.lock"),
         *(".out.jsonl.kept/x.json", "dumped/a.json"),
@@ -216,7 +227,10 @@ def test_pipes_and_files_that_cannot_be_read_stay_at_home(project: Path) -> None
 
 def test_a_secret_stays_at_home_even_if_a_case_names_it(project: Path) -> None:
     secret = write(project / ".env", "KEY=1")
-    assert bundled(project, secret) == []
+    rules = ShippingRules(str(project))
+    hidden = write(project / ".env.d/keys.txt", "KEY=1")
+    assert bundled(project, secret, hidden, project / ".env.d", rules=rules) == []
+    assert bundled(project, write(project / ".kube/sub/config", "x"), rules=rules) == []
     assert bundled(project, project / "notes/n.txt") == ["project/notes/n.txt"]
 
 

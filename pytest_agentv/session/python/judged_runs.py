@@ -15,7 +15,10 @@ def join(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
 
     Raises `pytest.UsageError` where the run cannot be judged.
     """
-    if obstacle() is not None or config.getoption("collectonly") or not run_options(config).judges_run:
+    if obstacle() is not None or config.getoption("collectonly"):
+        return
+    options = run_options(config)
+    if not options.judges_run or options.shard is not None:  # a shard, which gets no verdict, divides by itself
         return
     session = participate(config)
     if not hasattr(config, "workerinput"):

@@ -9,6 +9,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
 from pytest_agentv.session.recording.identity import RunIdentity
 
@@ -85,13 +86,15 @@ def _without_texts(result: EvalResult) -> EvalResult:
         candidate_answer="",
         **dict.fromkeys(_REQUESTS),
         trace=None,
-        evaluator_results=result.evaluator_results
-        and tuple(
-            each.replace(details=None, evaluator_provider_request=None, raw_output=None)
-            for each in result.evaluator_results
-        ),
+        evaluator_results=result.evaluator_results and tuple(map(_without_details, result.evaluator_results)),
         **{name: sys.intern(text) for name in _SHARED if (text := getattr(result, name)) is not None},
     )
+
+
+def _without_details(result: EvaluatorResult) -> EvaluatorResult:
+    if result.details is None and result.evaluator_provider_request is None and result.raw_output is None:
+        return result
+    return result.replace(details=None, evaluator_provider_request=None, raw_output=None)
 
 
 def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Collection[str]) -> bool:

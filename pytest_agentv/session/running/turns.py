@@ -66,7 +66,19 @@ class Turns:
         from pytest_agentv.session.running.suspected import begin_again  # noqa: PLC0415 - for runs with a baseline
 
         again = begin_again(self._session, item.config, result, lambda: self._prepare(item, item))
-        return result if again is None else self._wait(item, again)
+        if again is None:
+            return result
+        try:
+            item.result = self._cases.wait(again, lambda: self._run_ahead(item, again))
+        except BaseException as error:  # the case is judged, and stays so
+            reason = f"ended before it was done: {text_of_break(error)}"
+            self._cases.end(again, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            if not isinstance(error, pytest.fail.Exception):
+                raise
+        finally:
+            if again.log.lines:
+                item.add_report_section("setup", LOG_SECTION, again.log.text)
+        return item.result or result
 
     def _wait(self, item: EvalItem, begun: Begun) -> EvalResult:
         """Wait for an item's case, and have those that follow it begun meanwhile."""
