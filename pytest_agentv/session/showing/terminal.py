@@ -44,8 +44,7 @@ class RunReporter:
         self._is_checked = False
         self._identity = identity
         self._options = options
-        self._started = time.perf_counter()
-        self._cpu_started = time.process_time()
+        self._started, self._cpu_started = time.perf_counter(), time.process_time()
         self._elapsed_ms = self._cpu_ms = 0.0
         self._notes: list[str] = []
         self._crashes: CrashWatch | None = None
@@ -246,9 +245,6 @@ class RunReporter:
             gate_texts=tuple(self._section.red_texts()) if self._section is not None else (),
             statistics=tuple(line.text for line in self._section_lines()),
             write_errors=tuple(dict.fromkeys(self._home.write_errors)),
-            lost=tuple(self._lost()),
+            lost=tuple(self._crashes.lost(node_ids(self._results)) if self._crashes else ()),
             elapsed_ms=self._elapsed_ms,
         )
-
-    def _lost(self) -> list[str]:
-        return self._crashes.lost(node_ids(self._results)) if self._crashes else []
