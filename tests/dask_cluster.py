@@ -8,12 +8,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pytest
 from elsewhere import with_hidden
 
+NEEDS_DASK = pytest.mark.skipif(find_spec("distributed") is None, reason="needs pytest-agentv[dask]")
 LONGEST_WAIT = 60.0
 
 

@@ -15,9 +15,9 @@ from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, find_left_
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
-from pytest_agentv.models.options.executors import check_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.table import RUN_OPTIONS
+from pytest_agentv.models.options.values import check_workers
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
 

@@ -12,10 +12,9 @@ from pytest_agentv.models.options.defaults import (
     DEFAULT_EVAL_GLOBS,
     DEFAULT_EXPLORATION_TOOLS,
 )
-from pytest_agentv.models.options.executors import check_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.options.values import MAX_WORKERS
+from pytest_agentv.models.options.values import MAX_WORKERS, check_workers
 from pytest_agentv.session.compat import ini_value
 from pytest_agentv.session.ini import ini_name, ini_names, ini_option
 

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 from acceptance.conftest import Project
-
-pytest.importorskip("distributed", reason="needs pytest-agentv[dask]")
-
 from dask_cluster import DaskCluster
 
 

@@ -1,9 +1,10 @@
 """What a run checks of a cluster before it sends anything: each fault is one message that says what to do."""
 
 import pytest
+from dask_cluster import NEEDS_DASK
 from scripted_agent import numbered, write_agent, write_cases
 
-pytestmark = pytest.mark.dask
+pytestmark = [pytest.mark.dask, NEEDS_DASK]
 
 
 @pytest.fixture

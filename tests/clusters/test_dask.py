@@ -12,12 +12,12 @@ import time
 import pytest
 import warm
 from busy import slowness
-from dask_cluster import LONGEST_WAIT, is_alive, until
+from dask_cluster import LONGEST_WAIT, NEEDS_DASK, is_alive, until
 from fake_llm import FakeLlm, Reply
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import tries
 
-pytestmark = pytest.mark.dask
+pytestmark = [pytest.mark.dask, NEEDS_DASK]
 
 SEEN = "--agentv-ship=none"
 """Workers see the project's folder: the agent of tests notes its calls there."""

@@ -6,10 +6,11 @@ import re
 import pytest
 from acceptance.conftest import Project
 from acceptance.test_shipping import ARGS, AT_HOME, ON_WORKERS, without_times, write_project
+from dask_cluster import NEEDS_DASK
 from elsewhere import reason_not_to_hide
 from fake_llm import FakeLlm, Reply
 
-pytestmark = pytest.mark.dask
+pytestmark = [pytest.mark.dask, NEEDS_DASK]
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from dask_cluster import DaskCluster
+from dask_cluster import NEEDS_DASK, DaskCluster
 from scripted_agent import numbered, write_cases
 
 pytestmark = [
     pytest.mark.dask,
+    NEEDS_DASK,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl, which makes the certificates"),
 ]
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.options.executors import parse_run_workers
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.table import RUN_OPTIONS
 from pytest_agentv.models.options.values import (
@@ -16,6 +15,7 @@ from pytest_agentv.models.options.values import (
     parse_milliseconds,
     parse_output_format,
     parse_retries,
+    parse_run_workers,
     parse_seconds,
     parse_threshold,
 )

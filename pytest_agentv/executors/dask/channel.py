@@ -120,5 +120,7 @@ class Channel:
 
 
 def _text(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return "its connection broke"
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}".removesuffix(": ")

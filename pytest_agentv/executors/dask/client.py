@@ -16,7 +16,7 @@ from distributed import Client
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.dask.remote import OPERATION, install
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options.executors import is_encrypted
+from pytest_agentv.models.options.values import is_encrypted
 from pytest_agentv.models.records import record
 
 T = TypeVar("T")

@@ -82,18 +82,27 @@ class _Handler:
         except JobRefused as error:
             return str(error)
         _clear_old(_kept_folder(self._worker, run).parent)
+        await self._end(run)  # the run has lost sight of it
         session = self._sessions[run] = _Session(self._worker, task, _moved(found, self._worker, run))
-        session.start(lambda: self._sessions.pop(run, None))
+        session.start(lambda: self._drop(run, session))
         return None
 
     async def _collect(self, run: str, tickets: Collection[str] | None = None) -> list[bytes]:
         """Return what is kept of some jobs, or of a run that is over: then what runs of it ends first."""
-        session = self._sessions.get(run)
-        if session is not None and tickets is None:
-            await session.close()
+        if tickets is None:
+            await self._end(run)
         kept = KeptResults(_kept_folder(self._worker, run))
         found = kept.all() if tickets is None else filter(None, map(kept.find, tickets))
         return [json.dumps([each.ticket, each.result, each.answer]).encode() for each in found]
+
+    def _drop(self, run: str, session: "_Session") -> None:
+        if self._sessions.get(run) is session:
+            del self._sessions[run]
+
+    async def _end(self, run: str) -> None:
+        session = self._sessions.pop(run, None)
+        if session is not None:
+            await session.close()
 
     def _forget(self, run: str, tickets: Collection[str]) -> None:
         kept = KeptResults(_kept_folder(self._worker, run))

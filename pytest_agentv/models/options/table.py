@@ -9,15 +9,16 @@ from pytest_agentv.models.options.defaults import (
     DEFAULT_SHIP_LIMIT,
     DEFAULT_TIMEOUT_SECONDS,
 )
-from pytest_agentv.models.options.executors import parse_executor, parse_run_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.values import (
+    parse_executor,
     parse_lost_retries,
     parse_megabytes,
     parse_milliseconds,
     parse_output_format,
     parse_retries,
     parse_run_rule,
+    parse_run_workers,
     parse_sample,
     parse_seconds,
     parse_shard,

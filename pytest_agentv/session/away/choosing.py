@@ -19,8 +19,8 @@ from pytest_agentv.executors.shipper import Shipper
 from pytest_agentv.executors.shipping.ignoring import ShippingRules
 from pytest_agentv.executors.shipping.roots import Roots, roots_of
 from pytest_agentv.models.options.defaults import CACHE_FOLDER
-from pytest_agentv.models.options.executors import is_cluster, is_encrypted
 from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.options.values import is_cluster, is_encrypted
 from pytest_agentv.reporting.writers import kept_folder
 from pytest_agentv.runtime.processes.reaper import remove_at_end
 from pytest_agentv.session.recording.identity import RunIdentity

@@ -8,7 +8,7 @@ from pytest_agentv.executors.leash import clear_leash
 from pytest_agentv.executors.left_runs import LeftRuns, missing_text
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options.executors import is_cluster
+from pytest_agentv.models.options.values import is_cluster
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.answers import NUMBER, iter_answers
