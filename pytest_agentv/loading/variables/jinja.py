@@ -15,7 +15,6 @@ MAX_LENGTH: Final = 10 * 1024 * 1024
 """Most characters of a filled template, and of a text that an operator in it gives."""
 
 _EXPRESSION: Final = re.compile(r"\{\{-?((?:(?!\{\{|\}\}).)*?)-?\}\}", re.DOTALL)
-_MAX_NUMBER: Final = 10**100
 
 
 class _Unknown(StrictUndefined):
