@@ -83,6 +83,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         parametrize_targets(metafunc)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let tests that evaluate be judged with the run, where no eval file was collected."""
+    if config.pluginmanager.has_plugin("agentv-session"):
+        return
+    if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
+        with unchanged_imports():
+            from pytest_agentv.session.python.judged_runs import join
+
+        join(config, items)
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
+    """Say that there is nothing to judge: a run whose evaluations are gone must not look like one that is well."""
+    options = ("agentv_baseline", "agentv_update_baseline")
+    wants_verdict = any(map(config.getoption, options)) and not config.getoption("collectonly")
+    has_evals = config.pluginmanager.has_plugin("agentv-session") or config.pluginmanager.has_plugin("dsession")
+    return "agentv: no evaluation was collected, so there is no verdict" if wants_verdict and not has_evals else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Have the run judged, where somebody wants it, when all items are done."""

@@ -70,6 +70,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "Gate",
             "OutputFormat",
             "RunRule",
+            "Ship",
             "Stop",
             "UnknownKeys",
         ),

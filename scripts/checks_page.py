@@ -57,7 +57,8 @@ evalcases:
   get `path` as a key of their own; put them into a [field](#field).
 - **A sentence** instead of a mapping is checked by the judge model. All sentences of a list go to the judge in one
   call. Together they weigh as much as their number, and each has a result of its own in `evaluator_results`. `rubrics`
-  of a case are required; sentences are not.
+  of a case are required; sentences are not. The name of a check alone (`- is-json`) is an error: write
+  `{is-json: true}`.
 
 Values are checked when the file is loaded: a wrong pattern, a JSON Schema that is none, or an unknown function is an
 error of the case, with its line. `agentv validate` finds it without a run.

@@ -6,10 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+from elsewhere import with_hidden
 
 LONGEST_WAIT = 60.0
 
@@ -33,15 +36,16 @@ def is_alive(pid: int) -> bool:
 class Program:
     """A process that leads a group of its own."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], *words: str) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], *words: str, hidden: Sequence[Path] = ()) -> None:
+        """`hidden` folders are empty for the process, where that is allowed."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log.txt"
-        names = ("PATH", "LANG", "LC_ALL", "HOME")
+        names = ("PATH", "LANG", "LC_ALL", "HOME", "PYTHONPATH")
         own = {name: os.environ[name] for name in names if name in os.environ} | dict(environment)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "dask", *words],
+                with_hidden([sys.executable, "-m", "dask", *words], hidden),
                 cwd=folder,
                 env=own,
                 stdin=subprocess.DEVNULL,
@@ -58,38 +62,41 @@ class Program:
         self.send(signal.SIGKILL)
         self.process.wait()
 
-    def close(self) -> None:
-        """End the process and, a moment later, what is left of its group."""
-        self.send(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(15)
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
 
 class DaskCluster:
     """A scheduler, and workers by name. `address` is what `--agentv-executor` takes."""
 
-    def __init__(self, folder: Path, allowed_failures: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        allowed_failures: int = 0,
+        hidden: Sequence[Path] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`hidden` folders are empty for the workers, where that is allowed; `environment` is that of all processes."""
         self._folder = folder
+        self._hidden = hidden
         self._starts = 0
         self.workers: dict[str, Program] = {}
-        self._environment = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures)}
+        self._environment = {
+            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures),
+            **environment,
+        }
         self.scheduler, self._url = self._start_scheduler(0)
-        self.address = self._url.replace("tcp://", "dask://")
+        self.address = self._url.replace("tcp://", "dask://").replace("tls://", "dask+tls://")
 
     def _start_scheduler(self, port: int) -> tuple[Program, str]:
         file = self._folder / "scheduler.json"
         file.unlink(missing_ok=True)
-        words = ("--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--scheduler-file", str(file))
+        host = "tls://127.0.0.1" if "DASK_CONFIG" in self._environment else "tcp://127.0.0.1"
+        words = ("--host", host, "--port", str(port), "--no-dashboard", "--scheduler-file", str(file))
         scheduler = Program(self._folder / "scheduler", self._environment, "scheduler", *words)
         return scheduler, until(lambda: _address(file))
 
     def revive(self) -> None:
         """Start a scheduler and workers again where those lived that have ended."""
         for worker in self.workers.values():
-            worker.close()
+            worker.kill()
         self.scheduler, _ = self._start_scheduler(int(self._url.rpartition(":")[2]))
         for name in list(self.workers):
             self.add_worker(name)
@@ -102,9 +109,10 @@ class DaskCluster:
         self._starts += 1
         self.workers[name] = Program(
             folder,
-            environment,
+            self._environment | environment,
             *("worker", self._url, "--name", f"{name}-{self._starts}", "--nthreads", str(threads), "--no-dashboard"),
-            *("--no-nanny", "--host", "127.0.0.1", "--local-directory", str(folder), *words),
+            *("--no-nanny", "--host", self._url.rpartition(":")[0], "--local-directory", str(folder), *words),
+            hidden=self._hidden,
         )
         log = self.workers[name].log
         until(lambda: log.read_text().count("Starting established connection") > before)
@@ -116,9 +124,7 @@ class DaskCluster:
 
     def close(self) -> None:
         for program in (*self.workers.values(), self.scheduler):
-            program.send(signal.SIGTERM)
-        for program in (*self.workers.values(), self.scheduler):
-            program.close()
+            program.kill()
 
 
 def _address(file: Path) -> str | None:

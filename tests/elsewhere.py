@@ -101,13 +101,18 @@ class Elsewhere(Executor):
                     future.set_exception(value)
 
 
+def with_hidden(command: list[str], hidden: Sequence[Path]) -> list[str]:
+    """Return a command whose process sees empty folders."""
+    if not hidden:
+        return command
+    script = HIDING.format(" ".join(f"'{path}'" for path in hidden))
+    return ["unshare", "-m", "sh", "-c", script, "sh", *command]
+
+
 def _start(folder: Path, hidden: Sequence[Path], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
     names = ("PATH", "LANG", "LC_ALL")
     environment = {name: os.environ[name] for name in names if name in os.environ}
     environment |= {"HOME": str(folder), "TMPDIR": str(folder / "tmp"), **variables}
-    command = [sys.executable, "-c", WORKER]
-    if hidden:
-        script = HIDING.format(" ".join(f"'{path}'" for path in hidden))
-        command = ["unshare", "-m", "sh", "-c", script, "sh", *command]
+    command = with_hidden([sys.executable, "-c", WORKER], hidden)
     return subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -9,7 +9,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.engine.targets.judging import evaluators_of, judging_fault, needs_judge
+from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of, judging_fault, needs_judge
 from pytest_agentv.engine.targets.pool import DEFAULT_TARGET
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -167,6 +167,10 @@ class Checker:
             if fault is not None and fault not in said:
                 said.add(fault)
                 self._note([Problem(*_target_place(suite, case), "", fault)])
+            for missing in _missing_embeddings(case, targets):
+                if missing not in said:
+                    said.add(missing)
+                    self._note([Problem(Path(case.path), case.line, "", missing)])
 
 
 def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -204,6 +208,15 @@ def _declared_kind(path: Path) -> FileKind | None:
 
 def _belongs_to_dataset(path: Path) -> bool:
     return is_sidecar(path) and not looks_like_suite(path)
+
+
+def _missing_embeddings(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
+    """Yield what is wrong with the targets whose embeddings the evaluators of a case compare."""
+    for name in embedding_targets(evaluators_of(case)):
+        try:
+            targets.find(name)
+        except TargetError as error:
+            yield str(error)
 
 
 def _target_fault(case: EvalCase, targets: TargetsFile) -> str | None:

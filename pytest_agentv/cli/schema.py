@@ -25,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def schema_text(kind: str) -> str:
     """Return the schema of a kind of file as indented JSON."""
-    return json.dumps(schema_of(kind), indent=2) + "\n"
+    return json.dumps(schema_of(kind), indent=1) + "\n"
 
 
 def schema_of(kind: str) -> JsonObject:

@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, TypeAlias
+from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo
 
@@ -40,9 +40,11 @@ _PATH: Final = re.compile(r"(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
 
 
 def _path(value: str) -> str:
-    if not _PATH.fullmatch(value):
+    """Return a path without the `$` with which JSONPath begins."""
+    path = re.sub(r"^\$(?:\.|(?=\[))", "", value)
+    if not _PATH.fullmatch(path):
         raise expected("a path such as items[0].price")
-    return value
+    return path
 
 
 AnswerPath: TypeAlias = Annotated[Text, AfterValidator(_path)]
@@ -130,14 +132,22 @@ class Evaluator(Kind):
         """
         return threshold if self.is_graded else 1.0
 
-    def derive_name(self, taken: Collection[str]) -> None:
-        """Give an evaluator without a name a unique one."""
+    def with_name_beside(self, taken: Collection[str]) -> Self:
+        """Return the evaluator with a name that no other has.
+
+        It is a copy where the evaluator has another name already, which it has in another case.
+        """
         if self.name is not None:
-            return
+            return self
         where = f" ({self.path})" if self.path else ""
         name = f"{self.describe()}{where}"
         numbered = (f"{name} ({number})" for number in itertools.count(2))
-        self._derived_name = name if name not in taken else next(each for each in numbered if each not in taken)
+        name = name if name not in taken else next(each for each in numbered if each not in taken)
+        if self._derived_name == name:
+            return self
+        named = self if self._derived_name is None else self.model_copy()
+        named._derived_name = name
+        return named
 
     @classmethod
     def keys_of(cls, value: Json) -> JsonObject:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
@@ -24,6 +24,16 @@ ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a warning."""
 
 
+class _Took(NamedTuple):
+    """What a judgement took."""
+
+    duration_ms: float | None = None
+    judge_model: str | None = None
+
+
+_NOTHING: Final = _Took()
+
+
 async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     """Evaluate an answer. A failure becomes a result with score 0 and `error`; only cancelling passes through.
 
@@ -33,15 +43,14 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     # Users write evaluators: theirs may raise anything, and the others go on.
     attempt = attempt_here if evaluator.own_code is None else attempt_async
     outcome = await attempt(lambda: judge(evaluator, context))
+    took = _Took(round((time.perf_counter() - started) * 1000, 3), _judge_model(evaluator, context))
     try:
-        result = build_result(evaluator, outcome.get())
+        return build_result(evaluator, outcome.get(), took)
     except KindError as error:
         output = error.output if isinstance(error, EvaluatorError) else None
-        result = failed_result(evaluator, str(error), error.kind, output)
+        return failed_result(evaluator, str(error), error.kind, output, took)
     except BaseException as error:  # noqa: BLE001 - as above
-        result = failed_result(evaluator, describe_error(error), "crash")
-    duration_ms = round((time.perf_counter() - started) * 1000, 3)
-    return result.replace(duration_ms=duration_ms, judge_model=_judge_model(evaluator, context))
+        return failed_result(evaluator, describe_error(error), "crash", None, took)
 
 
 def _judge_model(evaluator: AnyEvaluator, context: Context) -> str | None:
@@ -81,11 +90,11 @@ def _is_async(kind: type[AnyEvaluator]) -> bool:
     return inspect.iscoroutinefunction(kind.evaluate)
 
 
-def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
+def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) -> EvaluatorResult:
     """Build the record of a judgement. Raises `EvaluatorError` when an evaluator returned something else."""
     if not isinstance(score, Score):
         raise EvaluatorError(f"evaluate() returned {type(score).__name__}, expected a Score")
-    if fault := json_fault(score.details):
+    if score.details is not None and (fault := json_fault(score.details)):
         raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
     if not is_number(score.value):
         raise EvaluatorError(f"evaluate() returned the score {score.value!r}, expected a number from 0 to 1")
@@ -109,6 +118,8 @@ def build_result(evaluator: AnyEvaluator, score: Score) -> EvaluatorResult:
         unmet_required=score.unmet_required,
         warnings=_warnings(score.value, value),
         required=shared_key(evaluator, "required") is True or None,
+        judge_model=took.judge_model,
+        duration_ms=took.duration_ms,
     )
 
 
@@ -143,7 +154,7 @@ def json_fault(value: object) -> str | None:
 
 
 def failed_result(
-    evaluator: AnyEvaluator, message: str, kind: ErrorKind = "crash", raw_output: str | None = None
+    evaluator: AnyEvaluator, message: str, kind: ErrorKind, raw_output: str | None, took: _Took
 ) -> EvaluatorResult:
     """Build the record of an evaluator that could not judge."""
     return EvaluatorResult(
@@ -157,4 +168,6 @@ def failed_result(
         raw_output=raw_output,
         error=message,
         error_kind=kind,
+        judge_model=took.judge_model,
+        duration_ms=took.duration_ms,
     )

@@ -110,12 +110,14 @@ class WorkerEngine:
             return Reply(fault=self._masker.mask(str(error))).to_bytes()
         except OSError as error:
             return Reply(fault=self._masker.mask(f"this worker cannot keep the files of the run: {error}")).to_bytes()
+        except asyncio.CancelledError:
+            return Reply().to_bytes()
         try:
             result = await self._result(job, here)
-            files = await here.take_files(result)
             record: JsonObject = here.plain_home(recordable(result.to_plain(), self._masker))
             if not is_set_up_error(result):
                 await self._keep(ticket, job, record)
+            files = await here.take_files(result)
         except asyncio.CancelledError:
             return Reply(log=here.lines_home(lines)).to_bytes()
         return Reply(

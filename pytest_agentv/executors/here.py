@@ -34,10 +34,10 @@ class Here:
         self.roots = roots
         homes = dict(setup.roots.folders)
         paths = {folder: homes[name] for name, folder in roots.folders}
-        self._translation = Translation({**paths, sys.executable: setup.python})
+        self._translation = Translation(paths, {sys.executable: setup.python})
         self._outgoing: Outgoing | None = None
         self._left: Path | None = None
-        self._sys_path = list(sys.path)
+        self._shown: list[str] = []
         shared = setup.shared_folder
         if is_elsewhere(setup):
             self._left = Path.cwd()
@@ -45,7 +45,8 @@ class Here:
             self._outgoing = Outgoing(written_folders(options, cwd), roots)
             cwd.mkdir(parents=True, exist_ok=True)
             os.chdir(cwd)
-            sys.path[:0] = [folder for folder in import_path if roots.spot(folder) is not None]
+            self._shown = [folder for folder in import_path if roots.spot(folder) is not None]
+            sys.path[:0] = self._shown
         else:
             sys.path += [folder for folder in import_path if folder not in sys.path]
         together: Together | None = None
@@ -79,7 +80,7 @@ class Here:
         """Go back to the folder in which the process was, and forget where the run's modules are."""
         if self._left is not None:
             os.chdir(self._left)
-            sys.path[:] = self._sys_path
+            sys.path[:] = [folder for folder in sys.path if folder not in self._shown]
 
 
 def _moved(setup: Setup, roots: Roots) -> tuple[RunOptions, Path, Path, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_o
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.base import CaseExecutor, Reply, WorkerLost
-from pytest_agentv.executors.shipping.bundle import Bundle, make_bundle
+from pytest_agentv.executors.shipping.bundle import Bundle, BundleTooLarge, make_bundle
 from pytest_agentv.executors.shipping.ignoring import ShippingRules
 from pytest_agentv.executors.shipping.needs import Needs, NeedsFinder
 from pytest_agentv.executors.shipping.packing import pack
@@ -41,7 +41,7 @@ class Shipper:
         self._needs = None if rules is None else NeedsFinder(roots, rules)
         self._kept = () if cache is None else (str(cache),)
         self._making = asyncio.Lock()
-        self._digests: dict[tuple[str, ...], str] = {}
+        self._made: dict[tuple[str, ...], Bundle | BundleTooLarge] = {}
         self._bundles: dict[str, Bundle] = {}
         self._bringing = asyncio.Lock()
         self._brought: set[tuple[str, str]] = set()
@@ -91,15 +91,20 @@ class Shipper:
 
     async def _digest(self, places: tuple[str, ...], rules: ShippingRules) -> str:
         """Return the digest of the bundle of some places, made once in a run."""
-        if places in self._digests:
-            return self._digests[places]
         async with self._making:
-            if places not in self._digests:
-                make: Callable[[], Bundle] = lambda: make_bundle(places, self.roots, rules)  # noqa: E731 - typed
-                bundle = await run_in_thread(make, "agentv-bundle")
-                self._digests[places] = bundle.digest
-                self._bundles[bundle.digest] = bundle
-        return self._digests[places]
+            if places not in self._made:
+                self._made[places] = await run_in_thread(lambda: self._make(places, rules), "agentv-bundle")
+        bundle = self._made[places]
+        if isinstance(bundle, BundleTooLarge):
+            raise bundle
+        self._bundles[bundle.digest] = bundle
+        return bundle.digest
+
+    def _make(self, places: tuple[str, ...], rules: ShippingRules) -> Bundle | BundleTooLarge:
+        try:
+            return make_bundle(places, self.roots, rules)
+        except BundleTooLarge as error:
+            return error
 
     def _targets(self, job: CaseJob) -> tuple[TargetsFile | None, list[Target]]:
         """Return the targets file of a job, and those of its targets that can be resolved here.

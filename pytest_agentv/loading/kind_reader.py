@@ -37,6 +37,7 @@ WORDING: Final = {
 """The expectation that each pydantic error type stands for."""
 
 _UNKNOWN: Final = "extra_forbidden"
+_TEXTS: Final = ("a text", "a non-empty text")
 
 
 def find_kind(table: KindTable | Mapping[str, type[P]], value: JsonObject, key: str, place: Place) -> type[P] | None:
@@ -73,9 +74,13 @@ def read_part(
     given = {key: item for key, item in value.items() if key not in (*unknown, *elsewhere)}
     given = {key: item for key, item in given.items() if item is not None or key not in known}
     reader = _Reader(part, value, place, known, context)
+    noted = len(place.problems)
     read = reader.validate(given)
+    told = len(place.problems)
     for key in unknown:
         reader.note_unknown((key,))
+    if read is None:  # a key that is misspelt is the reason why another one is missing: it is told first
+        place.problems[noted:] = [*place.problems[told:], *place.problems[noted:told]]
     for where, each in _parts(read, place) if read else ():
         for key, reason in each.unread_keys():
             where.at(key).unread("nobody reads this key", reason)
@@ -201,14 +206,24 @@ def _note(fault: ErrorDetails, place: Place) -> None:
         case "less_than_equal":
             where.expected(f"a number of {format_number(context['le'])} or less", fault["input"])
         case "literal_error":
-            choices = re.findall("'([^']*)'", context["expected"])
-            where.expected(f"one of {', '.join(choices)}", fault["input"], did_you_mean(str(fault["input"]), choices))
+            choices = re.findall("'([^']*)'", context["expected"]) or [context["expected"].lower()]
+            where.expected(
+                choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}",
+                fault["input"],
+                did_you_mean(str(fault["input"]), choices),
+            )
         case kind if kind == EXPECTED:
-            where.expected(context["what"], fault["input"])
+            where.expected(context["what"], fault["input"], _quotes(context["what"], fault["input"]))
         case kind if kind in WORDING:
-            where.expected(WORDING[kind], fault["input"])
+            where.expected(WORDING[kind], fault["input"], _quotes(WORDING[kind], fault["input"]))
         case _:
             where.error(fault["msg"])
+
+
+def _quotes(what: str, value: Json) -> str | None:
+    """Return the hint for a number where a text is expected."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f'put it into quotes: "{format_number(value)}"' if is_number and what in _TEXTS else None
 
 
 def _parts(part: Part, place: Place) -> Iterator[tuple[Place, Part]]:

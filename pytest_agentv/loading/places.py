@@ -125,4 +125,6 @@ def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> st
 def misspelt_key(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
     """Return an unknown key of a mapping that looks like a missing key."""
     unknown = [key for key in mapping if key not in known]
+    if not unknown:
+        return None
     return next(iter(difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)), None)

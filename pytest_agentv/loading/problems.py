@@ -77,4 +77,5 @@ def describe_value(value: object) -> str:
         return f"the text {value!r}" if len(value) <= _SHOWN else f"the text {masked(value)[:_SHOWN] + '…'!r}"
     if isinstance(value, int | float):
         return f"the number {value}"
-    return "a list" if isinstance(value, list | tuple) else "a mapping"
+    kind = "list" if isinstance(value, list | tuple) else "mapping"
+    return f"a {kind}" if value else f"an empty {kind}"

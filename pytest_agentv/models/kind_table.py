@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 Factory: TypeAlias = Callable[..., object]
@@ -80,11 +81,16 @@ class KindTable(Mapping[str, type[Any]]):
         if word in self:
             return word, False
         plain = _kebab(word)
-        known = next((each for each in self if _kebab(each) == plain), None)
+        known = self._spellings.get(plain)
         if known is not None:
             return known, False
         found = self.find(plain.removeprefix(NEGATION)) if plain.startswith(NEGATION) else None
         return None if found is None or found[1] else (found[0], True)
+
+    @cached_property
+    def _spellings(self) -> Mapping[str, str]:
+        """Return the words by their spelling with hyphens; the first of several that are alike."""
+        return {_kebab(word): word for word in reversed([*self])}
 
     def _find(self, word: str) -> type[Any]:
         own = self._own.get(word)

@@ -19,8 +19,8 @@ ItemKey: TypeAlias = tuple[str | None, str]
 def amend(path: Path, run_id: str, output_format: OutputFormat, additions: Mapping[ItemKey, JsonObject]) -> None:
     """Add keys to the last result of cases of a run, at the end of its line; a key that is there is replaced.
 
-    Of lines that say anew what an earlier one said, only the last is kept. All else stays as it is, byte by byte.
-    The file changes in one step. Raises `FileError`, and leaves it as it is then.
+    Of lines that say anew what an earlier one said, only the last is kept, with what it left out of the earlier one.
+    All else stays as it is, byte by byte. The file changes in one step. Raises `FileError`, and leaves it then.
     """
     appender = LockedAppender(path)
     try:
@@ -32,26 +32,39 @@ def amend(path: Path, run_id: str, output_format: OutputFormat, additions: Mappi
 def _pieces(
     path: Path, run_id: str, output_format: OutputFormat, additions: Mapping[ItemKey, JsonObject]
 ) -> Iterator[bytes]:
+    last, followers = _last_words(path, run_id)
+    changes = {line: additions[key] for key, line in last.items() if key in additions}
+    changes |= {line: {} for line in set(followers.values()) - changes.keys() - followers.keys()}
+    left: dict[int, JsonObject] = {}
+    """Earlier words, by the line that takes their place."""
+    values = {*changes, *followers}
+    entries = (entry for entry in iter_entries(path) if not isinstance(entry, Problem) and entry.line in values)
+    for line, text in iter_texts(path):
+        if line not in values:
+            yield text
+            continue
+        value = {**left.pop(line, {}), **next(entries).value}
+        if line in followers:
+            left[followers[line]] = value
+            continue
+        kept = {name: each for name, each in value.items() if name not in changes[line]}
+        yield result_text(json_safe({**kept, **changes[line]}), output_format).encode()
+
+
+def _last_words(path: Path, run_id: str) -> tuple[dict[ItemKey, int], dict[int, int]]:
+    """Return the line of the last word on each case, and of lines that are said anew, the line that does so."""
     last: dict[ItemKey, int] = {}
     attempts: dict[tuple[Json, ...], int] = {}
-    outdated: set[int] = set()
+    followers: dict[int, int] = {}
     for entry in iter_entries(path, run_id):
         if isinstance(entry, Problem):
             continue
         key = _key(entry.value)
         attempt = (*key, str(entry.value.get("timestamp")), str(entry.value.get("duration_ms")))
         if attempt in attempts:
-            outdated.add(attempts[attempt])
+            followers[attempts[attempt]] = entry.line
         last[key] = attempts[attempt] = entry.line
-    changes = {line: additions[key] for key, line in last.items() if key in additions}
-    values = (entry for entry in iter_entries(path) if not isinstance(entry, Problem) and entry.line in changes)
-    for line, text in iter_texts(path):
-        if line in changes:
-            value = next(values).value
-            kept = {name: each for name, each in value.items() if name not in changes[line]}
-            yield result_text(json_safe({**kept, **changes[line]}), output_format).encode()
-        elif line not in outdated:
-            yield text
+    return last, followers
 
 
 def _key(value: JsonObject) -> ItemKey:

@@ -55,7 +55,10 @@ async def attempt_here(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
     """
     caller = asyncio.current_task()
     before = caller.cancelling() if caller else 0
-    outcome = await capture(start)
+    try:
+        outcome = Outcome(await start())
+    except BaseException as error:  # noqa: BLE001 - it is handed on as a value
+        outcome = Outcome(error=error)
     if caller is not None and caller.cancelling() > before:
         raise asyncio.CancelledError
     return outcome

@@ -11,6 +11,12 @@ from _pytest.terminal import TerminalReporter as TerminalReporter  # noqa: PLC04
 _OWN_FIXTURES = "pytest_agentv.session.python.fixtures"
 
 
+def is_watched(terminal: TerminalReporter) -> bool:
+    """Whether pytest writes to a terminal: an attribute before pytest 8.4, which can be called from then on."""
+    isatty: Any = getattr(terminal, "isatty", False)
+    return bool(isatty() if callable(isatty) else isatty)
+
+
 def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[pytest.Item] | None:
     """Return the items that xdist gave this worker and that have not started, in order; None: not known."""
     interactor = next((plugin for plugin in config.pluginmanager.get_plugins() if _is_interactor(plugin)), None)

@@ -2,9 +2,7 @@
 
 import argparse
 import itertools
-import shlex
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -17,8 +15,9 @@ from pytest_agentv.models.options.defaults import (
 from pytest_agentv.models.options.executors import check_workers
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.options.values import MAX_WORKERS, parse_bool
+from pytest_agentv.models.options.values import MAX_WORKERS
 from pytest_agentv.session.compat import ini_value
+from pytest_agentv.session.ini import ini_name, ini_names, ini_option
 
 if TYPE_CHECKING:
     from pytest_agentv.models.options.run_options import RunOptions
@@ -92,7 +91,7 @@ def _joined(flag: str, words: Sequence[str]) -> list[str]:
 
 def eval_globs(config: pytest.Config) -> Sequence[str]:
     """Return the globs of names that are always eval files. Raises `pytest.UsageError`."""
-    return _names(config, "agentv_files")
+    return ini_names(config, "agentv_files")
 
 
 def run_options(config: pytest.Config) -> "RunOptions":
@@ -100,7 +99,7 @@ def run_options(config: pytest.Config) -> "RunOptions":
     from pytest_agentv.models.options.run_options import RunOptions  # noqa: PLC0415 - runs without evals need none
 
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
-    _check_workers(config, values["workers"], f"{_ini_name(config)}: agentv_workers")
+    _check_workers(config, values["workers"], f"{ini_name(config)}: agentv_workers")
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
@@ -119,8 +118,8 @@ def run_options(config: pytest.Config) -> "RunOptions":
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
             "pass_env": tuple(dict.fromkeys(values["pass_env"] or ())),
-            "ship_ignore": _names(config, "agentv_ship_ignore"),
-            "exploration_tools": _names(config, "agentv_exploration_tools"),
+            "ship_ignore": ini_names(config, "agentv_ship_ignore"),
+            "exploration_tools": ini_names(config, "agentv_exploration_tools"),
         }
     )
 
@@ -189,44 +188,13 @@ def _given(config: pytest.Config, option: RunOption) -> Any:
 
 
 def _value(config: pytest.Config, option: RunOption) -> Any:
-    name = f"{PREFIX}_{option.dest}"
+    """Return what the command line says, else the ini file, else the default. Raises `pytest.UsageError`."""
     given = _given(config, option)
-    if given is not None:
-        return given
-    written = ini_value(config, name) if option.ini else None
-    if written is None or (isinstance(written, str) and not written.strip()):
-        return option.default if not option.is_flag else False
-    try:
-        value = _parse(option, written)
-    except ValueError as error:
-        raise pytest.UsageError(f"{_ini_name(config)}: {name}: {error}") from None
-    if isinstance(value, Path) and config.inipath is not None:
-        return config.inipath.parent / value  # what a project writes down does not depend on where pytest is started
-    return value
-
-
-def _parse(option: RunOption, written: object) -> object:
-    """Parse a value of the ini file: a text, or in pytest's native TOML a number or a boolean as well."""
-    if option.is_flag:
-        return written if isinstance(written, bool) else parse_bool(_as_text(written, "true or false"))
-    if option.parse in (str, Path) and not isinstance(written, str):
-        raise ValueError(f"expected a text, got {_shown(written)}")
-    return option.parse(_as_text(written, "a text or a number"))
-
-
-def _as_text(written: object, expected: str) -> str:
-    if isinstance(written, bool) or not isinstance(written, str | int | float):
-        raise ValueError(f"expected {expected}, got {_shown(written)}")  # noqa: TRY004 - as all other faults of values
-    return str(written)
-
-
-def _names(config: pytest.Config, name: str) -> tuple[str, ...]:
-    """Return a list of the ini file; a text is split at its blanks, also where it stands in native TOML."""
-    written = ini_value(config, name)
-    words = shlex.split(written) if isinstance(written, str) else written
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise pytest.UsageError(f"{_ini_name(config)}: {name}: expected a list of texts, got {_shown(written)}")
-    return tuple(words)
+    if given is None:
+        given = ini_option(config, option)
+    if given is None:
+        return False if option.is_flag else option.default
+    return given
 
 
 def _gates(config: pytest.Config) -> tuple[str, ...]:
@@ -239,16 +207,5 @@ def _gates(config: pytest.Config) -> tuple[str, ...]:
         try:
             parse_tag_gates(map(str, lines))
         except ValueError as error:
-            raise pytest.UsageError(f"{_ini_name(config)}: agentv_gates: {error}") from None
+            raise pytest.UsageError(f"{ini_name(config)}: agentv_gates: {error}") from None
     return tuple(map(str, lines))
-
-
-def _shown(written: object) -> str:
-    """Name a value of the ini file in a message; TOML has lists, tables and dates."""
-    from pytest_agentv.loading.problems import describe_value  # noqa: PLC0415 - for mistakes only, not for each run
-
-    return describe_value(written) if isinstance(written, str | int | float) else str(written)
-
-
-def _ini_name(config: pytest.Config) -> str:
-    return str(config.inipath or "the ini file")

@@ -114,6 +114,16 @@ def test_a_suite_of_48_cases_with_two_broken_ones(project, monkeypatch):
         assert {name: {**line["baseline"], "target": "default"} for name, line in lines.items()} == told
 
 
+def test_a_run_without_evaluations_says_that_nothing_is_judged(project):
+    project.write("test_x.py", "def test_one(): ...")
+    run = project.run("--agentv-baseline")
+    assert "agentv: no evaluation was collected, so there is no verdict" in run.lines
+    assert run.exit_code == 0
+    assert "agentv: no" not in project.run().text
+    write(project, suite(1))
+    assert "no evaluation was collected" not in project.run("--agentv-update-baseline").text
+
+
 def test_a_baseline_that_is_not_there_costs_nothing(project):
     run = write(project, suite(2)).run("--agentv-baseline")
     assert (run.exit_code, run.results) == (4, [])

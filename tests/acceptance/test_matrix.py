@@ -149,16 +149,58 @@ def test_evals_in_python_run_once_for_each_target(project):
     [
         ("matrix: 5", "a.eval.yaml:1: matrix: expected a mapping, got the number 5"),
         ("matrix: {target: gpt}", "matrix.target: expected a list of at least one value, got the text 'gpt'"),
-        ("matrix: {tone: []}", "a.eval.yaml:1: matrix.tone: expected a list of at least one value, got a list"),
+        ("matrix: {tone: []}", "a.eval.yaml:1: matrix.tone: expected a list of at least one value, got an empty list"),
         ("matrix: {prompt: [5]}", "a.eval.yaml:1: matrix.prompt[0]: expected the path of a prompt, got the number 5"),
         ("matrix: {tone: [a, a]}", "a.eval.yaml:1: matrix.tone[1]: 'a' is there twice"),
         ("{matrix: {target: [a]}, execution: {targets: [b]}, evalcases: []}",
          "a.eval.yaml:1: matrix.target: execution.targets is there as well: keep one"),
+        ("matrix: {a: [x-y, x], b: [z, y-z]}",
+         "a.eval.yaml:1: matrix: several combinations have the name 'x-y-z' (change one of their values)"),
     ],
 )  # fmt: skip
 def test_a_matrix_that_is_wrong_is_an_error_of_its_file(project, header, message):
     project.write("a.eval.yaml", header + (PLAIN if header.startswith("matrix") else ""))
     assert message in project.run().text
+
+
+def test_rows_and_cases_of_a_matrix_are_chosen_by_the_ids_that_they_have_without_it(project):
+    project.write("rows.csv", "id,question\ntent,a\nstove,b\n")
+    table = "evalcases: {from: rows.csv}\ncase: {id: '{{ id }}', input: '{{ question }}', assert: [contains: f]}\n"
+    project.write("b.eval.yaml", f"matrix: {{tone: [formal, short], target: [gpt]}}\n{table}")
+    run = project.run("--agentv-eval-id=tent", "--agentv-target=claude")
+    assert set(statuses(run)) == {
+        *("tent@claude-formal", "tent@claude-friendly"),  # a.eval.yaml
+        *("tent@formal-claude", "tent@short-claude"),  # the order of the axes stays that of the file
+    }
+
+
+def test_the_target_of_a_case_that_the_matrix_overrules_is_a_warning(project):
+    project.write("a.eval.yaml", f"execution: {{targets: [gpt, claude]}}\n{PLAIN}")
+    warning = "a.eval.yaml:5: evalcases[1].target: is not read: the targets of the file's matrix are asked"
+    assert warning in project.run().text
+    assert warning not in project.run("--agentv-target=gpt,claude").text
+    project.write("a.eval.yaml", f"execution: {{targets: [gpt]}}\ndefaults: {{target: gpt}}\n{PLAIN}")
+    assert project.run().text.count("is not read") == 1
+
+
+def test_variables_of_a_matrix_are_no_reason_for_a_hint(project):
+    assert "stays as it is" not in project.run().text
+
+
+def test_marks_may_use_the_variables_of_a_matrix(project):
+    project.write("a.eval.yaml", f"""
+        matrix: {{tone: [formal, friendly], target: [gpt, claude]}}
+        evalcases:
+          - {{id: tent, marks: ["{{{{ tone }}}}"], input: "Be {{{{ tone }}}}", {EVALUATOR}}}
+        """)  # fmt: skip
+    assert set(statuses(project.run("-m", "formal"))) == {"tent@formal-gpt", "tent@formal-claude"}
+    project.write("rows.csv", "id,topic\ntent,a\nstove,b\n")
+    project.write("a.eval.yaml", f"""
+        matrix: {{tone: [formal, friendly], target: [gpt]}}
+        evalcases: {{from: rows.csv}}
+        case: {{id: "{{{{ id }}}}", tags: ["{{{{ topic }}}}-{{{{ tone }}}}"], input: "Be {{{{ tone }}}}", {EVALUATOR}}}
+        """)  # fmt: skip
+    assert set(statuses(project.run("-k", "b-formal"))) == {"stove@formal-gpt"}
 
 
 def test_an_unknown_target_of_a_matrix_is_an_error_of_its_cases(project):

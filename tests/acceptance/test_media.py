@@ -95,6 +95,16 @@ def test_each_kind_of_target_gets_them_or_says_why_not(project_in_all_modes):
     assert not [path for path in written if PNG64[:30] in path.read_text() or PDF64[:30] in path.read_text()]
 
 
+def test_cases_in_other_processes_read_them_there(project):
+    with FakeLlm() as llm:
+        prepare(project, llm)
+        run = project.run("--agentv-executor=processes:1", "-k", "parts or gemini or text", subprocess=True)
+        (asked,) = [request for request in llm.requests if request.is_question]
+
+    assert PNG64 in json.dumps(asked.body)
+    assert run.statuses == {"gemini": "pass", "parts": "pass", "text": "error", "no-parts": "error"}, run.text
+
+
 def test_a_changed_picture_is_another_case(project):
     project.write("targets.yaml", "targets:" + OTHERS)
     project.write("look.eval.yaml", "evalcases:" + CASE.format(id="a", target="canned"))

@@ -13,6 +13,8 @@ HELLO = "targets: [{name: default, provider: mock, response: hello}]\n"
 INI_TWINS = {
     "executor",
     "lost-retries",
+    "ship",
+    "ship-limit",
     "target",
     "targets",
     "output-format",

@@ -80,7 +80,7 @@ def test_a_class_of_a_conftest_is_a_kind(project_in_all_modes):
         ("{name: e, type: alike}", "value: is missing"),
         ("{name: e, type: alike, valu: x}", "value: is missing (is 'valu' a misspelling of it?)"),
         ("{name: e, type: alike, value: x, leest: 1}", "leest: unknown key (did you mean 'least'?)"),
-        ("{name: e, type: alike, value: 5}", "value: expected a text, got the number 5"),
+        ("{name: e, type: alike, value: 5}", 'value: expected a text, got the number 5 (put it into quotes: "5")'),
         ("{name: e, type: alike, value: x, least: 2}", "least: expected a number of 1 or less, got the number 2"),
         (
             "{name: e, type: alik, value: x}",

@@ -81,9 +81,13 @@ targets:
 
 FILES = {
     "evals/agent.py": """
+        import logging
+        import os
+
         from helpers.polite import greeting
 
         def answer(prompt):
+            logging.getLogger("agent").warning("my key is %s", os.environ["SHOP_API_KEY"])
             return f"{greeting()} from python: {open('notes/note.txt').read()}"
         """,
     "evals/helpers/__init__.py": "",
@@ -113,10 +117,20 @@ FILES = {
         print(json.dumps({"score": SCORE, "hits": [table.strip(), *case["input_files"]]}))
         """,
     "judges/rules.py": "SCORE = 0.5\n",
+    "judges/reused.py": "from rules import SCORE\n\ndef judge(case):\n    return {'score': 1, 'hits': [f'{SCORE}']}\n",
+    "judges/asking.py": """
+        from pytest_agentv.sdk import Result, code_judge, create_target_client
+
+        @code_judge
+        def judge(case):
+            return Result(score=1, hits=[create_target_client().invoke("Is it?", target="default").raw_text])
+        """,
     "judges/table.txt": "what lies beside it\n",
     "prompts/judge.md": "Was it polite? {{ candidate_answer }}\n",
     "schemas/offer.json": '{"type": "object", "required": ["price"]}',
 }
+
+PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\6\0\0\0\x1f\x15\xc4\x89"
 
 
 def content(*files):
@@ -135,8 +149,11 @@ def write_project(project, url):
         path.chmod(0o755)
         project.write(f"agents/{name}.jsonl", (TESTS / f"golden/agents/{name}-tools.jsonl").read_text())
     project.write(".env", f"SHOP_API_KEY={AT_HOME}\nMODEL_URL={url}/model\nJUDGE_URL={url}/judge\n")
+    (project.path / "notes/chart.png").write_bytes(PICTURE)
     words = {"name": "words", "type": "heuristic", "hits": ["hello"], "misses": ["bye"]}
     code = {"name": "code", "type": "code_judge", "script": ["python3", "judge.py"], "cwd": "judges"}
+    reused = {**code, "name": "reused", "script": ["python3", "reused.py"], "reuse": True}
+    asking = {**code, "name": "asking", "script": ["python3", "asking.py"], "target": True}
     judge = {"name": "judge", "type": "llm_judge", "prompt": "../prompts/judge.md"}
     both = {
         "name": "both",
@@ -156,8 +173,10 @@ def write_project(project, url):
         "python": ("code", [both, check], files),
         "package": ("module", [words], "hi"),
         "asgi": ("service", [words], "hi"),
+        "scripts": ("default", [reused, asking], "hi"),
         "http": ("web", [words], "hi"),
         "model": ("model", [words, tokens], files),
+        "picture": ("model", [words], content("notes/chart.png")),
         "similar": ("default", [similar], "hi"),
         "claude": ("claude", [words, code], files),
         "codex": ("codex", [words, calls], files),
@@ -279,6 +298,7 @@ def test_the_kinds_are_judged_at_all(kinds):
     assert {name for name, each in local.items() if each["status"] == "error"} <= EXPECTED_ERRORS
     assert local["shell"]["evaluator_results"][1]["hits"][0] == "what lies beside it"
     assert local["python"]["score"] == 0.875
+    assert [each["hits"] for each in local["scripts"]["evaluator_results"]] == [["0.5"], ["hello world"]]
     assert local["absent"]["candidate_answer"].endswith("/evals")
     assert all(local[name]["trace_summary"]["event_count"] for name in ("claude", "codex", "pi"))
 
@@ -299,6 +319,7 @@ def test_workers_have_secrets_of_their_own(kinds):
 def test_no_secret_travels_or_is_written(kinds):
     assert AT_HOME.encode() not in kinds.machines.sent()
     assert not [name for name in shipped_names(kinds) if "/.env" in name]
+    assert "my key is ***" in kinds.there.text
     for secret in (AT_HOME, ON_WORKERS):
         assert secret not in kinds.there.text
         for path in kinds.project.path.rglob("*"):

@@ -1,6 +1,7 @@
 """Runs whose cases go to a Dask cluster on this machine. Skipped without `pip install 'pytest-agentv[dask]'`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,17 +21,35 @@ def project(tmp_path: Path) -> Project:
     return Project(folder, ())
 
 
-@pytest.fixture(scope="module")
-def make_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., DaskCluster]]:
-    """Return a function that starts a cluster; all end with the module."""
+Make = Callable[..., DaskCluster]
+
+
+@contextmanager
+def _clusters(factory: pytest.TempPathFactory) -> Iterator[Make]:
     made: list[DaskCluster] = []
 
-    def make(*workers: str, allowed_failures: int = 0) -> DaskCluster:
-        made.append(DaskCluster(tmp_path_factory.mktemp("cluster"), allowed_failures))
+    def make(*workers: str, allowed_failures: int = 0, hidden: Sequence[Path] = ()) -> DaskCluster:
+        made.append(DaskCluster(factory.mktemp("cluster"), allowed_failures, hidden))
         for name in workers:
             made[-1].add_worker(name)
         return made[-1]
 
-    yield make
-    for cluster in made:
-        cluster.close()
+    try:
+        yield make
+    finally:
+        for cluster in made:
+            cluster.close()
+
+
+@pytest.fixture
+def make_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+    """Return a function that starts a cluster, which ends with the test."""
+    with _clusters(tmp_path_factory) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+    """Return a function that starts a cluster, which ends with the module."""
+    with _clusters(tmp_path_factory) as make:
+        yield make

@@ -61,4 +61,4 @@ def test_workers_with_other_versions(cases, make_cluster, tmp_path):
 def test_variables_are_not_passed_in_clear(cases, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "sk-0123456789abcdef")
     text = refused(cases, "dask://127.0.0.1:1", "--agentv-pass-env=SHOP_API_KEY")
-    assert "--agentv-pass-env: the executor dask://127.0.0.1:1 does not say that its connection is encrypted" in text
+    assert "dask://127.0.0.1:1 is not known to be encrypted or local; set the variable where its workers start" in text

@@ -25,8 +25,8 @@ SECRET = "sk-of-the-worker-0123456789abcdef"
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster):
-    return make_cluster("one", "two")
+def cluster(make_shared_cluster):
+    return make_shared_cluster("one", "two")
 
 
 def on(cluster):

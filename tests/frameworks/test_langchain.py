@@ -1,3 +1,4 @@
+import asyncio
 from typing import Annotated
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 pytest.importorskip("langchain_core", reason="langchain-core is not installed")
 pytest.importorskip("langgraph")
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -19,7 +21,9 @@ from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.providers.base import candidate_answer
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import ProviderRequest, candidate_answer
+from pytest_agentv.providers.python.function import FunctionProvider
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
@@ -209,3 +213,31 @@ def test_a_chain_that_takes_a_text_says_that_it_cannot_hold_a_picture(show):
 
     with pytest.raises(ProviderError, match="'question' takes a text, which cannot hold pictures and PDFs"):
         show(chain)
+
+
+def test_times_are_those_of_the_tool_and_callbacks_of_the_user_stay(ask):
+    ended = []
+
+    class Mine(BaseCallbackHandler):
+        def on_tool_end(self, output, **_):
+            ended.append(output.content)
+
+    @tool
+    async def search(query: str) -> str:
+        """Search."""
+        await asyncio.sleep(0.05)
+        return f"found {query}"
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("think", think)
+    builder.add_node("tools", ToolNode([search]))
+    builder.add_edge(START, "think")
+    builder.add_conditional_edges("think", lambda state: "tools" if state["messages"][-1].tool_calls else END)
+    builder.add_edge("tools", "think")
+    provider = FunctionProvider("mine", builder.compile(), {"config": {"callbacks": [Mine()]}})
+
+    (call,) = calls(asyncio.run(provider.invoke(ProviderRequest(Prompt("tents"), "case"))))
+
+    assert call.timestamp.endswith("Z")
+    assert call.duration_ms >= 49
+    assert ended == ["found tents"]

@@ -256,7 +256,15 @@ def test_three_lines_for_each_agent_and_fifty_in_flight(
     project: Path, service: str, fake_llm: FakeLlm, mode: tuple[str, ...], tmp_path: Path
 ) -> None:
     out = tmp_path / "out.jsonl"
-    options = ["-q", "-p", "no:cacheprovider", f"--agentv-out={out}", "--agentv-workers=50", *mode]
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--agentv-out={out}",
+        "--agentv-workers=50",
+        "--agentv-timeout=900",
+        *mode,
+    ]
     environment = {**os.environ, **script(fake_llm), "SERVICE_URL": service}
     environment = {name: value for name, value in environment.items() if not name.endswith("_API_KEY")}
 

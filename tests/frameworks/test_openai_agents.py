@@ -1,3 +1,4 @@
+import asyncio
 from base64 import b64encode
 
 import pytest
@@ -17,7 +18,9 @@ from openai.types.responses import (
 from pydantic import BaseModel
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.providers.base import candidate_answer
+from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.base import ProviderRequest, candidate_answer
+from pytest_agentv.providers.python.function import FunctionProvider
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
@@ -118,6 +121,9 @@ def test_an_agent_is_asked_and_its_run_is_read(ask):
     assert [(call.tool, call.input, call.output) for call in calls(response)] == [
         ("lookup", {"order": 7}, {"status": "sent (7)"})
     ]
+    (call,) = calls(response)
+    assert call.timestamp.endswith("Z")
+    assert call.duration_ms >= 0
     used = response.token_usage
     assert (used.input, used.cached, used.output, used.reasoning) == (12, 8, 6, 4)
     assert response.cost_usd is None, "the fake model has no name"
@@ -275,3 +281,25 @@ def test_a_streamed_run_that_fails_midway_is_an_error(ask):
         ask(broken)
     with pytest.raises(ProviderError, match="Max turns"):
         ask(endless)
+
+
+def test_times_are_those_of_the_tool_and_hooks_of_the_user_stay(ask):
+    @function_tool
+    async def lookup(order: int) -> str:
+        """Look an order up."""
+        await asyncio.sleep(0.05)
+        return "sent"
+
+    (call,) = calls(ask(Agent(name="desk", tools=[lookup], model=FakeModel())))
+    assert call.duration_ms >= 49
+
+    ended = []
+
+    class Mine(agents.RunHooks):
+        async def on_tool_end(self, context, agent, tool, result):
+            ended.append(result)
+
+    provider = FunctionProvider("mine", desk(), {"hooks": Mine()})
+    (call,) = calls(asyncio.run(provider.invoke(ProviderRequest(Prompt("Where is order 7?"), "case"))))
+    assert ended
+    assert call.duration_ms is None

@@ -50,10 +50,12 @@ def test_the_last_result_of_a_case_gets_the_figures(written):
 
 
 def test_a_line_that_says_an_earlier_one_anew_takes_its_place(written):
-    first, more = result("a", attempts=5), result("a", attempts=15)
-    path, amend_now = written(first, result("b"), more)
-    amend_now("a", "b")
-    assert [(each.eval_id, each.attempts) for each in read(path)] == [("b", 0), ("a", 15)]
+    asked = {"question": "How long?"}
+    first, more = result("a", attempts=5, lm_provider_request=asked), result("a", attempts=15)
+    path, amend_now = written(first, result("b"), more, result("a", time="t2"))
+    amend_now("b")
+    found = [(each.eval_id, each.attempts, each.lm_provider_request) for each in read(path)]
+    assert found == [("b", 0, None), ("a", 15, asked), ("a", 0, None)], "the prompt is not lost"
 
 
 def test_figures_of_an_earlier_verdict_are_replaced(written):

@@ -124,7 +124,8 @@ def test_every_known_key_of_a_case_is_silent() -> None:
         (
             "{id: a, outcome: ok, input: hi, rubrics: ['', {id: 1, description: x}]}",
             "[0].rubrics[0].description: expected a non-empty text, got the text ''\n"
-            "evals/qa.yaml:2: evalcases[0].rubrics[1].id: expected a non-empty text, got the number 1",
+            "evals/qa.yaml:2: evalcases[0].rubrics[1].id: expected a non-empty text, got the number 1 "
+            '(put it into quotes: "1")',
         ),
     ],
 )

@@ -244,6 +244,74 @@ def test_faults_of_a_row_name_the_template_and_the_row():
     )
 
 
+def test_rows_share_the_checks_that_have_no_variables_but_not_their_names():
+    write("rows.csv", "id,word\na,tent\nb,stove\n")
+    write("schema.json", '{"type": "object"}')
+    table = """\
+evalcases: {from: rows.csv}
+case:
+  id: "{{ id }}"
+  input: hi
+  assert:
+    - {contains: "{{ word }}"}
+    - {contains: tent}
+    - {is-json: schema.json}
+    - Is polite
+"""
+    first, second = cases_of(table)
+    assert [each.label for each in first.evaluators] == [
+        "contains: tent",
+        "contains: tent (2)",
+        "is-json",
+        "statements: Is polite",
+    ]
+    assert [each.label for each in second.evaluators] == [
+        "contains: stove",
+        "contains: tent",
+        "is-json",
+        "statements: Is polite",
+    ]
+    assert first.evaluators[2] is second.evaluators[2]
+    assert [each.value for each in second.evaluators[:2]] == ["stove", "tent"]
+
+
+def test_a_fault_of_a_check_without_variables_is_told_for_each_row():
+    write("rows.csv", "id,word\na,tent\nb,stove\n")
+    table = 'evalcases: {from: rows.csv}\ncase: {id: "{{ id }}", input: hi, assert: [{words: a}, {words: [a], x: 1}]}\n'
+    assert [error.count("\n") + 1 for error in cases_of(table)] == [2, 2]
+    assert all(f"[rows.csv:{line}]" in error for line, error in zip((2, 3), cases_of(table), strict=True))
+
+
+def test_the_targets_of_a_matrix_have_the_same_case_and_other_variables_another_one():
+    loaded = cases_of("""\
+matrix: {target: [gpt, claude], tone: [a, b]}
+evalcases:
+  - {id: x, input: "{{ tone }}", assert: [{contains: "{{ tone }}"}]}
+  - {id: y, input: "{{ tone }}", assert: [{contains: "{{ tone }}"}]}
+""")
+    assert [(case.eval_id, case.target, case.question) for case in loaded[:4]] == [
+        ("x@a", "gpt", "a"),
+        ("x@b", "gpt", "b"),
+        ("x@a", "claude", "a"),
+        ("x@b", "claude", "b"),
+    ]
+    assert loaded[0].evaluators is loaded[2].evaluators
+    assert [case.evaluators[0].value for case in loaded] == ["a", "b"] * 4
+    assert [case.eval_id for case in loaded[4:]] == ["y@a", "y@b"] * 2
+
+
+def test_the_id_of_a_row_uses_no_variable_of_a_matrix():
+    write("rows.csv", "number\n1\n")
+    header = "matrix: {tone: [a]}\nevalcases: {from: rows.csv}\n"
+    table = header + 'case: {id: "%s", input: "{{ tone }}", assert: [contains: a]}\n'
+    assert cases_of(table % "q-{{ tone }}") == [
+        "q.eval.yaml:3: case.id: uses a variable of the matrix (the names of the matrix follow each id by themselves) "
+        "[rows.csv:2]"
+    ]
+    assert [case.eval_id for case in cases_of(table % "q-{{ number }}")] == ["q-1@a"]
+    assert "unknown variable 'nope'" in cases_of(table % "q-{{ nope }}")[0]
+
+
 def test_the_columns_of_a_row_win_over_the_variables_of_its_case_and_file():
     write("q.jsonl", '{"n": 1, "tone": "row"}\n{"n": 2}\n')
     cases = cases_of(
@@ -338,8 +406,8 @@ evaluators:
     assert str(caught.value).splitlines() == [
         "shared/common.yaml:3: defaults.input: unknown variable 'nope' (known: x)",
         "q.eval.yaml:3: defaults.threshold: expected a number from 0 to 1, got the number 7",
-        "q.eval.yaml:5: evalcases[0].expected_outcome: is missing: expected a non-empty text",
         "shared/common.yaml:5: evaluators[0].hits: expected a list, got the number 5",
+        "q.eval.yaml:5: evalcases[0].expected_outcome: is missing: expected a non-empty text",
     ]
 
 

@@ -225,6 +225,15 @@ def test_labels_that_cannot_be_read(agentv, text, fault):
     assert fault in done.err
 
 
+def test_labels_as_spreadsheets_write_them(agentv):
+    """With `;`, a byte order mark, and whole answers in a column."""
+    Path("l.csv").write_text(f"\ufeffeval_id;label;answer\nc0;pass;{'x' * 200_000}\n", encoding="utf-8")
+    assert "1 case with a label and a verdict" in agentv("agree", "l.csv", run("a.jsonl", [5])).out
+    Path("l.csv").write_text('eval_id,label\nc0,"pass\n')
+    done = agentv("agree", "l.csv", "a.jsonl")
+    assert (done.exit_code, 'l.csv:2: is no valid CSV: a quote (") is opened and never closed' in done.err) == (2, True)
+
+
 def test_labels_of_other_cases_are_no_agreement(agentv):
     done = agentv("agree", labels(pairs=[("x", "pass")]), run("a.jsonl", [5]))
     assert done.exit_code == 2

@@ -315,3 +315,9 @@ def test_an_unknown_target_of_a_sidecar_is_told_at_the_sidecar(agentv):
     write("qa.eval.jsonl", '{"id": "a", "expected_outcome": "o", "input": "q", "evaluators": []}\n')
     write("qa.eval.yaml", "description: x\ntarget: nope\n")
     assert agentv("validate", "qa.eval.jsonl").out.startswith("qa.eval.yaml:2: error: targets.yaml: no target 'nope'")
+
+
+def test_a_missing_target_of_embeddings_is_told(agentv):
+    write("evals/targets.yaml", TARGETS)
+    write("evals/qa.yaml", "evalcases:\n- {id: a, input: q, assert: [{field: {path: a, similar: x, target: emb}}]}\n")
+    assert "evals/qa.yaml:2: error: evals/targets.yaml: no target 'emb'" in agentv("validate", "evals").out

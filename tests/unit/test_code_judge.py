@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Services
-from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge, parse_judgement
+from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
 from pytest_agentv.evaluators.run import build_result
+from pytest_agentv.evaluators.scripts.judgement import parse_judgement
 from pytest_agentv.evaluators.scripts.payload import build_payload, snake_case_keys
 from pytest_agentv.evaluators.scripts.script import cut, show_script
 from pytest_agentv.models.cases import EvalCase

@@ -140,7 +140,7 @@ KINDS = ", ".join(sorted((*EVALUATORS, "my_kind")))
         ("type: latency", ".threshold: is missing"),
         ("type: latency, treshold: 5", ".threshold: is missing (is 'treshold' a misspelling of it?)"),
         ("type: latency, threshold: null", ".threshold: is missing"),
-        ("type: cost, budget: {}", ".budget: expected a number, got a mapping"),
+        ("type: cost, budget: {}", ".budget: expected a number, got an empty mapping"),
         ("type: token_usage", ": token_usage needs a limit: max_total, max_input or max_output"),
         ("type: token_usage, maxTotal: -5", ".maxTotal: expected a number of 0 or more, got the number -5"),
         ("type: heuristic, hits: [a, ' ']", ".hits[1]: expected a non-empty text, got the text ' '"),
@@ -171,7 +171,7 @@ KINDS = ", ".join(sorted((*EVALUATORS, "my_kind")))
             ".expected[0].args: expected a mapping of arguments or the word any, got a list",
         ),
         ("type: field_accuracy", ".fields: is missing"),
-        ("type: field_accuracy, fields: []", ".fields: expected at least one entry, got a list"),
+        ("type: field_accuracy, fields: []", ".fields: expected at least one entry, got an empty list"),
         ("type: field_accuracy, fields: [{path: a}]", ".fields[0].match: is missing"),
         ("type: field_accuracy, fields: [{match: exact}]", ".fields[0].path: is missing"),
         (
@@ -200,7 +200,10 @@ def test_a_broken_evaluator_says_what_is_wrong(settings: str, error: str) -> Non
         ),
         ("  - ' '", "2: evaluators[0]: expected a non-empty text, got the text ' '"),
         ("  name: x", "1: evaluators: expected a list of evaluators, got a mapping (put `- ` before its first key)"),
-        ("  - {type: heuristic, name: 5}", "2: evaluators[0].name: expected a non-empty text, got the number 5"),
+        (
+            "  - {type: heuristic, name: 5}",
+            '2: evaluators[0].name: expected a non-empty text, got the number 5 (put it into quotes: "5")',
+        ),
     ],
 )
 def test_what_is_no_evaluator_and_no_list_of_them_is_an_error(text: str, error: str) -> None:

@@ -84,7 +84,7 @@ AGGREGATORS = "code_judge, llm_judge, weighted_average"
         ("type: composite", [".evaluators: is missing", ".aggregator: is missing"]),
         (
             "type: composite, evaluators: [], aggregator: {type: weighted_average}",
-            [".evaluators: expected at least one entry, got a list"],
+            [".evaluators: expected at least one entry, got an empty list"],
         ),
         (
             "type: composite, evaluators: [{name: x, type: latency}], aggregator: {type: mean}",

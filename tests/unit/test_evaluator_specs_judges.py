@@ -130,7 +130,7 @@ COMMAND = "expected a command: a text or a list of non-empty texts"
     [
         ("type: code_judge", ".script: is missing"),
         ("type: code_judge, script: '  '", f".script: {COMMAND}, got the text '  '"),
-        ("type: code_judge, script: []", f".script: {COMMAND}, got a list"),
+        ("type: code_judge, script: []", f".script: {COMMAND}, got an empty list"),
         ("type: code_judge, script: [python3, 5]", f".script: {COMMAND}, got a list"),
         ("type: code_judge, script: {a: b}", f".script: {COMMAND}, got a mapping"),
         (
@@ -138,7 +138,10 @@ COMMAND = "expected a command: a text or a list of non-empty texts"
             ".script: file 'judges/x.py' was not found; searched: judges/x.py",
         ),
         ("type: code_judge, script: [x], cwd: no", ".cwd: folder 'no' was not found; searched: no"),
-        ("type: code_judge, script: [x], cwd: 5", ".cwd: expected a non-empty text, got the number 5"),
+        (
+            "type: code_judge, script: [x], cwd: 5",
+            '.cwd: expected a non-empty text, got the number 5 (put it into quotes: "5")',
+        ),
         (
             "type: code_judge, script: [x], target: 5",
             ".target: expected true or a mapping with max_calls, got the number 5",
@@ -151,7 +154,10 @@ COMMAND = "expected a command: a text or a list of non-empty texts"
             "type: code_judge, script: [x], target: {max_calls: 1.5}",
             ".target.max_calls: expected a whole number, got the number 1.5",
         ),
-        ("type: llm_judge, prompt: 5", ".prompt: expected a non-empty text, got the number 5"),
+        (
+            "type: llm_judge, prompt: 5",
+            '.prompt: expected a non-empty text, got the number 5 (put it into quotes: "5")',
+        ),
         ("type: llm_judge, prompt: no.md", ".prompt: file 'no.md' was not found; searched: no.md"),
         (
             "type: llm_judge, prompt: my prompts/no.txt",
@@ -163,7 +169,7 @@ COMMAND = "expected a command: a text or a list of non-empty texts"
         ("type: llm_judge, rubrics: x", ".rubrics: expected a list, got the text 'x'"),
         ("type: llm_judge, include_trace: 'yes'", ".include_trace: expected true or false, got the text 'yes'"),
         ("type: rubric", ".rubrics: is missing"),
-        ("type: rubric, rubrics: []", ".rubrics: expected at least one entry, got a list"),
+        ("type: rubric, rubrics: []", ".rubrics: expected at least one entry, got an empty list"),
         (
             "type: rubric, rubrics: [{description: x, weight: -1}]",
             ".rubrics[0].weight: expected a number of 0 or more, got the number -1",

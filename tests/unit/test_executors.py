@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -134,6 +135,27 @@ def test_a_worker_that_has_no_room_says_so(setup: Setup, folder: Path, monkeypat
     parcel = Parcel(bundles=((hashlib.sha256(data).hexdigest(), data),))
     reply = Reply.from_bytes(engine.start("ticket", parcel.to_bytes()).result(60))
     assert reply.fault == "this worker cannot keep the files of the run: [Errno 28] No space left on device"
+    engine.close()
+
+
+def test_a_job_that_is_cancelled_while_its_files_arrive_is_answered(
+    setup: Setup, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, is_unpacking = threading.Event(), threading.Event()
+
+    def unpack_slowly(*_: object) -> None:
+        is_unpacking.set()
+        go_on.wait(60)
+
+    monkeypatch.setattr("pytest_agentv.executors.shipping.store.unpack_bundle", unpack_slowly)
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    engine = WorkerEngine(setup.replace(ships=True, roots=roots_of([folder])))
+    parcel = Parcel(bundles=((hashlib.sha256(b"x").hexdigest(), b"x"),))
+    future = engine.start("ticket", parcel.to_bytes())
+    is_unpacking.wait(60)
+    engine.cancel("ticket")
+    assert Reply.from_bytes(future.result(60)) == Reply()
+    go_on.set()
     engine.close()
 
 

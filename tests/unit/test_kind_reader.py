@@ -111,7 +111,7 @@ def test_it_is_built_from_python_as_well() -> None:
     ("text", "problems"),
     [
         ("bse: leek", ["1: food.base: is missing (is 'bse' a misspelling of it?)"]),
-        ("base: 5", ["2: food.base: expected a non-empty text, got the number 5"]),
+        ("base: 5", ['2: food.base: expected a non-empty text, got the number 5 (put it into quotes: "5")']),
         ("base: stone", ["2: food.base: expected something to eat, got the text 'stone'"]),
         ("base: x\nspices: hot", ["3: food.spices: expected a list, got the text 'hot'"]),
         ("base: x\nspices:\n- {name: a}\n- {nam: b, heat: -1}", [
@@ -148,7 +148,7 @@ def test_keys_that_nobody_reads_are_noted_and_the_rest_is_read() -> None:
 
 def test_rules_across_keys_hold_beside_unknown_keys() -> None:
     found, told = read("base: x\nzzz: 1\nmaxHeat: 1\nspices: [{name: a, heat: 2}]")
-    assert (found, told) == (None, ["1: food: a spice is too hot", "3: food.zzz: unknown key"])
+    assert (found, told) == (None, ["3: food.zzz: unknown key", "1: food: a spice is too hot"])
 
 
 def test_unread_keys_can_be_told_from_other_faults() -> None:

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.kinds.limits.cost import Cost, score_cost
-from pytest_agentv.evaluators.kinds.limits.latency import Latency, score_latency
-from pytest_agentv.evaluators.kinds.limits.token_usage import TokenUsageLimit, score_token_usage
+from pytest_agentv.evaluators.kinds.limits.cost import Cost
+from pytest_agentv.evaluators.kinds.limits.latency import Latency
+from pytest_agentv.evaluators.kinds.limits.token_usage import TokenUsageLimit
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
@@ -18,49 +18,49 @@ USAGE = TokenUsage(10, 5, 2)
 
 
 def test_an_answer_within_the_time_scores_1():
-    score = score_latency(Latency(threshold=2000), 1234)
+    score = Latency(threshold=2000).check_amount(1234)
     hits = ("Duration 1234ms <= 2000ms threshold",)
     assert score == Score(1.0, hits=hits, reasoning="Execution took 1234ms (threshold: 2000ms)")
 
 
 def test_a_slow_answer_scores_0():
-    score = score_latency(Latency(threshold=100.0), 100.5)
+    score = Latency(threshold=100.0).check_amount(100.5)
     misses = ("Duration 100.5ms > 100ms threshold",)
     assert score == Score(0.0, misses=misses, reasoning="Execution took 100.5ms (threshold: 100ms)")
 
 
 def test_an_unknown_duration_scores_0():
-    score = score_latency(Latency(threshold=100), None)
+    score = Latency(threshold=100).check_amount(None)
     misses = ("No duration data available in trace",)
     assert score == Score(0.0, misses=misses, reasoning="Execution duration not reported by provider")
 
 
 def test_an_answer_within_the_budget_scores_1():
-    score = score_cost(Cost(budget=0.1), 0.05)
+    score = Cost(budget=0.1).check_amount(0.05)
     hits = ("Cost $0.0500 <= $0.1000 budget",)
     assert score == Score(1.0, hits=hits, reasoning="Execution cost $0.0500 (budget: $0.1000)")
 
 
 def test_an_expensive_answer_scores_0():
-    score = score_cost(Cost(budget=0.1), 1.25)
+    score = Cost(budget=0.1).check_amount(1.25)
     misses = ("Cost $1.2500 > $0.1000 budget",)
     assert score == Score(0.0, misses=misses, reasoning="Execution cost $1.2500 (budget: $0.1000)")
 
 
 def test_an_unknown_cost_scores_0():
-    score = score_cost(Cost(budget=0.1), None)
+    score = Cost(budget=0.1).check_amount(None)
     misses = ("No cost data available in trace",)
     assert score == Score(0.0, misses=misses, reasoning="Execution cost not reported by provider")
 
 
 def test_the_limit_itself_is_within_the_limit():
-    assert score_latency(Latency(threshold=5), 5).value == 1
-    assert score_cost(Cost(budget=0.0), 0.0).value == 1
-    assert score_token_usage(TokenUsageLimit(max_total=17), USAGE).value == 1
+    assert Latency(threshold=5).check_amount(5).value == 1
+    assert Cost(budget=0.0).check_amount(0.0).value == 1
+    assert TokenUsageLimit(max_total=17).check_usage(USAGE).value == 1
 
 
 def test_all_token_limits_must_be_kept():
-    score = score_token_usage(TokenUsageLimit(max_total=5, max_input=20, max_output=5), USAGE)
+    score = TokenUsageLimit(max_total=5, max_input=20, max_output=5).check_usage(USAGE)
     assert score == Score(
         0.0,
         hits=("Input tokens 10 <= 20", "Output tokens 5 <= 5"),
@@ -70,13 +70,13 @@ def test_all_token_limits_must_be_kept():
 
 
 def test_only_the_token_limits_that_are_set_count():
-    score = score_token_usage(TokenUsageLimit(max_input=3), TokenUsage(3, 900))
+    score = TokenUsageLimit(max_input=3).check_usage(TokenUsage(3, 900))
     reasoning = "token_usage input=3, output=900, cached=0, total=903"
     assert score == Score(1.0, hits=("Input tokens 3 <= 3",), reasoning=reasoning)
 
 
 def test_unknown_token_usage_scores_0():
-    score = score_token_usage(TokenUsageLimit(max_total=1), None)
+    score = TokenUsageLimit(max_total=1).check_usage(None)
     misses = ("No token usage data available in trace",)
     assert score == Score(0.0, misses=misses, reasoning="Token usage not reported by provider")
 

@@ -25,6 +25,7 @@ from pytest_agentv.prompts.build import build_prompt
 from pytest_agentv.prompts.prompt import Prompt, PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.python.foreign import adapt_provider
+from pytest_agentv.providers.python.question import build_question
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 
@@ -354,6 +355,12 @@ def test_a_function_that_gets_a_text_says_that_it_cannot_hold_a_picture() -> Non
         "gets a text, which cannot hold pictures/chart.png, report.pdf "
         "(set `messages: true`, or take a parameter `request` and read `request.prompt.media`)"
     )
+
+
+def test_an_agent_that_is_to_get_a_text_is_an_error() -> None:
+    with pytest.raises(ProviderError, match=r"the agent gets a text, which cannot hold .* \(leave out `messages: fal"):
+        build_question(request_of(), as_messages=False)
+    assert build_question(request_of(), as_messages=None).has_files
 
 
 def test_a_function_that_takes_the_request_finds_the_files() -> None:

@@ -91,7 +91,7 @@ def test_the_table_and_the_record_have_the_same_names_and_defaults():
         default = getattr(options, option.dest)
         if option.is_flag:
             assert default is False
-        elif option.name not in ("eval-id", "threshold"):
+        elif option.name not in ("eval-id", "pass-env", "threshold"):
             assert default == option.default
     assert options.threshold is None
 

@@ -101,10 +101,41 @@ def test_the_line_leaves_the_cursor_where_it_is_and_is_taken_away_before_pytest_
     assert config.file.getvalue() == written
 
 
-def test_on_a_narrow_terminal_the_line_is_shortened_from_its_end() -> None:
-    config = Config(width=10 + 12 + 16)
-    progress(4, config=config).show(2)
-    assert config.file.getvalue() == "\x1b7  0/4 done\x1b[K\x1b8"
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (10 + 12 + 16, ["0/4 done, 2 in flight, 0 ms"]),
+        (22, ["0/4 done, 2 in flight,", "0 ms"]),
+        (9, ["0/4 done,", "2 in"]),
+    ],
+)
+def test_a_line_without_room_goes_below(width: int, shown: list[str]) -> None:
+    config = Config(width=width)
+    line = progress(4, config=config)
+    line.show(2)
+    drawn = "".join(f"\r\n{each}\x1b[K" for each in shown)
+    assert config.file.getvalue() == f"\x1b7\x1b[K\x1b8{drawn}\x1b[J\x1b[{len(shown)}A\x1b[11G"
+    line.clear()
+    assert config.file.getvalue().endswith("\x1b[J")
+
+
+def test_the_line_comes_again_with_the_next_item_once_it_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = itertools.count(step=1)
+    monkeypatch.setattr("pytest_agentv.session.showing.live.progress.time.monotonic", lambda: next(seconds))
+    config = Config()
+    line = progress(4, PASSED, config=config)
+    line.show_again(2)
+    assert config.file.getvalue() == "", "a quick run shows nothing"
+    line.show(2)
+    line.clear()
+    written = len(config.file.getvalue())
+    line.show_again(2)
+    assert "1/4 done" in config.file.getvalue()[written:]
+    monkeypatch.setattr("pytest_agentv.session.showing.live.progress._REDRAW_SECONDS", 10)
+    line.clear()
+    written = len(config.file.getvalue())
+    line.show_again(2)
+    assert len(config.file.getvalue()) == written, "not for each of many items"
 
 
 @pytest.mark.parametrize("case", ["file", "quiet", "ci", "dumb", "worker", "no terminal plugin"])
@@ -134,7 +165,7 @@ def test_several_targets_have_a_table_below_the_line_which_leaves_the_cursor_whe
     assert ["target", "done", "failed", "errors", "cost", "mean", "time"] in rows
     assert ["default", "1", "0", "0", "$0.2500", "0", "ms"] in rows
     assert ["other", "1", "1", "0", "0", "ms"] in rows
-    assert drawn.endswith(f"\x1b[{drawn.count(chr(10))}A\x1b[11G")
+    assert drawn.endswith(f"\x1b[J\x1b[{drawn.count(chr(10))}A\x1b[11G")
     line.clear()
     assert config.file.getvalue().endswith("\x1b[J")
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pytest_agentv import sdk
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.evaluators.base import Context, ProxiedQuestion
-from pytest_agentv.evaluators.kinds.code.code_judge import parse_judgement
+from pytest_agentv.evaluators.scripts.judgement import parse_judgement
 from pytest_agentv.evaluators.scripts.payload import build_payload
 from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy
 from pytest_agentv.models import messages, traces

@@ -264,7 +264,13 @@ class TestReplies:
                 {},
                 "replied with an HTML page 'Sign in' (if ",
             ),
-            ("text/html", b"Sign in", {"answer": "$.a"}, "replied with an HTML page (if that is the answer, add the"),
+            (
+                "",
+                b" <!-- login --><HTML lang=en>",
+                {"answer": "$.a"},
+                "replied with an HTML page (if that is the answer, add the",
+            ),
+            ("text/html", b"Sign in", {"answer": "$.a"}, "replied with what is no JSON"),
             ("application/json", b'{"text": "4', {}, "replied with what is no JSON: Unterminated string"),
             ("application/json", b"[" * 100_000, {}, "replied with what is no JSON: too deep"),
             ("application/json", b'{"text": "\xe4"}', {}, "replied with what is no JSON: it is not UTF-8"),
@@ -306,12 +312,31 @@ class TestReplies:
 
         assert candidate_answer(found.output_messages) == "Größe"
 
-    def test_a_page_is_an_answer_where_it_is_asked_for(self, server: Server) -> None:
-        server.answer = replying(b"<html>Hi</html>", **{"content-type": "text/html"})
+    @pytest.mark.parametrize(
+        ("kind", "body", "keys"),
+        [
+            ("text/html", "<html>Hi</html>", {"headers": {"Accept": "text/html"}}),
+            ("text/plain", "<html>Hi</html>", {}),
+            ("text/html", "A text of a framework that calls every text a page", {}),
+            ("text/html", "<b>Hi</b>", {}),
+            ("application/json", "A text of a gateway that calls every text JSON", {}),
+        ],
+    )
+    def test_what_is_no_page_or_asked_for_is_an_answer(
+        self, server: Server, kind: str, body: str, keys: dict[str, Any]
+    ) -> None:
+        server.answer = replying(body.encode(), **{"content-type": kind})
 
-        (found,) = ask(server, headers={"Accept": "text/html"})
+        (found,) = ask(server, **keys)
 
-        assert candidate_answer(found.output_messages) == "<html>Hi</html>"
+        assert candidate_answer(found.output_messages) == body
+
+    def test_json_may_have_the_type_of_a_page(self, server: Server) -> None:
+        server.answer = replying(b'{"a": "4"}', **{"content-type": "text/html"})
+
+        (found,) = ask(server, answer="$.a")
+
+        assert candidate_answer(found.output_messages) == "4"
 
     def test_a_stream_is_read_to_its_end(self, server: Server) -> None:
         events = [
@@ -328,6 +353,17 @@ class TestReplies:
         assert candidate_answer(found.output_messages) == "It is 4."
         assert found.token_usage == TokenUsage(3, 2)
         assert server.asked[0].headers["accept"] == "text/event-stream"
+
+    @pytest.mark.parametrize("end", ["data: [DONE]\n\n", "data:[DONE]\r\n\r\n"])
+    def test_a_stream_ends_with_its_last_event_even_if_the_connection_stays_open(
+        self, server: Server, end: str
+    ) -> None:
+        text = f'data: {{"delta": "It is 4."}}\n\n{end}'
+        server.answer = replying(text.encode(), **{"content-type": "text/event-stream", "content-length": "100000"})
+
+        found = ask(server, "a", "b", stream="sse", answer="$.delta", timeout_seconds=20)
+
+        assert [candidate_answer(each.output_messages) for each in found] == ["It is 4.", "It is 4."]
 
     def test_an_error_in_a_stream_is_one(self, server: Server) -> None:
         server.answer = replying(b"data: a\n\nevent: error\ndata: out of memory\n\n")

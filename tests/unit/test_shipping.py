@@ -104,6 +104,12 @@ def test_texts_are_translated(text: str, home: str) -> None:
     assert translation.plain({"a": [text, 1, None], text: text}) == {"a": [home, 1, None], home: home}
 
 
+def test_the_interpreter_is_translated_as_a_word_only() -> None:
+    translation = Translation({}, {"/usr/bin/python3": "/home/me/venv/bin/python"})
+    said = {"script": ["/usr/bin/python3", "judge.py"], "text": "I use /usr/bin/python3"}
+    assert translation.plain(said) == {**said, "script": ["/home/me/venv/bin/python", "judge.py"]}
+
+
 def test_equal_places_need_no_translation() -> None:
     value = {"a": ["/srv/x"]}
     assert Translation({"/srv/x": "/srv/x"}).plain(value) is value
@@ -156,7 +162,18 @@ def test_a_bundle_says_nothing_of_times_and_places(project: Path, tmp_path: Path
 @pytest.mark.parametrize(
     "name",
     [
-        *(".env", ".env.local", ".envrc", "evals/.env", ".netrc", ".ssh/id_rsa", "keys/id_ed25519"),
+        *(
+            ".env",
+            ".env.local",
+            ".envrc",
+            "evals/.env",
+            "prod.env",
+            "tls.pem",
+            ".env.d/keys.txt",
+            ".netrc",
+            ".ssh/id_rsa",
+            "keys/id_ed25519",
+        ),
         *(".git/config", ".venv/lib/x.py", "evals/__pycache__/a.cpython-311.pyc", "node_modules/a/index.js"),
         *(".agentv/results/r.jsonl", ".agentv/cache/ab/x.json", ".pytest_cache/x", "out.jsonl", ".out.jsonl.lock"),
         *(".out.jsonl.kept/x.json", "dumped/a.json"),
@@ -210,7 +227,10 @@ def test_pipes_and_files_that_cannot_be_read_stay_at_home(project: Path) -> None
 
 def test_a_secret_stays_at_home_even_if_a_case_names_it(project: Path) -> None:
     secret = write(project / ".env", "KEY=1")
-    assert bundled(project, secret) == []
+    rules = ShippingRules(str(project))
+    hidden = write(project / ".env.d/keys.txt", "KEY=1")
+    assert bundled(project, secret, hidden, project / ".env.d", rules=rules) == []
+    assert bundled(project, write(project / ".kube/sub/config", "x"), rules=rules) == []
     assert bundled(project, project / "notes/n.txt") == ["project/notes/n.txt"]
 
 
@@ -492,6 +512,16 @@ def test_what_a_case_names_travels_though_its_folder_does_not(shipper: Callable[
     inner = write(project / "evals/node_modules/said.txt", "x")
     assert "project/evals/node_modules/said.txt" not in needs(shipper(), job_of(project))[0]
     assert "project/evals/node_modules/said.txt" in needs(shipper(), job_of(project, file_part(inner)))[0]
+
+
+def test_a_folder_that_is_too_large_is_looked_through_once(
+    shipper: Callable[..., Shipper], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, job = shipper(ShippingRules(limit_mb=0.000001)), job_of(project)
+    for _ in range(2):
+        with pytest.raises(BundleTooLarge):
+            asyncio.run(one.parcel(job))
+        monkeypatch.setattr("pytest_agentv.executors.shipper.make_bundle", None)
 
 
 def test_a_file_outside_of_the_project_keeps_its_case_at_home(

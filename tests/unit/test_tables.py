@@ -59,7 +59,7 @@ def error_of(name, content):
         ('a,b\n"x, y","say ""hi"""\n', [(2, {"a": "x, y", "b": 'say "hi"'})]),
         ('a,b\n"one\ntwo\r\nthree",2\n3,4\n', [(2, {"a": "one\ntwo\r\nthree", "b": "2"}), (5, {"a": "3", "b": "4"})]),
         ("a,b\n\n1,2\n\n\n3,4", [(3, {"a": "1", "b": "2"}), (6, {"a": "3", "b": "4"})]),
-        ("a,b\n,\n", [(2, {"a": "", "b": ""})]),
+        ("a,b\n1,\n,\n , \n", [(2, {"a": "1", "b": ""})]),
         (" a , b\n1,2\n", [(2, {"a": "1", "b": "2"})]),
         ('"a;x",b\n1,2\n', [(2, {"a;x": "1", "b": "2"})]),
         ("a,b,,\n1,2,,\n1,2,x,\n", [(2, {"a": "1", "b": "2"}), (3, {"a": "1", "b": "2"})]),
@@ -88,7 +88,7 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
         (4, "has 3 cells: expected 2, as many as the header has"),
         (5, "is no valid CSV: ',' expected after '\"'"),
         (6, {"a": "3", "b": "4"}),
-        (7, 'is no valid CSV: a quote (") is opened and never closed'),
+        (7, 'is no valid CSV: a quote (") is opened and never closed; no row below is read'),
     ]
 
 
@@ -98,8 +98,12 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
         ("q.csv", "", "q.csv:1: expected a first line with the names of the columns"),
         ("q.csv", "a,b,a\n1,2,3\n", "q.csv:1: the column 'a' is there twice"),
         ("q.csv", b"a,b\n1,\xe4\n", "q.csv:2: is not UTF-8: byte 0xe4 (save it as CSV UTF-8)"),
-        ("q.csv", '"a,b\n1,2\n', 'q.csv:1: is no valid CSV: a quote (") is opened and never closed'),
-        ("q.json", "{}", "q.json:1: expected a list of rows, got a mapping"),
+        (
+            "q.csv",
+            '"a,b\n1,2\n',
+            'q.csv:1: is no valid CSV: a quote (") is opened and never closed; no row below is read',
+        ),
+        ("q.json", "{}", "q.json:1: expected a list of rows, got an empty mapping"),
         ("q.json", '[\n {"a": 1},\n {"a": }\n]', "q.json:3: invalid JSON: Expecting value"),
         ("q.json", '[\n {"a": 1}\n {"a": 2}]', "q.json:3: invalid JSON: expected `,` or the end of the list"),
         ("q.json", "[", "q.json:1: invalid JSON: Expecting value"),

@@ -114,6 +114,12 @@ def test_a_template_reaches_nothing_but_its_variables(template):
         "{{ 'x' * 100000000 }}",
         "{{ 100000000 * 'x' }}",
         "{{ 9 ** 9999 }}",
+        "{{ '%99999999999d' % 3 }}",
+        "{{ '%*d'|format(99999999999, 3) }}",
+        "{{ '{:>99999999999}'.format(3) }}",
+        "{{ 'x'|center(99999999999) }}",
+        "{{ 'x'.zfill(99999999999) }}",
+        "{{ [1]|batch(99999999999, 'x')|list }}",
         "{% for i in range(10000000) %}{% endfor %}",
         "{% for i in range(100000) %}{{ 'a text of one hundred and five characters' * 3 }}{% endfor %}",
     ],
@@ -121,6 +127,24 @@ def test_a_template_reaches_nothing_but_its_variables(template):
 def test_a_template_is_limited(template):
     with pytest.raises(TemplateFault, match=r"too large|Range too big|longer than"):
         render(template, VARIABLES)
+
+
+def test_numbers_are_not_taken_for_widths():
+    template = "{{ '{:,}'.format(1234567890) }} {{ '%d' % 1234567890 }} {{ 'x'.ljust(3) }}|"
+    assert render(template, {}) == "1,234,567,890 1234567890 x  |"
+
+
+class _Exhausted:
+    """Stands for a width for which there is no memory, without using it up."""
+
+    def __index__(self) -> int:
+        raise MemoryError
+
+
+@pytest.mark.parametrize("template", ["{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "{{ ''.ljust(width) }}"])
+def test_a_template_that_takes_too_much_memory_is_a_fault(template):
+    with pytest.raises(TemplateFault, match="cannot be filled: it takes too much memory"):
+        render(template, {"width": _Exhausted()})
 
 
 def test_nested_values_are_filled_but_keys_and_code_are_not(tmp_path):

@@ -1,8 +1,12 @@
 """Lines of failures on a terminal: broken between words, as wide as it is."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from pytest_agentv.reporting.escaping import columns, padded
+from pytest_agentv.session.compat import is_watched
 from pytest_agentv.session.showing.ending.wrapping import wrapped
 
 
@@ -30,3 +34,9 @@ def test_a_line_is_broken_between_words(line: str, lines: list[str]) -> None:
 def test_columns_of_a_text(text: str, width: int) -> None:
     assert columns(text) == width
     assert columns(padded(text, 8)) == 8
+
+
+@pytest.mark.parametrize("isatty", [True, False, lambda: True, lambda: False])
+def test_whether_a_terminal_is_watched_is_known_on_every_pytest(isatty: Any) -> None:
+    terminal: Any = SimpleNamespace(isatty=isatty)
+    assert is_watched(terminal) == (isatty() if callable(isatty) else isatty)

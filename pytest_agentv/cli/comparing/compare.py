@@ -95,18 +95,7 @@ def _create_parser() -> ArgumentParser:
         nargs="*",
         help="Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
     )
-    parser.add_argument(
-        "--statistics",
-        action="store_true",
-        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
-    )
-    parser.add_argument(
-        "--gate",
-        action="store_true",
-        help="With --statistics: exit with 1 for a regression, 2 where the data cannot tell, 3 where nothing could be "
-        "compared (default: off).",
-    )
-    add_margin(parser)
+    _add_statistics_options(parser)
     parser.add_argument(
         "-t",
         "--threshold",
@@ -130,6 +119,21 @@ def _create_parser() -> ArgumentParser:
     )
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="The same as --format json.")
     return parser
+
+
+def _add_statistics_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--statistics",
+        action="store_true",
+        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
+    )
+    parser.add_argument(
+        "--gate",
+        action="store_true",
+        help="With --statistics: exit with 1 for a regression, 2 where the data cannot tell, 3 where nothing could be "
+        "compared (default: off).",
+    )
+    add_margin(parser)
 
 
 def _check(path: Path, scores: Scores) -> None:

@@ -13,7 +13,7 @@ from pytest_agentv.engine.targets.judging import needs_judge, needs_targets
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.project_files import ProjectFiles, command_words
-from pytest_agentv.models.base import Json, Plain
+from pytest_agentv.models.base import ATOMS, Json, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.targets import Target
@@ -35,6 +35,7 @@ class Fingerprints:
     def __init__(self, pool: TargetPool, places: Places, *, dry_run: bool) -> None:
         self._pool = pool
         self._root = places.repo_root
+        self._root_text = str(places.repo_root)
         self._dry_run = dry_run
         self._files: dict[Path | None, ProjectFiles] = {}
         self._targets: dict[tuple[Path, str], str] = {}
@@ -111,17 +112,18 @@ class Fingerprints:
 
     def _plain(self, value: object) -> Json:
         """Return plain data that does not depend on the project's location, with secrets as hashes."""
-        if isinstance(value, Plain):
-            return self._plain(value.to_plain())
+        if isinstance(value, str):
+            is_below = value.startswith(self._root_text)
+            return f"<root>{value.removeprefix(self._root_text)}" if is_below else value
+        if type(value) in ATOMS:
+            return value
         if isinstance(value, Mapping):
             return {str(key): self._plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._plain(item) for item in value]
         if isinstance(value, Secret):
             return {"secret": hashlib.sha256(value.reveal().encode("utf-8", "surrogatepass")).hexdigest()}
-        if isinstance(value, str) and value.startswith(str(self._root)):
-            return f"<root>{value.removeprefix(str(self._root))}"
-        return value
+        return self._plain(value.to_plain()) if isinstance(value, Plain) else value
 
 
 def asks_a_target(evaluators: Sequence[AnyEvaluator]) -> bool:

@@ -3,11 +3,12 @@
 import asyncio
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
 from pytest_agentv.executors.dask.client import Cluster, WorkerInfo
+from pytest_agentv.executors.dask.keeping import collect
 from pytest_agentv.executors.dask.remote import hold
+from pytest_agentv.executors.kept import KeptResult
 
 _PATIENCE_SECONDS: Final = 5.0
 """How long a worker waits for something to tell."""
@@ -58,15 +59,18 @@ class Channel:
         self._outbox.append(data)
         self._has_mail.set()
 
-    async def close(self) -> None:
-        """End the session, with all that it runs; return when that has ended."""
+    async def close(self) -> list[KeptResult]:
+        """End the session, with all that it runs; return the results that the run has not written.
+
+        Raises what Dask does if the worker cannot be reached.
+        """
         self._is_open = False
-        for task in self._tasks:
-            task.cancel()
-        with suppress(Exception):
-            await self._exchange(0)  # what was written, so that the worker forgets it
-            await self._cluster.tell(self._worker.address, do="end", run=self._run)
-        self.release()
+        self._has_mail.set()
+        try:
+            await asyncio.gather(*self._tasks[:1])  # what was written, so that the worker forgets it
+            return await collect(self._cluster, self._worker.address, self._run)
+        finally:
+            self.release()
 
     def release(self) -> None:
         """Let Dask forget the worker's part."""
@@ -78,10 +82,11 @@ class Channel:
             self._holder = None
 
     async def _send(self) -> None:
-        is_open = True
-        while is_open:
+        is_going_on = True
+        while is_going_on:
             await self._has_mail.wait()
-            is_open = await self._exchange(0)
+            is_last = not self._is_open
+            is_going_on = await self._exchange(0) and not is_last
 
     async def _receive(self) -> None:
         while await self._exchange(_PATIENCE_SECONDS):
@@ -115,5 +120,5 @@ class Channel:
 
 
 def _text(error: Exception) -> str:
-    text = str(error).partition("\n")[0]
+    text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}".removesuffix(": ")

@@ -83,7 +83,7 @@ class Cluster:
     async def workers(self) -> list[WorkerInfo]:
         """Return the workers that take jobs now. Raises `OSError` if the scheduler is gone."""
         scheduler: Any = self.client.scheduler
-        found = await asyncio.wait_for(scheduler.identity(n_workers=-1), _ANSWER_SECONDS)
+        found = await asyncio.wait_for(scheduler.identity(), _ANSWER_SECONDS)
         return [
             WorkerInfo(address, str(each.get("name", address)), str(each["host"]), int(each["nthreads"]))
             for address, each in found["workers"].items()

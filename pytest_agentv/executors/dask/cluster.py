@@ -9,11 +9,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
+from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.base import ExecutorLost, Reply, Setup, WorkerLost
 from pytest_agentv.executors.dask.client import WorkerInfo, connect
 from pytest_agentv.executors.dask.left import fetch
 from pytest_agentv.executors.dask.link import Link
-from pytest_agentv.executors.kept import KeptResult
+from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.left_runs import LeftRun, LeftRuns
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -37,8 +38,13 @@ class DaskWorkers:
         """Workers that cannot take jobs, and why."""
         self._run = uuid.uuid4().hex
         self._setup = setup
+        self._home = KeptResults(setup.kept_folder)
         self._left = LeftRuns(setup.kept_folder)
-        self._left.add(LeftRun(address, self._run))
+        try:
+            self._left.add(LeftRun(address, self._run))
+        except AgentvError:
+            self._cluster.close()
+            raise
         self._links: dict[str, Link] = {}
         self._links_of: dict[str, Link] = {}
         """By the tickets of results that are not written yet."""
@@ -67,10 +73,26 @@ class DaskWorkers:
     async def close(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        await asyncio.gather(*(link.close() for link in self._links.values()))
-        if not self._has_lost:
+        left = await asyncio.gather(*(link.close() for link in self._links.values()))
+        for kept in filter(None, left):
+            await self._bring_home(kept)
+        if not self._has_lost and None not in left:
             self._left.remove([self._run])
         await run_in_thread(self._cluster.close, "agentv-cluster-end")
+
+    async def _bring_home(self, kept: Sequence[KeptResult]) -> None:
+        """Keep results here that came when the run had ended, as after `-x`: the run that goes on takes them."""
+        try:
+            for each in kept:
+                self._home.keep(each)
+        except AgentvError:
+            self._has_lost = True  # the workers keep them
+            return
+        tickets = [each.ticket for each in kept]
+        for worker in list(self._workers):
+            with suppress(Exception):
+                telling = self._cluster.tell(worker, do="forget", run=self._run, tickets=tickets)
+                await asyncio.wrap_future(self._cluster.submit(telling))
 
     def _start(self) -> None:
         if self._loop is None:
@@ -82,6 +104,8 @@ class DaskWorkers:
         while True:
             link = self._least() or await self._await_worker()
             fault = await link.connect()
+            if link.is_lost:
+                continue
             if fault is None:
                 return link
             self._refused[link.worker.address] = fault

@@ -1,11 +1,11 @@
 """Fetches results that the workers of a cluster keep until the results file has them, also of a run that was killed."""
 
-import json
 from collections.abc import Collection
 from contextlib import suppress
 
 from pytest_agentv.errors import locate
 from pytest_agentv.executors.dask.client import Cluster, ClusterError, WorkerInfo, connect
+from pytest_agentv.executors.dask.keeping import collect
 from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.left_runs import LeftRuns
 
@@ -16,11 +16,10 @@ async def fetch(
     """Return what workers keep of some jobs, or of a whole run, which they end first. One that is gone is left out."""
     found: dict[str, KeptResult] = {}
     for worker in workers:
-        with suppress(OSError):
+        with suppress(OSError, ClusterError):  # it is gone, or has another version
             await cluster.prepare([worker])
-            for data in await cluster.tell(worker.address, do="collect", run=run, tickets=tickets):
-                kept = KeptResult(*json.loads(data))
-                found[kept.ticket] = kept
+            kept = await collect(cluster, worker.address, run, tickets)
+            found |= {each.ticket: each for each in kept}
     return found
 
 

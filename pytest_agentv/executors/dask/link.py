@@ -11,6 +11,7 @@ from pytest_agentv.executors.dask.channel import Channel
 from pytest_agentv.executors.dask.client import Cluster, WorkerInfo
 from pytest_agentv.executors.dask.probing import LinkProbes
 from pytest_agentv.executors.frames import Frame, FrameReader
+from pytest_agentv.executors.kept import KeptResult
 from pytest_agentv.executors.probes import PROBE, PROBED
 from pytest_agentv.executors.shipping.packing import JobRefused, pack
 from pytest_agentv.executors.worker import END_SECONDS
@@ -103,13 +104,16 @@ class Link:
         else:
             replied.set_exception(outcome)
 
-    async def close(self) -> None:
-        """End what the worker runs for the run."""
+    async def close(self) -> Sequence[KeptResult] | None:
+        """End what the worker runs for the run; return the results that are not written. None: it cannot be told."""
         self._flush()
-        if self._opening is not None and not self.is_lost:
-            with suppress(TimeoutError):
-                closing = self._cluster.submit(self._channel.close())
-                await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(closing)), _GRACE_SECONDS)
+        if self._opening is None or self.is_lost:
+            return ()
+        closing = self._cluster.submit(self._channel.close())
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(closing), _GRACE_SECONDS)
+        except Exception:  # noqa: BLE001 - whatever Dask raises, the run is over
+            return None
 
     def _send(self, frame: Frame) -> None:
         self._outbox.append(frame)

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -65,8 +65,6 @@ class _Handler:
         """Do what the process of a run asks for."""
         if do == "open":
             return await self._open(run, **arguments)
-        if do == "end":
-            return await self._end(run)
         if do == "collect":
             return await self._collect(run, **arguments)
         if do == "forget":
@@ -85,19 +83,14 @@ class _Handler:
             return str(error)
         _clear_old(_kept_folder(self._worker, run).parent)
         session = self._sessions[run] = _Session(self._worker, task, _moved(found, self._worker, run))
-        watch = asyncio.ensure_future(session.watch())
-        watch.add_done_callback(lambda _: self._sessions.pop(run, None))
+        session.start(lambda: self._sessions.pop(run, None))
         return None
-
-    async def _end(self, run: str) -> None:
-        session = self._sessions.get(run)
-        if session is not None:
-            await session.close()
 
     async def _collect(self, run: str, tickets: Collection[str] | None = None) -> list[bytes]:
         """Return what is kept of some jobs, or of a run that is over: then what runs of it ends first."""
-        if tickets is None:
-            await self._end(run)
+        session = self._sessions.get(run)
+        if session is not None and tickets is None:
+            await session.close()
         kept = KeptResults(_kept_folder(self._worker, run))
         found = kept.all() if tickets is None else filter(None, map(kept.find, tickets))
         return [json.dumps([each.ticket, each.result, each.answer]).encode() for each in found]
@@ -125,6 +118,8 @@ class _Session:
         self._arrived = asyncio.Event()
         self._is_over = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        setup.kept_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def exchange(self, data: bytes, patience: float) -> bytes | None:
         """Take messages, and return those that there are, after some seconds at most. None: the session is over."""
@@ -137,7 +132,12 @@ class _Session:
         self._arrived.clear()
         return found if found or not self._is_over.is_set() else None
 
-    async def watch(self) -> None:
+    def start(self, on_end: Callable[[], object]) -> None:
+        """Watch over the session; `on_end` is called when it is closed."""
+        self._watching = asyncio.ensure_future(self._watch())
+        self._watching.add_done_callback(lambda _: on_end())
+
+    async def _watch(self) -> None:
         """End what runs when the run is over, its process is gone, or this worker ends."""
         while not self._is_over.is_set() and _is_wanted(self._worker, self._task):
             with suppress(TimeoutError):

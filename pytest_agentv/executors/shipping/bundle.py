@@ -74,7 +74,7 @@ def _write(archive: zipfile.ZipFile, entry: _Entry) -> None:
 
 def _entries(place: str, roots: Roots, rules: ShippingRules) -> Iterator[_Entry]:
     spot = roots.spot(place)
-    if spot is None:
+    if spot is None or rules.keeps_home(place):
         return
     name = f"{spot.root}/{spot.rest}".rstrip("/")
     if os.path.isdir(place):  # noqa: PTH112 - as plain as the rest: there may be many files

@@ -2,6 +2,7 @@
 
 import os
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final
 
 from pytest_agentv.models.base import Record
@@ -9,8 +10,8 @@ from pytest_agentv.models.options.defaults import DEFAULT_SHIP_LIMIT
 from pytest_agentv.models.records import record
 
 _SECRETS: Final = (
-    *(".env*", ".netrc", ".pypirc", ".npmrc", ".git-credentials", ".ssh", ".aws", ".azure", ".gcloud", ".gnupg"),
-    *(".kube", ".docker", "id_rsa*", "id_ed25519*", "id_ecdsa*"),
+    *(".env*", "*.env", ".netrc", ".pypirc", ".npmrc", ".git-credentials", "id_rsa*", "id_ed25519*", "id_ecdsa*"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", ".ssh", ".aws", ".azure", ".gcloud", ".gnupg", ".kube", ".docker"),
 )
 """Names of files and folders with secrets."""
 
@@ -45,7 +46,8 @@ class ShippingRules(Record):
 
     def keeps_home(self, path: str) -> bool:
         """Whether a file or folder never travels, even if a case names it: it, or what it is a link to, is secret."""
-        return any(map(_is_secret, (path, os.path.realpath(path))))
+        paths = (path, os.path.realpath(path)) if os.path.islink(path) else (path,)  # noqa: PTH114 - as below
+        return any(_is_secret(part) for each in paths for part in self._below(each).split("/"))
 
     def ignores(self, path: str) -> bool:
         """Whether a file or folder within a folder that is shipped stays at home."""
@@ -63,12 +65,17 @@ class ShippingRules(Record):
         return name.startswith(".") and any(name.startswith(f".{each}.") for each in beside)
 
     def _matches(self, path: str, name: str) -> bool:
-        relative = path.removeprefix(f"{self.project.rstrip('/')}/")
+        relative = self._below(path)
         return any(fnmatchcase(relative if "/" in glob else name, glob.strip("/")) for glob in self.globs)
 
+    def _below(self, path: str) -> str:
+        """Return a path below the project; of one that lies elsewhere, the last part."""
+        below = path.removeprefix(f"{self.project.rstrip('/')}/")
+        return below if below != path else os.path.basename(path)  # noqa: PTH119 - as above
 
-def _is_secret(path: str) -> bool:
-    name = os.path.basename(path)  # noqa: PTH119 - as above
+
+@lru_cache(maxsize=10_000)
+def _is_secret(name: str) -> bool:
     return any(fnmatchcase(name, glob) for glob in _SECRETS)
 
 

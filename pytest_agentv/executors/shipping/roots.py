@@ -61,22 +61,22 @@ def roots_of(folders: Iterable[Path]) -> Roots:
 class Translation:
     """Replaces paths of one machine by those of another in all texts of plain data."""
 
-    def __init__(self, paths: Mapping[str, str]) -> None:
+    def __init__(self, paths: Mapping[str, str], programs: Mapping[str, str] | None = None) -> None:
+        """`programs` are replaced only where they are the whole text: a word of a command."""
         self._paths = {here: there for here, there in paths.items() if here and here != there}
+        self._programs = {here: there for here, there in (programs or {}).items() if here != there}
         longest_first = sorted(map(re.escape, self._paths), key=len, reverse=True)
         # `/app` is meant in `file:///app/x`, and not in `/app-2` or in `/data/app`.
         self._pattern = re.compile(rf"(?<![\w.-])(?:{'|'.join(longest_first)})(?![\w-]|\.\w)")
 
     def text(self, text: str) -> str:
-        if not self._paths:
-            return text
-        return self._pattern.sub(lambda match: self._paths[match[0]], text)
+        return self._pattern.sub(lambda match: self._paths[match[0]], text) if self._paths else text
 
     def plain(self, value: Json) -> Any:
-        if not self._paths:
+        if not self._paths and not self._programs:
             return value
         if isinstance(value, str):
-            return self.text(value)
+            return self._programs.get(value) or self.text(value)
         if isinstance(value, Mapping):
             return {self.text(key): self.plain(item) for key, item in value.items()}
         return [self.plain(item) for item in value] if isinstance(value, list | tuple) else value

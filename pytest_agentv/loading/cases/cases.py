@@ -11,7 +11,7 @@ from pytest_agentv.loading.cases.messages import (
     reference_answer,
 )
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME, wants_outcome
-from pytest_agentv.loading.cases.references import References
+from pytest_agentv.loading.cases.references import LoadShared, References
 from pytest_agentv.loading.cases.written import LoadContext, WrittenCase, check_keys
 from pytest_agentv.loading.cases.written_messages import load_asked, load_expected
 from pytest_agentv.loading.files.entries import CaseEntry
@@ -52,6 +52,19 @@ def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Loa
     """
     if entry.fault is not None:
         raise with_problems(CaseError(str(entry.fault)), [entry.fault])
+    if entry.combination is None:
+        return _load_case(suite, entry, context)
+    from pytest_agentv.loading.cases.sharing import RecentCases, aimed  # noqa: PLC0415 - few files have a matrix
+
+    recent: RecentCases = context.shared.setdefault("cases", RecentCases())
+    loaded: LoadedCase | None = recent.find(suite, entry)
+    if loaded is None:
+        loaded = _load_case(suite, entry, context)
+        recent.keep(suite, entry, loaded)
+    return loaded.replace(case=aimed(loaded.case, entry))
+
+
+def _load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
     problems: list[Problem] = []
     try:
         case, value = _load(suite, entry, context, suite.case_place(entry, problems))
@@ -73,13 +86,23 @@ def _load(
         return None, {}
     references = References(suite.path.parent, context.repo_root, context.cwd, context.guideline_patterns)
     value, variables = _filled(suite, entry, place, references)
+    if entry.row is not None and entry.eval_id is None and value.get("id") and not place.problems:
+        # Its columns do not fill the id. Rows are named before they are combined with a matrix.
+        place.at("id").error("uses a variable of the matrix", "the names of the matrix follow each id by themselves")
     execution = mapping_at(value, "execution", place)
-    written = WrittenCase(suite, value, execution, place, references, context, variables)
+    share = _sharing(entry, context, tuple(variables or ()))
+    written = WrittenCase(suite, value, execution, place, references, context, variables, share)
     check_keys(written)
-    case = _case(written, entry.line)
-    if entry.combination is not None:
-        case = case.replace(eval_id=entry.eval_id or case.eval_id, target=entry.combination.target or case.target)
-    return case, value
+    return _case(written, entry.line), value
+
+
+def _sharing(entry: CaseEntry, context: LoadContext, variables: tuple[str, ...]) -> LoadShared | None:
+    """Return what finds the evaluators that an entry shares with others; None: it is made from no template."""
+    if entry.row is None and entry.combination is None and not entry.origins:
+        return None
+    from pytest_agentv.loading.cases.sharing import written_evaluators  # noqa: PLC0415 - most files have no template
+
+    return written_evaluators(entry.value, variables, context.shared.setdefault("evaluators", {})).load
 
 
 def _filled(
@@ -132,16 +155,18 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
 
 
 def _judged(written: WrittenCase) -> tuple[str, str, tuple[AnyEvaluator, ...] | None]:
-    """Return id, expected outcome and evaluators. A case whose evaluators ask for no outcome need not say it."""
+    """Return id, expected outcome and evaluators. A fault of an evaluator is told before a missing outcome."""
     eval_id = written.required_text(("id",))
-    problems, before = written.place.problems, len(written.place.problems)
-    outcome, after = written.required_text(OUTCOME_KEYS), len(problems)
     evaluators = choose_evaluators(written)
+    return eval_id, _outcome(written, evaluators), evaluators
+
+
+def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None) -> str:
+    """Return the expected outcome. A case whose evaluators ask for none need not say it."""
     is_meant = any(key in written.value or misspelling(key, written.value, CASE_KEYS) for key in OUTCOME_KEYS)
     if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
-        del problems[before:after]
-        outcome = NO_OUTCOME
-    return eval_id, outcome, evaluators
+        return NO_OUTCOME
+    return written.required_text(OUTCOME_KEYS)
 
 
 def _target(written: WrittenCase) -> str | None:

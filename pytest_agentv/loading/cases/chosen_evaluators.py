@@ -43,5 +43,5 @@ def _load_nearest(written: WrittenCase, *mappings: tuple[JsonObject, Place]) -> 
         if key is not None:
             from pytest_agentv.loading.cases.evaluators import load_evaluators  # noqa: PLC0415 - pydantic
 
-            return load_evaluators(written.scope(mapping[key], place.at(key)))
+            return load_evaluators(written.scope(mapping[key], place.at(key)), written.share)
     return None

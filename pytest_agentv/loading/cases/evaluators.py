@@ -4,21 +4,21 @@ An item is `{type: contains, value: x}`, the short form `{contains: x}`, a text 
 object. Imports pydantic: import this lazily.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
 
-from pytest_agentv.loading.cases.references import Scope
+from pytest_agentv.loading.cases.references import LoadShared, Scope
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.kind_reader import known_keys, read_part
 from pytest_agentv.loading.places import Place, RenamedPlace
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.kind import Kind
-from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.kind_table import NEGATION, KindTable
 from pytest_agentv.models.records import record
 
 _TYPE: Final = "type"
@@ -39,19 +39,17 @@ class _Written:
     place: Place
 
 
-def load_evaluators(scope: Scope) -> tuple[AnyEvaluator, ...]:
+def load_evaluators(scope: Scope, share: LoadShared | None = None) -> tuple[AnyEvaluator, ...]:
     """Check a list of evaluators and read their files.
 
-    Leaves out invalid evaluators, and notes an error at the place of each.
+    Leaves out invalid evaluators, and notes an error at the place of each. `share` finds those of other cases.
     Source: agentv-formats 6.1, 6.2; evaluation-2025-11, "User defines multiple evaluators in YAML".
     """
     if not isinstance(scope.value, list):
         hint = "put `- ` before its first key" if isinstance(scope.value, dict) else None
         scope.place.expected("a list of evaluators", scope.value, hint)
         return ()
-    loaded = tuple(evaluator for evaluator in _load_items(scope) if evaluator is not None)
-    _name(loaded)
-    return loaded
+    return _named([evaluator for evaluator in _load_items(scope, share) if evaluator is not None])
 
 
 def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
@@ -87,14 +85,19 @@ def kind_word(value: JsonObject, table: KindTable) -> str | None:
     return next((key for key in value if table.find(key) is not None), None)
 
 
-def _load_items(scope: Scope) -> Iterator[AnyEvaluator | None]:
+def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator | None]:
     """Yield the evaluators of a list. All its texts are one evaluator, which stands where the first of them stands."""
     texts = [index for index, item in enumerate(scope.value) if isinstance(item, str)]
     for index, item in enumerate(scope.value):
         if not isinstance(item, str):
-            yield load_evaluator(scope.at(item, index))
+            inner = scope.at(item, index)
+            load = partial(load_evaluator, inner)
+            yield load() if share is None else share(item, scope.place, load)
         elif not item.strip():
             scope.place.at(index).expected("a non-empty text", item)
+        elif scope.evaluators.find(item.strip()) is not None:
+            what = "is the name of a check, and no sentence that a model could check"
+            scope.place.at(index).error(f"{item.strip()!r} {what}", f"write what it checks: {{{item.strip()}: …}}")
         elif index == next(each for each in texts if scope.value[each].strip()):
             yield _load_statements(scope, [scope.value[each] for each in texts if scope.value[each].strip()])
 
@@ -106,12 +109,14 @@ def _load_statements(scope: Scope, statements: Sequence[str]) -> AnyEvaluator | 
     return found  # type: ignore[no-any-return]
 
 
-def _name(evaluators: Iterable[Any]) -> None:
-    """Derive the names that are not written; each is the only one of its list."""
+def _named(evaluators: Sequence[Any]) -> tuple[AnyEvaluator, ...]:
+    """Return evaluators with a name each, derived where none is written; each is the only one of its list."""
     taken = {each.name for each in evaluators}
+    named: list[AnyEvaluator] = []
     for each in evaluators:
-        each.derive_name(taken)
-        taken.add(each.label)
+        named.append(each.with_name_beside(taken))
+        taken.add(named[-1].label)
+    return tuple(named)
 
 
 def _read_kind(scope: Scope) -> _Written | None:
@@ -121,7 +126,7 @@ def _read_kind(scope: Scope) -> _Written | None:
     if word is not None:
         found = table.find(word) if isinstance(word, str) else None
         if found is None:
-            hint = did_you_mean(word, table) if isinstance(word, str) else None
+            hint = _instead_of(word, table)
             scope.place.at(_TYPE).expected("a kind of evaluator" if hint else f"one of {_known(table)}", word, hint)
             return None
         keys = {key: item for key, item in value.items() if key != _TYPE}
@@ -129,13 +134,30 @@ def _read_kind(scope: Scope) -> _Written | None:
     short = kind_word(value, table)
     if short is not None:
         return _read_short(short, scope)
-    near = ((key, hint) for key in value if (hint := did_you_mean(key, table)))
+    near = ((key, hint) for key in value if (hint := _instead_of(key, table)))
     key, hint = next(near, (None, None))
-    if key is None or _TYPE in value:
-        scope.place.at(_TYPE).error(f"is missing: expected one of {_known(table)}")
-    else:
+    if key is not None and _TYPE not in value:
         scope.place.at(key).error("is no kind of evaluator", hint)
+    elif len(value) == 1 and value.keys().isdisjoint(_all_keys(table)):
+        scope.place.at(*value).error(f"is no kind of evaluator: expected one of {_known(table)}")
+    else:
+        scope.place.at(_TYPE).error(f"is missing: expected one of {_known(table)}")
     return None
+
+
+def _all_keys(table: KindTable) -> frozenset[str]:
+    kinds: Collection[Any] = table.values()
+    return frozenset(key for kind in kinds for key in known_keys(kind))
+
+
+def _instead_of(word: Json, table: KindTable) -> str | None:
+    """Return what to write instead of an unknown kind: what other tools call it, or a slip."""
+    if not isinstance(word, str):
+        return None
+    from pytest_agentv.loading.cases.foreign_kinds import INSTEAD  # noqa: PLC0415 - most files have no such fault
+
+    plain = word.replace("_", "-").lower()
+    return INSTEAD.get(plain) or INSTEAD.get(plain.removeprefix(NEGATION)) or did_you_mean(word, table)
 
 
 def _read_short(word: str, scope: Scope) -> _Written | None:
@@ -149,7 +171,8 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
         scope.place.at(word).expected((error.context or {})["what"], value)
         return None
     is_mapping = isinstance(value, Mapping) and not kind.takes_data
-    homes = {key: _home(scope, word, key) for key in inner if key in value} if is_mapping else {}
+    # What a mapping does not have itself, its kind has made of it, or it is missing there.
+    homes = {key: _home(scope, word, *([key] if key in value else [])) for key in inner} if is_mapping else {}
     main = kind.short_key
     outer = {key: item for key, item in scope.value.items() if key != word}
     for key in outer:
@@ -157,7 +180,7 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
             scope.place.at(key).error(f"is written twice: it stands in {word!r} too")
         homes[key] = _home(scope, key)
     if main is not None:
-        homes.setdefault(main, _home(scope, word))
+        homes.setdefault(main, _home(scope, word, main) if is_mapping else _home(scope, word))
     place = RenamedPlace(scope.place.source, scope.place.keys, scope.place.problems, homes)
     return _written(kind, {**inner, **outer}, place, is_negated=is_negated)
 
@@ -176,7 +199,7 @@ def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> 
 
 
 def _read(written: _Written, scope: Scope) -> Any:
-    inner = replace(scope, value=written.keys, place=written.place)
+    inner = scope.replace(value=written.keys, place=written.place)
     found: Any = read_part(written.kind, written.keys, written.place, context=inner, elsewhere=(_TYPE,))
     for key in written.keys:
         if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:

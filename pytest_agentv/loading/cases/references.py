@@ -1,18 +1,22 @@
 """Finds and reads the files that eval files refer to (agentv-formats 1.5)."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.cases.config import matches_guideline
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.targets.environment import search_folders
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.messages import Media
 from pytest_agentv.models.records import record
+
+LoadShared: TypeAlias = Callable[[Json, Place, Callable[[], Any]], Any]
+"""Returns the evaluator of a mapping at a place: that of another case, or that which the function loads."""
 
 
 @record
@@ -130,7 +134,7 @@ class References:
 
 
 @record
-class Scope:
+class Scope(Record):
     """A part of an eval file, with its place and its references."""
 
     value: Json
@@ -143,7 +147,7 @@ class Scope:
 
     def at(self, value: Json, *keys: str | int) -> "Scope":
         """Return the scope of a nested value."""
-        return replace(self, value=value, place=self.place.at(*keys))
+        return self.replace(value=value, place=self.place.at(*keys))
 
 
 def _encoding_fault(path: Path, data: bytes) -> str | None:

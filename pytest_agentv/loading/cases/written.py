@@ -2,9 +2,9 @@
 
 from dataclasses import field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.cases.references import LoadShared, References, Scope
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
@@ -43,6 +43,8 @@ class LoadContext(Record):
     """Level of unknown keys inside evaluators."""
     file_evaluators: dict[tuple[Path, tuple[str, ...]], FileEvaluators] = field(default_factory=dict, compare=False)
     """The evaluators of the eval files so far, by the names of variables. They are checked once, not for each case."""
+    shared: dict[str, Any] = field(default_factory=dict, compare=False)
+    """What `loading.cases.sharing` keeps of cases that are made from the same template."""
 
 
 @record
@@ -57,6 +59,8 @@ class WrittenCase:
     context: LoadContext
     variables: JsonObject | None
     """None: the case has none."""
+    share: LoadShared | None = None
+    """Finds the evaluators that it shares with other cases; None: it has only its own."""
 
     def fill(self, value: Json, place: Place) -> Json:
         """Return a value of the file with the variables of the case filled in; the same object if it has none."""

@@ -1,10 +1,83 @@
-"""Finds the messages of a case: what the target is asked, and what it is expected to say."""
+"""Finds the messages of a case as they are written, and checks their shapes: what is asked, and what is expected."""
 
-from pytest_agentv.loading.cases.messages import WrittenMessage, attach_files, check_messages
 from pytest_agentv.loading.cases.written import WrittenCase
+from pytest_agentv.loading.files.source import LayeredSource, Source
+from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import EXPECTED_KEYS, INPUT_KEYS
-from pytest_agentv.loading.places import first_key
-from pytest_agentv.models.messages import Role
+from pytest_agentv.loading.places import Place, first_key, misspelling
+from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.messages import ROLES, Role
+from pytest_agentv.models.records import record
+
+
+@record
+class WrittenMessage:
+    """A message as written, with its shape checked."""
+
+    role: Role
+    value: JsonObject
+    place: Place
+
+    @property
+    def content(self) -> Json:
+        return self.value.get("content")
+
+
+def check_messages(value: Json, place: Place) -> tuple[WrittenMessage, ...]:
+    """Check the shapes of a list of messages. Notes each fault as an error at its place."""
+    if not isinstance(value, list):
+        place.expected("a list of messages", value)
+        return ()
+    messages = (_check_message(item, place.at(index)) for index, item in enumerate(value))
+    return tuple(message for message in messages if message is not None)
+
+
+def _check_message(value: Json, place: Place) -> WrittenMessage | None:
+    if not isinstance(value, dict):
+        place.expected("a message: a mapping with role and content", value)
+        return None
+    role = value.get("role")
+    if role not in ROLES:
+        hint = did_you_mean(role, ROLES) if isinstance(role, str) else None
+        place.at("role").expected(f"one of {', '.join(ROLES)}", role, hint)
+        return None
+    content = value.get("content")
+    if isinstance(content, str | list | dict) or (content is None and _has_tool_calls(value)):
+        return WrittenMessage(role, value, place)
+    if "content" in value:
+        place.at("content").expected("a text, a list or a mapping", content)
+    else:
+        place.error("the message has no content", misspelling("content", value, ("role",)))
+    return None
+
+
+def _has_tool_calls(message: JsonObject) -> bool:
+    return isinstance(message.get("tool_calls"), list) and bool(message["tool_calls"])
+
+
+def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place) -> tuple[WrittenMessage, ...]:
+    """Return messages with files attached to the first one of the user. Notes faults at the place of the files."""
+    files = value if isinstance(value, list) else [value]
+    if not all(isinstance(file, str) and file.strip() for file in files):
+        place.expected("the path of a file, or a list of paths", value)
+        return messages
+    first = next((index for index, message in enumerate(messages) if message.role == "user"), None)
+    if first is None:
+        place.error("there is no message of the user to attach the files to")
+        return messages
+    message = messages[first]
+    content = message.content if isinstance(message.content, list) else [message.content]
+    parts = [{"type": "text", "value": part} if isinstance(part, str) else part for part in content]
+    origins: dict[KeyPath, tuple[Source, KeyPath]] = {}
+    for index, file in enumerate(files):
+        keys = (*place.keys, index) if isinstance(value, list) else place.keys
+        origins["content", len(parts), "value"] = place.source, keys
+        parts.append({"type": "file", "value": file})
+    source = LayeredSource(message.place.source, message.place.keys, origins, message.place.source.row)
+    where = Place(source, message.place.keys, message.place.problems)
+    attached = WrittenMessage(message.role, {**message.value, "content": parts}, where)
+    return (*messages[:first], attached, *messages[first + 1 :])
 
 
 def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:

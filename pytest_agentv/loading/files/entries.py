@@ -56,8 +56,9 @@ class CaseEntry:
     @property
     def ids(self) -> tuple[str | None, ...]:
         """Return the ids by which options may select it: its own, and that without its combination."""
-        written = self.value.get("id") if isinstance(self.value, dict) and self.row is None else None
-        return (self.eval_id, written) if self.combination and isinstance(written, str) else (self.eval_id,)
+        if self.eval_id is None or self.combination is None:
+            return (self.eval_id,)
+        return self.eval_id, self.eval_id.removesuffix(f"@{self.combination.kind}")
 
     @property
     def base_name(self) -> str | None:

@@ -23,7 +23,8 @@ def hints(entries: Iterable[CaseEntry], place: Place) -> list[Hint]:
         return []
     for entry in entries:
         value = entry.value
-        if entry.row is None and isinstance(value, dict) and value.get("vars") is None:
+        combined = entry.combination is not None and entry.combination.variables
+        if entry.row is None and not combined and isinstance(value, dict) and value.get("vars") is None:
             for key in _SHOWN_KEYS:
                 if found := next(_texts_with_variables(value.get(key)), None):
                     return [_hint(found, place.at(entry.index, key))]

@@ -50,6 +50,8 @@ def _read(source: Source, name: Json, line: int, chain: tuple[Path, ...]) -> Sou
     if path in chain:
         circle = " → ".join(locate(each, None) for each in (*chain[chain.index(path) :], path))
         raise SourceError(source.path, f"include: the files include each other: {circle}", line)
+    if path.is_dir():
+        raise SourceError(source.path, f"include: expected a file, but {locate(path, None)} is a folder", line)
     if not path.is_file():
         siblings = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
         hint = did_you_mean(path.name, siblings)

@@ -1,6 +1,7 @@
 """Combinations of targets, variables and prompts, each of which runs all cases of a file."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,14 +23,35 @@ class Axis(NamedTuple):
 
 
 def combined_entries(
-    entries: tuple[CaseEntry, ...], axes: Sequence[Axis], targets: Sequence[str]
+    entries: tuple[CaseEntry, ...], axes: Sequence[Axis], targets: Sequence[str], place: Place
 ) -> tuple[CaseEntry, ...]:
     """Return the entries of all combinations; the same entries without any.
 
-    `targets` are those of the command line: they replace the file's, and several are an axis of their own.
+    `targets` are those of the command line: they replace the file's, and several are an axis of their own. `place` is
+    that of the file. Notes an error there for combinations that cannot be told apart by their names.
     """
     found = _combinations(axes, targets)
+    twice = next((name for name, count in Counter(each.name for each in found).items() if count > 1), None)
+    if twice is not None:
+        place.at("matrix").error(f"several combinations have the name {twice!r}", "change one of their values")
     return tuple(entry.combined(each) for entry in entries for each in found) if found else entries
+
+
+def warn_of_own_targets(entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place) -> None:
+    """Warn of cases whose target is not asked, because the matrix of the file names the targets.
+
+    `place` is that of the case list.
+    """
+    if not any(axis.key == TARGET for axis in axes):
+        return
+    for entry in entries:
+        own = entry.value if isinstance(entry.value, dict) and entry.row is None else {}
+        for keys in ((TARGET,), ("execution", TARGET)):
+            value: Json = own
+            for key in keys:
+                value = value.get(key) if isinstance(value, dict) else None
+            if value is not None and not any(keys[: len(known)] == known for known in entry.origins):
+                place.at(entry.index, *keys).warn("is not read: the targets of the file's matrix are asked")
 
 
 def read_axes(header: JsonObject, place: Place) -> tuple[Axis, ...]:
@@ -50,8 +72,9 @@ def read_axes(header: JsonObject, place: Place) -> tuple[Axis, ...]:
 
 def _combinations(axes: Sequence[Axis], targets: Sequence[str]) -> tuple[Combination, ...]:
     if targets and (len(targets) > 1 or any(axis.key == TARGET for axis in axes)):
-        others = [axis for axis in axes if axis.key != TARGET]
-        axes = [Axis(TARGET, tuple(targets)), *others]
+        given = Axis(TARGET, tuple(targets))
+        has_own = any(axis.key == TARGET for axis in axes)
+        axes = [given if axis.key == TARGET else axis for axis in axes] if has_own else [given, *axes]
     return tuple(_combination(axes, values) for values in _product(axes)) if axes else ()
 
 

@@ -1,9 +1,8 @@
 """The entries that rows of tables become."""
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from pytest_agentv.loading.files.entries import COLLECTED_KEYS, CaseEntry, Shared, TableSpec, valid_id, with_defaults
+from pytest_agentv.loading.files.entries import CaseEntry, Shared, TableSpec, valid_id, with_defaults
 from pytest_agentv.loading.files.layers import Layer
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import Problem
@@ -11,7 +10,7 @@ from pytest_agentv.loading.tables.names import CallFunction
 from pytest_agentv.loading.tables.reading import read_tables
 from pytest_agentv.loading.tables.rows import Row
 from pytest_agentv.loading.tables.sampling import sample
-from pytest_agentv.loading.variables.filling import fill, has_template, render
+from pytest_agentv.loading.variables.filling import has_template, render
 from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.models.base import Json, JsonObject
 
@@ -35,20 +34,15 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
 
 
 def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator[CaseEntry]:
-    """Yield the entry of each row. Only the id is filled now, and what collection reads besides."""
+    """Yield the entry of each row. Only the id is filled now."""
     value, origins = with_defaults(template.value, shared.defaults)
     line = template.source.line_of(template.keys)
     own = value.get("vars")
     variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
-    collected = {key: value[key] for key in COLLECTED_KEYS if _holds_template(value.get(key))}
     for index, row in enumerate(rows):
         known = {**variables, **row.values} if variables else row.values
         eval_id = None if row.fault else _filled_id(value.get("id"), known)
-        problems: list[Problem] = []
-        place = Place(template.source, template.keys, problems)
-        filled = value | fill(collected, known, place) if collected and not row.fault else value
-        fault = _row_fault(row) or next((problem.replace(row=row.where) for problem in problems), None)
-        yield CaseEntry(index, eval_id, line, filled, row, fault, origins)
+        yield CaseEntry(index, eval_id, line, value, row, _row_fault(row), origins)
 
 
 def _row_as_case(row: Row, index: int, line: int, defaults: Layer | None) -> CaseEntry:
@@ -86,8 +80,3 @@ def _filled_id(template: Json, variables: JsonObject) -> str | None:
     except TemplateFault:
         return None
     return filled if filled.strip() else None
-
-
-def _holds_template(value: Json) -> bool:
-    values: Collection[Any] = value if isinstance(value, list) else (value,)
-    return any(isinstance(each, str) and has_template(each) for each in values)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -148,13 +149,13 @@ def _create_suite(
     tables = table_spec(cases, cases_place)
     _raise_errors(problems)
     entries = _create_entries(cases, cases_place, shared, tables, run.call)
-    entries = _combined(entries, header, place, run.targets)
+    entries = _combined(entries, header, (place, cases_place), run.targets)
     _raise_errors(problems)
     if "{{" in source.text and not shared.variables:
         from pytest_agentv.loading.files.hints import hints  # noqa: PLC0415 - few files have braces
 
         problems += hints(entries, cases_place)
-    return SuiteSource(
+    suite = SuiteSource(
         path=source.path,
         dataset=dataset,
         entries=entries,
@@ -170,18 +171,26 @@ def _create_suite(
         variables=shared.variables,
         has_template=tables is not None and shared.template is not None,
     )
+    if "{{" not in source.text and header_source is source:
+        return suite
+    from pytest_agentv.loading.files.marks import filled_entries  # noqa: PLC0415 - few files have braces
+
+    return replace(suite, entries=tuple(filled_entries(suite)))
 
 
 def _combined(
-    entries: tuple[CaseEntry, ...], header: JsonObject, place: Place, targets: Sequence[str]
+    entries: tuple[CaseEntry, ...], header: JsonObject, places: tuple[Place, Place], targets: Sequence[str]
 ) -> tuple[CaseEntry, ...]:
-    """Return the entries of all combinations of a file. Notes faults."""
+    """Return the entries of all combinations of a file. `places` are those of the header and of the cases."""
     execution = header.get("execution") or {}
     if not targets and header.get("matrix") is None and execution.get("targets") is None:
         return entries
-    from pytest_agentv.loading.files.matrix import combined_entries, read_axes  # noqa: PLC0415 - for few files
+    from pytest_agentv.loading.files import matrix  # noqa: PLC0415 - for few files
 
-    return combined_entries(entries, read_axes(header, place), targets)
+    axes = matrix.read_axes(header, places[0])
+    if not targets:
+        matrix.warn_of_own_targets(entries, axes, places[1])
+    return matrix.combined_entries(entries, axes, targets, places[0])
 
 
 def _defaults(header: JsonObject, place: Place) -> Layer | None:

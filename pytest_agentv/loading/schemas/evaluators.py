@@ -23,12 +23,14 @@ def evaluator_definitions(kinds: Mapping[str, type[Part]], models: Mapping[str, 
     for word, kind in kinds.items():
         words.setdefault(kind, []).extend(words_of(word))
     shorts = {_short_name(kind): _short(kind, written, models) for kind, written in words.items()}
-    values = {_value_name(kind): _value(kind, models) for kind in words}
+    values = {_value_name(kind): {**_about(kind), **_value(kind, models)} for kind in words}
     return {
         "evaluator": {"anyOf": [{**FILLED_TEXT, "description": _TEXT}, ref(MAPPING)]},
-        MAPPING: _mapping(kinds),
+        MAPPING: _mapping(kinds, models),
+        **{kind.__name__: _keys(kind, models) for kind in words},
         **shorts,
         **values,
+        **{_words_name(kind): {"enum": written} for kind, written in words.items()},
     }
 
 
@@ -42,7 +44,7 @@ def words_of(word: str) -> Iterator[str]:
         yield f"{NEGATION.replace('-', '_')}{snake}"
 
 
-def _mapping(kinds: Mapping[str, type[Part]]) -> JsonObject:
+def _mapping(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> JsonObject:
     """Return the schema of a mapping: its kind decides which keys it may have. Unknown types allow any shape."""
     every = [word for kind in kinds for word in words_of(kind)]
     kind = {
@@ -50,22 +52,21 @@ def _mapping(kinds: Mapping[str, type[Part]]) -> JsonObject:
         "examples": ["contains"],
         "anyOf": [{"enum": every}, FILLED_TEXT],
     }
-    about = {word: _about(kinds[word], word) for word in kinds}
-    negated = {f"{NEGATION}{word}": _about(kinds[word], f"{NEGATION}{word}") for word in kinds}
+    about = {word: _about(kinds[word]) for word in kinds}
+    negated = {f"{NEGATION}{word}": _about(kinds[word], "Not: ") for word in kinds}
     return {
         "type": "object",
         "description": "a check, such as {contains: 30 days}",
         "properties": {"type": kind, **about, **negated},
-        "anyOf": [{"required": [word]} for word in ("type", *every)],
-        "allOf": [*_long_cases(kinds), *_short_cases(kinds)],
+        "allOf": [{"if": _has_none_of(f"{MAPPING}/properties/type/anyOf/0"), "then": {"required": ["type"]}}],
+        "if": {"required": ["type"]},
+        "then": {"allOf": [*_long_cases(kinds, models)]},
+        "else": {"allOf": [*_short_cases(kinds, models)]},
     }
 
 
-def _about(kind: type[Part], word: str) -> JsonObject:
-    meaning = _first_line(kind)
-    if word.replace("_", "-").startswith(NEGATION):
-        meaning = f"Not: {meaning}"
-    return {"description": meaning, "examples": [_example(kind)]}
+def _about(kind: type[Part], before: str = "") -> JsonObject:
+    return {"description": f"{before}{_first_line(kind)}", "examples": [_example(kind)]}
 
 
 def _example(kind: Any) -> Any:
@@ -76,16 +77,37 @@ def _example(kind: Any) -> Any:
     return next((check[kind.kind] for check in checks if kind.kind in check), {})
 
 
-def _long_cases(kinds: Mapping[str, type[Part]]) -> Iterator[JsonObject]:
-    for word, kind in kinds.items():
-        condition = {"properties": {"type": {"enum": list(words_of(word))}}, "required": ["type"]}
-        yield {"if": condition, "then": ref(kind.__name__)}
+def _keys(kind: type[Part], models: Mapping[str, JsonObject]) -> JsonObject:
+    """Return the schema of the keys of a kind. It does not say which are required."""
+    return {key: value for key, value in models[kind.__name__].items() if key != "allOf"}
 
 
-def _short_cases(kinds: Mapping[str, type[Part]]) -> Iterator[JsonObject]:
-    for word, kind in kinds.items():
-        written = {"anyOf": [{"required": [each]} for each in words_of(word)]}
-        yield {"if": {**written, "not": {"required": ["type"]}}, "then": ref(_short_name(kind))}
+def _has_none_of(name: str) -> JsonObject:
+    """Return the schema of mappings without the keys that a definition lists."""
+    return {"propertyNames": {"not": ref(name)}}
+
+
+def _long_cases(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
+    for kind in dict.fromkeys(kinds.values()):
+        required = models[kind.__name__].get("allOf", ())
+        condition = {"properties": {"type": ref(_words_name(kind))}}
+        yield {
+            "if": condition,
+            "then": {"allOf": [ref(kind.__name__), *required]} if required else ref(kind.__name__),
+        }
+
+
+def _short_cases(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
+    """Yield a condition for each kind. A kind with keys of its own, such as `field`, may have another kind as a key."""
+    cases: dict[bool, list[JsonObject]] = {True: [], False: []}
+    has_no_open: list[JsonObject] = []
+    for kind in dict.fromkeys(kinds.values()):
+        is_open = models[kind.__name__]["additionalProperties"]
+        without = _has_none_of(_words_name(kind))
+        cases[is_open].append({"if": without, "else": ref(_short_name(kind))})
+        has_no_open += [without] if is_open else []
+    yield from cases[True]
+    yield {"if": {"allOf": has_no_open}, "then": {"allOf": cases[False]}}
 
 
 def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) -> JsonObject:
@@ -93,7 +115,7 @@ def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) ->
     model = models[kind.__name__]
     main = spellings(kind).get(kind.short_key or "", ())
     others = {key: item for key, item in model["properties"].items() if key not in (*main, "type")}
-    written = {word: {**_about(kind, word), "allOf": [ref(_value_name(kind))]} for word in words}
+    written = {word: ref(_value_name(kind)) for word in words}
     return {
         "type": "object",
         "description": model.get("description", ""),
@@ -115,9 +137,8 @@ def _value(kind: Any, models: Mapping[str, JsonObject]) -> JsonObject:
         shapes += [{"type": "null"}, {"const": True}]
     if kind.takes_data:
         return {"anyOf": shapes}
-    is_open = model["additionalProperties"] or _renames(kind)
-    mapping = {"properties": keys, "additionalProperties": is_open}
     # Not one more alternative: editors would report a wrong key of a mapping as a wrong type.
+    mapping = {"properties": keys, "additionalProperties": True} if _renames(kind) else ref(kind.__name__)
     return {"if": {"type": "object"}, "then": mapping, "else": {"anyOf": shapes}}
 
 
@@ -128,6 +149,10 @@ def _renames(kind: Any) -> bool:
 
 def _value_name(kind: type[Part]) -> str:
     return f"{kind.__name__}Value"
+
+
+def _words_name(kind: type[Part]) -> str:
+    return f"{kind.__name__}Words"
 
 
 def _short_name(kind: type[Part]) -> str:

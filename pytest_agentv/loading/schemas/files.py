@@ -35,6 +35,7 @@ from pytest_agentv.loading.schemas.shapes import (
     one_key,
     ref,
 )
+from pytest_agentv.loading.schemas.sharing import shared
 from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.loading.targets.validation import common_keys
 from pytest_agentv.models.base import Json, JsonObject
@@ -184,5 +185,4 @@ def config_schema() -> JsonObject:
 
 def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObject:
     document = {"$schema": _DRAFT, "title": title, **root, **({"definitions": definitions} if definitions else {})}
-    whole: JsonObject = described(document)
-    return whole
+    return shared(described(document))

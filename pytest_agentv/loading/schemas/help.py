@@ -25,7 +25,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "description": "what it is about; nobody reads it but people",
     "metadata": "whatever else is to be known; nobody reads it but people",
     "note": "a remark; nobody reads it but people",
-    "tags": "marks of pytest, for `-m`",
+    "tags": "words by which `-k` selects it, and which results have",
     "marks": "marks of pytest, for `-m`",
     "fixtures": "fixtures of pytest that each case uses",
     "skip": "why the case is skipped, or true",

@@ -20,7 +20,7 @@ _LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def read_delimited(path: Path) -> list[Row]:
-    """Return the rows below the header. Empty cells are empty texts; empty lines are no rows.
+    """Return the rows below the header. Empty cells are empty texts; lines of empty cells only are no rows.
 
     A row with too few or too many cells has a fault. Raises `SourceError` for a header that is none.
     """
@@ -64,13 +64,13 @@ def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[i
         except csv.Error as error:
             yield number, [], f"is no valid CSV: {_reason(error)}"
             continue
-        if cells and not (len(cells) == 1 and not cells[0].strip()):
+        if any(map(str.strip, cells)):
             yield number, cells, None
 
 
 def _reason(error: csv.Error) -> str:
     text = str(error)
-    return 'a quote (") is opened and never closed' if "unexpected end of data" in text else text
+    return 'a quote (") is opened and never closed; no row below is read' if "unexpected end of data" in text else text
 
 
 def _columns(path: Path, number: int, header: list[str]) -> list[str]:

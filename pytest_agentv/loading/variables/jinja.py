@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
 from typing import Any, Final
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, UndefinedError, meta
+from jinja2.filters import do_format
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from pytest_agentv.loading.problems import did_you_mean
@@ -15,6 +17,10 @@ MAX_LENGTH: Final = 10 * 1024 * 1024
 """Most characters of a filled template, and of a text that an operator in it gives."""
 
 _EXPRESSION: Final = re.compile(r"\{\{-?((?:(?!\{\{|\}\}).)*?)-?\}\}", re.DOTALL)
+_WIDENING_METHODS: Final = frozenset(("center", "expandtabs", "ljust", "rjust", "zfill"))
+_WIDENING_FILTERS: Final = ("batch", "center", "indent", "slice")
+_WIDTH: Final = re.compile(r"%[^a-zA-Z%]*(?:\d{7,}|\*)|\{[^{}]*:[^{}]*(?:\d{7,}|\{)")
+"""A width of seven digits or more in a format, or one that is given beside it."""
 
 
 class _Unknown(StrictUndefined):
@@ -34,19 +40,63 @@ class _Unknown(StrictUndefined):
 class _Environment(ImmutableSandboxedEnvironment):
     """Jinja2 without files, without chance, and with limits: a template is part of a case, and gives data only."""
 
-    intercepted_binops = frozenset(("*", "**"))
+    intercepted_binops = frozenset(("*", "**", "%"))
 
     def __init__(self) -> None:
         super().__init__(undefined=_Unknown, finalize=as_text, keep_trailing_newline=True)
         self.globals = {"range": self.globals["range"]}
         del self.filters["random"]  # a case has to be the same each time
+        self.filters |= {name: _with_small_widths(self.filters[name], name) for name in _WIDENING_FILTERS}
+        self.filters["format"] = _format
+
+    def call(self, context: Any, called: Any, /, *args: Any, **named: Any) -> Any:
+        if (name := getattr(called, "__name__", "")) in _WIDENING_METHODS:
+            _require_small(name, (*args, *named.values()))
+        return super().call(context, called, *args, **named)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if attribute in ("format", "format_map"):
+            _require_small_format(attribute, obj)
+        return super().getattr(obj, attribute)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "%":
+            _require_small_format(operator, left)
+            return super().call_binop(context, operator, left, right)
         sizes = [abs(side) if isinstance(side, int | float) else len(side) for side in (left, right)]
         is_huge = sizes[0] * sizes[1] > MAX_LENGTH if operator == "*" else sizes[1] > 64
         if is_huge and (operator == "**" or not all(isinstance(side, int | float) for side in (left, right))):
             raise OverflowError(f"the result of {operator} is too large")
         return super().call_binop(context, operator, left, right)
+
+
+def _with_small_widths(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a filter that refuses to make a huge text of a small one."""
+
+    @wraps(function)  # which keeps what Jinja2 has noted of it
+    def filtered(*args: Any, **named: Any) -> Any:
+        _require_small(name, (*args, *named.values()))
+        return function(*args, **named)
+
+    return filtered
+
+
+def _format(text: Any, *args: Any, **named: Any) -> str:
+    """Fill a format as the filter of Jinja2 does."""
+    _require_small_format("format", str(text))
+    return do_format(text, *args, **named)
+
+
+def _require_small(name: str, values: Iterable[object]) -> None:
+    """Raise `OverflowError` for a width of millions."""
+    if any(isinstance(each, int) and each > MAX_LENGTH for each in values):
+        raise OverflowError(f"the result of {name} is too large")
+
+
+def _require_small_format(name: str, text: object) -> None:
+    """Raise `OverflowError` for a format with a width of millions, or with one that is given beside it."""
+    if isinstance(text, str) and _WIDTH.search(text):
+        raise OverflowError(f"the result of {name} is too large")
 
 
 _ENVIRONMENT: Final = _Environment()
@@ -66,6 +116,8 @@ def compile_template(text: str) -> Render:
             return evaluate({ALL_VARIABLES: variables, **variables})
         except UndefinedError as error:
             raise _missing(text, names, variables, error) from None
+        except (MemoryError, RecursionError):
+            raise TemplateFault("cannot be filled: it takes too much memory") from None
         except (TemplateError, ArithmeticError, TypeError, ValueError, AttributeError, LookupError) as error:
             raise TemplateFault(f"cannot be filled: {error}") from None
 

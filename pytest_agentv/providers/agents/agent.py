@@ -1,6 +1,5 @@
 """What all coding agents share: their program is started, watched and read, and nothing of it is left behind."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +27,7 @@ from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.agents.failure import raise_for_failure
 from pytest_agentv.providers.agents.log import stream_logs
 from pytest_agentv.providers.agents.output import AgentOutput
-from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
+from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand, find_program
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.runtime.processes.process import ProcessResult, ProcessStartError, run_process
@@ -197,18 +196,8 @@ class AgentProvider:
     def _locate(self) -> tuple[str, ...]:
         """Find the program. Raises `ProviderError`."""
         if not self._argv:
-            command = self._settings.executable
-            words = [command] if Path(command).is_file() else command.split()
-            found = shutil.which(words[0], path=self._environment.get("PATH"))
-            if found is None:
-                what = "is no program that can be run" if "/" in words[0] else "was not found on PATH"
-                raise ProviderError(
-                    f"{self._where}: {self._settings.title}: executable {words[0]!r} {what}; install it, or write its "
-                    "path as `executable`",
-                    "config",
-                )
-            # Absolute: it is started in another folder.
-            self._argv = (str(Path(found).absolute()), *words[1:])
+            place = f"{self._where}: {self._settings.title}"
+            self._argv = find_program(self._settings.executable, self._environment.get("PATH"), place)
         return self._argv
 
     @contextmanager

@@ -1,9 +1,11 @@
-"""How the program of a coding agent is called, and what its events say."""
+"""How the program of a coding agent is found and called, and what its events say."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import field
+from pathlib import Path
 
-from pytest_agentv.errors import ErrorKind
+from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.messages import Message
@@ -37,3 +39,17 @@ class AgentAnswer(Record):
     """Why it has no answer, in the program's words."""
     failure_kind: ErrorKind | None = None
     """None: to be guessed from the words."""
+
+
+def find_program(executable: str, search_path: str | None, place: str) -> tuple[str, ...]:
+    """Return the absolute path of a program, and the words that follow it in `executable`.
+
+    It is absolute because the program is started in another folder. Raises `ProviderError`, which names `place`.
+    """
+    words = [executable] if Path(executable).is_file() else executable.split()
+    found = shutil.which(words[0], path=search_path)
+    if found is None:
+        what = "is no program that can be run" if "/" in words[0] else "was not found on PATH"
+        message = f"{place}: executable {words[0]!r} {what}; install it, or write its path as `executable`"
+        raise ProviderError(message, "config")
+    return (str(Path(found).absolute()), *words[1:])

@@ -32,6 +32,9 @@ _OBJECT: Final = re.compile(r":?\s*<[^<>]*>")
 """A Python object that aiohttp shows in a message."""
 _STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
 """What aiohttp writes around its own words about a reply that it cannot read; the server sent no status 400."""
+_DONE: Final = re.compile(rb"(?:^|\n)data: ?\[DONE\]\r?\n\r?\n\Z")
+"""The end of a stream of events: servers may leave the connection open after it."""
+_LONGEST_END: Final = 24
 _CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -78,17 +81,22 @@ class HttpClient:
             proxy=proxy,
             allow_redirects=False,
         ) as reply:
-            return HttpReply(reply.status, reply.headers, await self._read(reply))
+            return HttpReply(reply.status, reply.headers, await self._read(reply, is_stream=request.is_stream))
 
-    async def _read(self, reply: aiohttp.ClientResponse) -> bytes:
-        parts, size = [], 0
+    async def _read(self, reply: aiohttp.ClientResponse, *, is_stream: bool) -> bytes:
+        parts, size, tail = [], 0, b""
         async for part in reply.content.iter_any():
             parts.append(part)
             size += len(part)
+            tail = (tail + part)[-_LONGEST_END:] if is_stream else b""
+            if is_stream and _DONE.search(tail):
+                break
             if size > READ_LIMIT:
                 reply.close()
                 too_large = f"it has more than {READ_LIMIT // 2**20} MiB"
                 raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {too_large}", "crash"))
+        if not reply.content.at_eof():
+            reply.close()
         return b"".join(parts)
 
     async def _parse(self, content: bytes) -> JsonObject:

@@ -18,6 +18,8 @@ class HttpRequest(Record):
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Names in lower case."""
     content: bytes | None = field(default=None, repr=False)
+    is_stream: bool = False
+    """The reply is a stream of events: what follows `data: [DONE]` is not waited for."""
 
 
 @record

@@ -10,7 +10,10 @@ from pytest_agentv.providers.apis.exchange import HttpReply
 from pytest_agentv.providers.apis.failures import describe_no_json, shorten
 
 _TITLE: Final = re.compile(r"(?is)<title[^>]*>(.*?)</title>")
-_HTML: Final = re.compile(rb"(?i)\s*<(!doctype html|html)[\s>]")
+_HTML: Final = re.compile(rb"(?is)\s*(<!--.*?-->\s*)*<(!doctype html|html|head|body)[\s>]")
+"""How a page begins. Its type does not tell: frameworks say `text/html` of any text."""
+_JSON_STARTS: Final = (b"{", b"[", b'"')
+"""How what is meant to be JSON begins: gateways call other texts JSON as well."""
 
 
 class NoContentError(Exception):
@@ -30,12 +33,12 @@ def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Jso
     kind = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
     if not reply.content.strip():
         raise NoContentError
-    if not takes_html and ("html" in kind or (not kind and _HTML.match(reply.content))):
+    if not takes_html and kind != "text/plain" and _HTML.match(reply.content):
         raise ValueError(_page(reply.text))
     try:
         return json.loads(reply.text if reply.charset else reply.content)
     except (ValueError, RecursionError) as error:
-        if needs_json or kind.endswith("json"):
+        if needs_json or (kind.endswith("json") and reply.content.lstrip().startswith(_JSON_STARTS)):
             raise ValueError(_no_json(error)) from None
         return reply.text
 

@@ -107,7 +107,8 @@ class ServiceProvider:
         type_ = {"content-type": "text/plain; charset=utf-8" if isinstance(content, str) else "application/json"}
         known = {"accept": accept, **({} if content is None else type_)}
         headers = {name: " ".join(text.splitlines()) for name, text in headers.items()}
-        return HttpRequest(self._settings.method, url, {**known, **headers}, _encoded(content))
+        is_stream = self._settings.stream is not None
+        return HttpRequest(self._settings.method, url, {**known, **headers}, _encoded(content), is_stream)
 
     async def _send(self, request: HttpRequest) -> HttpReply:
         for _ in range(_MOST_REDIRECTS):

@@ -20,8 +20,8 @@ know that a text goes on in the next line. The items of a list, `- one`, stay as
 def results_csv(results: Sequence[EvalResult], masker: Masker) -> str:
     """Return the rows under the columns that any of them has; the score of each evaluator is a column of its own.
 
-    A text that a spreadsheet would run as a formula begins with `'`, and so does a part of a text that another separator
-    would make a cell.
+    A text that a spreadsheet would run as a formula begins with `'`. So does a part of a text that would be a cell of
+    its own with another separator.
     """
     rows = [_row(result) for result in results]
     columns = list(dict.fromkeys(name for row in rows for name in row))

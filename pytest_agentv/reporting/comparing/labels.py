@@ -1,12 +1,12 @@
 """People's labels of cases, and how far a judge agrees with them."""
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem, describe_value
+from pytest_agentv.loading.tables.delimited import read_delimited
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.readers import iter_entries
@@ -105,13 +105,11 @@ def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | N
 
 
 def _entries(path: Path) -> Iterator[tuple[int, JsonObject]]:
-    if path.suffix == ".csv":
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                rows = list(csv.DictReader(file))
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileError(path, f"cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-        yield from ((number, {key: text for key, text in row.items() if text}) for number, row in enumerate(rows, 2))
+    if path.suffix.lower() in (".csv", ".tsv"):
+        for row in read_delimited(path):
+            if row.fault is not None:
+                raise FileError(path, row.fault, row.number)
+            yield row.number, {key: text for key, text in row.values.items() if text}
         return
     for entry in iter_entries(path):
         if isinstance(entry, Problem):

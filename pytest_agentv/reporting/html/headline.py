@@ -33,14 +33,14 @@ def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDG
     total = len(cases)
     if cases and all(case.result.value.get("dry_run") is True for case in cases):
         return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")
-    facts = [f"{counted(broken, 'case')} broke against the baseline"] if broken else []
+    facts = [*ending.troubles, *([f"{counted(broken, 'case')} broke against the baseline"] if broken else [])]
     facts += [f"{counts['fail']:,} of {total:,} fail"] if counts["fail"] else []
     facts += [f"{counts['error']:,} could not be judged"] if counts["error"] else []
     unjudged = f"No verdict on the run as a whole: {ending.unjudged}." if ending.unjudged else ""
-    gates = [f"The gate says: {text}." for text in ending.red]
+    gates = [f"The gate says: {text}." for text in (ending.red if facts else ending.red[1:])]
     more = " ".join(filter(None, (*gates, unjudged, _as_a_whole(compared), _rules(cases))))
     if _is_bad(cases, ending) or (broken and not ending.replaces_cases):
-        return Headline("fail", f"Failed: {listed([*ending.troubles, *facts]) or 'a gate'}.", more)
+        return Headline("fail", f"Failed: {listed(facts)}." if facts else f"Failed at a gate: {ending.red[0]}.", more)
     if ending.replaces_cases and facts:
         return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
     every = f"all {total:,} cases pass" if total > 1 else "the one case passes"

@@ -86,13 +86,14 @@ def names_of_targets(cases: Sequence[Case]) -> list[str]:
 
 
 def reasons(cases: Sequence[Case]) -> tuple[Reason, ...]:
-    """Return the reasons that most failing cases have."""
+    """Return the reasons that several failing cases have, the most frequent first."""
     found = Counter(
         (each.name, each.reason) for case in cases if case.status == "fail" for each in case.low if each.reason
     )
     return tuple(
         Reason(text, name, count, filter_link(outcome="fail", evaluator=name, q=" ".join(text.split()[:6])))
         for (name, text), count in found.most_common(_MOST_REASONS)
+        if count > 1  # of one case the list above tells
     )
 
 
@@ -102,7 +103,8 @@ def also(compared: Compared) -> Iterator[tuple[str, str]]:
         return
     worse, better = compared.count("worse"), compared.count("better")
     yield from (
-        (f"{count:,} {word}", filter_link(change=word)) for word, count in (("worse", worse), ("better", better))
+        (f"{count:,} {word}", filter_link(change=word) if count else "")
+        for word, count in (("worse", worse), ("better", better))
     )
     for word, text in (("new", "new"), ("changed", "changed")):
         count = compared.count("new") if word == "new" else compared.count("changed")

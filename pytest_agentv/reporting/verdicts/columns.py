@@ -46,7 +46,10 @@ def short_list(texts: Sequence[str], *, verbose: bool, used: int = 0) -> str:
 
 
 def short_name(case: JudgedCase) -> str:
-    name = " ".join(visible(case.eval_id or case.name).split())
+    """Return the id of a case, or the name of its item, where that tells it from others of the same id."""
+    item = (case.node_id or "").partition("::")[2]
+    known = item if case.eval_id and item.startswith(case.eval_id) else case.eval_id or case.name
+    name = " ".join(visible(known).split())
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
 
 

@@ -91,11 +91,7 @@ def _differing(comparison: RunComparison, difference: Difference) -> str:
 
 
 def _broken_text(case: CaseComparison, pair: Pair) -> str:
-    confirmation = pair.new.confirmation
-    again = f", again {confirmation.passes}/{confirmation.judged}" if confirmation is not None else ""
-    change = f"{pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}{again}"
-    name = short_name(pair.new)
-    return f"{'BROKEN':{INDENT}}{name}   {change}    q {case.q:.2g}"
+    return f"{'BROKEN':{INDENT}}{short_name(pair.new)}   {_tally(pair)}    q {case.q:.2g}"
 
 
 def _chance_lines(
@@ -127,4 +123,10 @@ def _part_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
 def _flip(pair: Pair) -> str:
     if pair.new.threshold is None or pair.old.threshold is None:
         return f"{short_name(pair.new)} {pair.delta:+.2f}"
-    return f"{short_name(pair.new)} {pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}"
+    return f"{short_name(pair.new)} {_tally(pair)}"
+
+
+def _tally(pair: Pair) -> str:
+    confirmation = pair.new.confirmation
+    again = f", again {confirmation.passes}/{confirmation.judged}" if confirmation is not None else ""
+    return f"{pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}{again}"

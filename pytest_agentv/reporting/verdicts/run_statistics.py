@@ -119,7 +119,8 @@ def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStat
     """Return the verdict on a run that was compared: the first of what there is to tell, and the reasons in order."""
     found: list[tuple[RunVerdict, str]] = []
     gone, errors = comparison.pairing.gone, [case for case in cases if case.is_error]
-    if not comparison.pairing.pairs and not comparison.judge_changed:
+    has_other_reason = comparison.judge_changed or (errors and comparison.pairing.errors)
+    if not comparison.pairing.pairs and not has_other_reason:
         found.append(("stale", "stale baseline: no case of it is comparable"))
     elif gone:
         found.append(("stale", f"stale baseline: {_cases(len(gone))} {_are(len(gone))} gone"))

@@ -8,14 +8,20 @@ from pytest_agentv.reporting.verdicts.pairing import pair_cases
 from pytest_agentv.statistics.broken import answers_to_confirm
 
 
-def suspects_of(cases: Sequence[JudgedCase], baseline: Baseline, wanted: int) -> Iterator[tuple[JudgedCase, int]]:
+def suspects_of(
+    cases: Sequence[JudgedCase], baseline: Baseline, wanted: int, *, pairs: int | None = None
+) -> Iterator[tuple[JudgedCase, int]]:
     """Yield the cases that look broken and were not asked again yet, with the fresh answers that each is to get.
 
-    `wanted` answers, or more where so few could find nothing among so many cases.
+    Args:
+        cases: Those of the run.
+        baseline: What they are held against.
+        wanted: Fresh answers for each, or more where so few could find nothing among so many cases.
+        pairs: How many cases are compared in all; None: these.
     """
     if has_other_judge(cases, baseline):
         return  # nothing can be compared
-    pairs = pair_cases(cases, baseline.cases).pairs
-    for pair in pairs:
+    found = pair_cases(cases, baseline.cases).pairs
+    for pair in found:
         if pair.is_suspect and pair.new.confirmation is None:
-            yield pair.new, answers_to_confirm(len(pairs), pair.old.judged, wanted)
+            yield pair.new, answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)

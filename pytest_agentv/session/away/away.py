@@ -3,7 +3,8 @@
 import logging
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.jobs import CaseJob
@@ -62,6 +63,8 @@ class Away:
         self._own_providers = own_providers
         self._kept = kept
         self._lost_retries = lost_retries
+        self._told: set[tuple[Path, int | None]] = set()
+        """The places of targets that were warned of."""
         self._tickets: defaultdict[str | None, list[str]] = defaultdict(list)
         """Tickets of results that workers keep until they are written, by the node id of the case."""
 
@@ -155,7 +158,8 @@ class Away:
     @staticmethod
     def _unfit(job: CaseJob, message: str) -> EvalResult:
         """Return the result of a case that no worker can start; here it might take what this machine has not."""
-        return error_result(job.identity, "setup", "config", message, dry_run=job.options.dry_run)
+        identity = job.identity.replace(case_hash=None)  # a run that goes on asks again
+        return error_result(identity, "setup", "config", message, dry_run=job.options.dry_run)
 
     def _arrived(self, record: JsonObject) -> EvalResult:
         self.away += 1
@@ -163,12 +167,18 @@ class Away:
 
     def _note(self, reply: Reply, log: CaseLog) -> None:
         log.lines.extend(map(self._pool.masker.mask, reply.log))
-        self._pool.warn(Problem.from_plain(each) for each in reply.warnings)
+        self._pool.warn(self._news(map(Problem.from_plain, reply.warnings)))
         self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
         try:
             write_sent(reply.files, self._shipper.roots, self._pool.masker)
         except FileError as error:
             _LOGGER.warning("a file of a worker is lost: %s", error)
+
+    def _news(self, problems: Iterable[Problem]) -> list[Problem]:
+        """Leave out what another worker has warned of: each does so of the first answer of a target."""
+        new = [each for each in problems if each.key or (each.path, each.line) not in self._told]
+        self._told |= {(each.path, each.line) for each in new if not each.key}
+        return new
 
 
 def told(away: Away) -> Iterator[str]:

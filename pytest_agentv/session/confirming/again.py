@@ -13,6 +13,7 @@ from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.python.row_makers import call_row_maker
+from pytest_agentv.session.recording.run_results import with_texts
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.preparing import PreparedCase
@@ -37,10 +38,11 @@ def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: i
     evals = participate(session.config)
     suites: dict[str, SuiteSource | None] = {}
     begun = []
-    for result in results:
+    whole = with_texts(evals.identity, results)
+    for result in whole:
         prepared = _prepare(session, evals, result, suites)
         begun.append(None if prepared is None else evals.cases.begin_again(prepared, result, answers))
-    pairs = zip(results, begun, strict=True)
+    pairs = zip(whole, begun, strict=True)
     return [result if each is None else evals.cases.wait(each) for result, each in pairs]
 
 
@@ -68,7 +70,8 @@ def _prepare(
     signed = evals.cases.sign(prepared)
     if not isinstance(signed.job, CaseJob) or _hashes(signed.job.identity) != _hashes(result):
         return None
-    return signed.replace(hooks=hooks.of(place))
+    # Cases with fixtures were asked again before these were gone.
+    return signed.replace(hooks=hooks.of(place), may_travel=evals.away is not None)
 
 
 def _read(path: Path) -> SuiteSource | None:

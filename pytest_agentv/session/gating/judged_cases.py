@@ -8,12 +8,15 @@ import pytest
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates
+from pytest_agentv.session.compat import has_fixtures_of_conftest
 from pytest_agentv.session.gating.selection import DESELECTED, DESELECTED_OUTPUT, narrowed_by, note_deselected
 from pytest_agentv.session.outcomes import EvalFailed
 
 REASON: Final = "judged with the run"
 CASE: Final = "agentv_case"
 """The attribute of the report of a skipped case: its id, and the target of its combination."""
+BOUND: Final = "agentv_bound"
+"""The attribute of the report of an item that has fixtures of its own: without these its case is another one."""
 
 
 class JudgedCases:
@@ -40,6 +43,8 @@ class JudgedCases:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Show a failed case as XFAIL where the verdict on the run covers it."""
         report = yield
+        if isinstance(item, pytest.Function) and has_fixtures_of_conftest(item):
+            setattr(report, BOUND, True)
         if report.skipped and hasattr(item, "entry"):
             combination = item.entry.combination
             setattr(report, CASE, [item.entry.eval_id, None if combination is None else combination.target])

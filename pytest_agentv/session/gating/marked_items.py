@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.session.choosing.asking import REASON as NOT_ASKED
-from pytest_agentv.session.gating.judged_cases import CASE, REASON
+from pytest_agentv.session.gating.judged_cases import BOUND, CASE, REASON
 
 _Key = tuple[str, str | None]
 
@@ -16,12 +16,16 @@ class MarkedItems:
     def __init__(self) -> None:
         self.expected: Final[set[str]] = set()
         """Node ids of items that failed as their `xfail` mark expects."""
+        self.bound: Final[set[str]] = set()
+        """Node ids of items whose cases cannot be asked again: their fixtures are gone."""
         self.unasked = 0
         """Cases that were skipped because nobody asked for them."""
         self._skipped: set[_Key] = set()
 
     def note(self, report: Any) -> None:
         """Learn of a phase of an item."""
+        if getattr(report, BOUND, False):
+            self.bound.add(report.nodeid)
         if not report.skipped:
             return
         if hasattr(report, "wasxfail"):

@@ -1,6 +1,5 @@
 """The gates of a run, in the process that owns the terminal."""
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,8 +10,6 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.amending import amend
-from pytest_agentv.reporting.endings import verdict_path
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
@@ -22,11 +19,12 @@ from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
 from pytest_agentv.reporting.verdicts.suspects import suspects_of
 from pytest_agentv.reporting.verdicts.tag_gates import check_tags, parse_tag_gates, rate_check, unmatched_tags
-from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, refuse_before, write_baseline
+from pytest_agentv.session.gating.completeness import Completeness
 from pytest_agentv.session.gating.gate_reports import report_gate
 from pytest_agentv.session.gating.marked_items import MarkedItems
 from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of
+from pytest_agentv.session.gating.verdict_files import amend_results, write_verdict
 from pytest_agentv.session.recording.identity import RunIdentity
 
 
@@ -44,6 +42,7 @@ class RunGate:
         self._is_checked = False
         self._no_verdict: str | None = None
         self.marked = MarkedItems()
+        self._all = Completeness(config, options, self.marked)
 
     def check(self, node_ids: Collection[str]) -> None:
         """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
@@ -54,12 +53,12 @@ class RunGate:
             refuse_before(self._config, options)
         try:
             if options.baseline is not None or options.update_baseline is not None:
-                self._baseline = self._read_baseline()
+                self._baseline = self._all.baseline = self._read_baseline()
         except AgentvError as error:
             hint = "" if options.update_baseline is None else "; delete the file to write the baseline anew"
             raise pytest.UsageError(f"{error}{hint}") from None
-        if options.update_baseline is not None and node_ids:
-            self._refuse_part({node_id.partition("::")[0] for node_id in node_ids})
+        if options.update_baseline is not None and node_ids and (part := self._all.fault(node_ids)):
+            raise pytest.UsageError(f"{FLAG} needs all cases: {part}")
         if self._gates and narrowed_by(self._config, options) is None:
             fault = unmatched_tags(self._gates, tags_of(node_ids, self._config.rootpath))
             if fault is not None:
@@ -68,11 +67,18 @@ class RunGate:
     def suspects(self, results: Sequence[EvalResult]) -> Mapping[int, Sequence[EvalResult]]:
         """Return the cases that look broken, by how many fresh answers they are to get."""
         options, cases = self._options, cases_of_run(results)
-        if self._baseline is None or not options.confirm or options.update_baseline is not None or self._part(cases):
+        if (
+            self._baseline is None
+            or not options.confirm
+            or options.update_baseline is not None
+            or self._all.part(cases)
+        ):
             return {}
         found: dict[int, list[EvalResult]] = {}
         by_case = dict(zip(((case.name, case.target) for case in cases), results, strict=True))
         for case, answers in suspects_of(cases, self._baseline, options.confirm):
+            if case.node_id in self.marked.bound:
+                continue
             found.setdefault(answers, []).append(by_case[case.name, case.target])
         return found
 
@@ -86,7 +92,7 @@ class RunGate:
             self.outcomes = (GateOutcome("gate::run", is_red=True, is_told=True, reason=fault),)
             report_gate(session, self.outcomes[0])
             return
-        self._no_verdict = trouble or self._part(cases)
+        self._no_verdict = trouble or self._all.part(cases)
         self.statistics = self._statistics(cases)
         if self._options.update_baseline is not None:
             self.outcomes = (self._update(cases),)
@@ -127,29 +133,13 @@ class RunGate:
     def write(self, results_path: Path) -> str | None:
         """Write the verdict beside the results; return why it cannot be."""
         contract = self.contract()
-        if contract is None or not results_path.is_file():
-            return None
-        path = verdict_path(results_path)
-        try:
-            write_atomically(path, json.dumps(contract, ensure_ascii=False, indent=2, sort_keys=False) + "\n")
-        except (AgentvError, OSError) as error:
-            return f"the verdict was not written: {error}"
-        return None
+        return None if contract is None else write_verdict(contract, results_path)
 
     def amend(self, identity: RunIdentity) -> str | None:
         """Write into the results how each case did against the baseline; return why that cannot be."""
-        path, statistics = identity.results_path, self.statistics
-        if statistics is None or self._options.update_baseline is not None or not path.is_file():
+        if self.statistics is None or self._options.update_baseline is not None:
             return None
-        additions = {
-            (case.node_id, case.eval_id): {"baseline": figures.to_plain()} for case, figures in statistics.figures()
-        }
-        try:
-            if additions:
-                amend(path, identity.run_id, self._options.output_format, additions)
-        except AgentvError as error:
-            return f"the results do not say how cases did against the baseline: {error}"
-        return None
+        return amend_results(self.statistics, identity, self._options.output_format)
 
     @property
     def _name(self) -> str:
@@ -172,38 +162,6 @@ class RunGate:
             return None
         raise pytest.UsageError(f"the baseline {self._name} is not there: write it with {FLAG}")
 
-    def _part(self, cases: Sequence[JudgedCase]) -> str | None:
-        """Return why these are not all cases; None if they are, as far as can be known."""
-        narrowed = narrowed_by(self._config, self._options)
-        if narrowed is None and self.marked.unasked:
-            narrowed = f"{self.marked.unasked:,} not asked for"
-        missing = self._uncollected({case.eval_file for case in (*cases, *self._skipped(cases))})
-        if narrowed is None and not missing:
-            return None
-        reason = narrowed or f"no case of {missing[0]} was run"
-        if self._baseline is None:
-            return f"{len(cases):,} cases are a part of all ({reason})"
-        known = {(case.name, case.target) for case in self._baseline.cases}
-        found = sum((case.name, case.target) in known for case in cases)
-        return f"{found:,} of {len(known):,} cases ({reason})"
-
-    def _refuse_part(self, files: Collection[str]) -> None:
-        """Refuse to write the baseline anew from a part of the cases, where that shows when they are collected."""
-        missing = self._uncollected(files)
-        part = narrowed_by(self._config, self._options) or (f"{missing[0]} was not collected" if missing else None)
-        if part is not None:
-            raise pytest.UsageError(f"{FLAG} needs all cases: {part}")
-
-    def _uncollected(self, seen: Collection[str | None]) -> list[str]:
-        """Return the eval files of the baseline that are there and not among those seen."""
-        files = {case.eval_file for case in self._baseline.cases} if self._baseline is not None else set()
-        root = self._config.rootpath
-        return sorted(file for file in files - set(seen) if file is not None and (root / file).is_file())
-
-    def _skipped(self, cases: Sequence[JudgedCase]) -> tuple[JudgedCase, ...]:
-        """Return the cases of the baseline that were skipped by a mark."""
-        return self.marked.skipped_of(self._baseline.cases, cases) if self._baseline is not None else ()
-
     def _statistics(self, cases: Sequence[JudgedCase]) -> RunStatistics:
         if self._no_verdict is not None:
             return run_statistics(cases).replace(verdicts=("no verdict",), reasons=(self._no_verdict,))
@@ -213,7 +171,7 @@ class RunGate:
             cases,
             self._baseline,
             self._name,
-            skipped=self._skipped(cases),
+            skipped=self._all.skipped(cases),
             margin=self._options.margin,
             is_confirming=self._options.confirm > 0 and self._options.update_baseline is None,
         )

@@ -44,8 +44,10 @@ def pytest_agentv_evaluators() -> (  # type: ignore[empty-body]
 def pytest_agentv_executor(config: pytest.Config) -> Executor | None:
     """Return what runs the cases instead of this process, or None.
 
-    Its workers see the files of the project and the folder of the results under the same paths. The run shuts the
-    executor down. The hook is asked again when the executor breaks. `--agentv-executor` comes before the hook.
+    Its workers see the files of the project and the folder of the results under the same paths, work in a copy of the
+    project, or get the files (`--agentv-ship=bundle`). An attribute `agentv_is_private` that is True says that nobody
+    can read what goes to them, so that variables may be passed. The run shuts the executor down. The hook is asked
+    again when the executor breaks. `--agentv-executor` comes before the hook.
     """
 
 

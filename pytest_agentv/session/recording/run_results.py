@@ -1,7 +1,7 @@
 """The results of a run, read from its file: the same with workers and without."""
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from pytest_agentv.errors import AgentvError
@@ -9,6 +9,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
 from pytest_agentv.session.recording.identity import RunIdentity
 
@@ -70,19 +71,30 @@ def read_run(identity: RunIdentity, reported: Collection[str] | None = None, *, 
     )
 
 
+def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[EvalResult]:
+    """Return results as they stand in the file, with their prompts, answers and findings."""
+    wanted = {(result.node_id, result.eval_id): result for result in results}
+    for entry in _entries(identity):
+        if not isinstance(entry, Problem) and (key := (entry.result.node_id, entry.result.eval_id)) in wanted:
+            wanted[key] = entry.result
+    return list(wanted.values())
+
+
 def _without_texts(result: EvalResult) -> EvalResult:
     """Return a result without its long parts, and with texts that many results share held once."""
     return result.replace(
         candidate_answer="",
         **dict.fromkeys(_REQUESTS),
         trace=None,
-        evaluator_results=result.evaluator_results
-        and tuple(
-            each.replace(details=None, evaluator_provider_request=None, raw_output=None)
-            for each in result.evaluator_results
-        ),
+        evaluator_results=result.evaluator_results and tuple(map(_without_details, result.evaluator_results)),
         **{name: sys.intern(text) for name in _SHARED if (text := getattr(result, name)) is not None},
     )
+
+
+def _without_details(result: EvaluatorResult) -> EvaluatorResult:
+    if result.details is None and result.evaluator_provider_request is None and result.raw_output is None:
+        return result
+    return result.replace(details=None, evaluator_provider_request=None, raw_output=None)
 
 
 def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Collection[str]) -> bool:

@@ -116,6 +116,8 @@ class Cases:
         self._stopping.end_without_parent()
         self._start_now(begun)
         while_waiting()
+        if not begun.future.done():
+            self._progress.show_again(self._scheduler.in_flight)
 
         def look_around() -> None:
             self._stopping.end_without_parent()

@@ -54,17 +54,43 @@ class Turns:
             self._begin(item, item)
             begun = self._cases.take(item)
             assert begun is not None
+        result = self._wait(item, begun)
+        if self._session.options.baseline is not None and (item.own_fixtures or has_fixtures_of_conftest(item)):
+            result = self._confirmed(item, result)
+        item.asked = begun.asked if result.status == "fail" else NOTHING_ASKED
+        self._session.show_warnings(begun)
+        return result
+
+    def _confirmed(self, item: EvalItem, result: EvalResult) -> EvalResult:
+        """Return the result with fresh answers, if it looks broken; other cases get these after their items."""
+        from pytest_agentv.session.running.suspected import begin_again  # noqa: PLC0415 - for runs with a baseline
+
+        again = begin_again(self._session, item.config, result, lambda: self._prepare(item, item))
+        if again is None:
+            return result
         try:
-            result = item.result = self._cases.wait(begun, lambda: self._run_ahead(item, begun))
+            item.result = self._cases.wait(again, lambda: self._run_ahead(item, again))
+        except BaseException as error:  # the case is judged, and stays so
+            reason = f"ended before it was done: {text_of_break(error)}"
+            self._cases.end(again, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            if not isinstance(error, pytest.fail.Exception):
+                raise
+        finally:
+            if again.log.lines:
+                item.add_report_section("setup", LOG_SECTION, again.log.text)
+        return item.result or result
+
+    def _wait(self, item: EvalItem, begun: Begun) -> EvalResult:
+        """Wait for an item's case, and have those that follow it begun meanwhile."""
+        try:
+            item.result = self._cases.wait(begun, lambda: self._run_ahead(item, begun))
         except BaseException as error:
             item.result, item.was_ended = self._end(item, begun, error), True
             raise
         finally:
             if begun.log.lines:
                 item.add_report_section("setup", LOG_SECTION, begun.log.text)
-        item.asked = begun.asked if result.status == "fail" else NOTHING_ASKED
-        self._session.show_warnings(begun)
-        return result
+        return item.result
 
     def break_off(self, item: EvalItem, error: BaseException) -> None:
         """Record the case of an item whose set-up failed before its case ran, unless the item is skipped."""

@@ -58,6 +58,7 @@ class RunReporter:
         self._report: Path | None = None
         """The HTML report, once it is written."""
         self._annotations: Sequence[str] = ()
+        self._is_broken_off = False
         self._unasked = 0
         """Cases that were skipped because nobody asked for them."""
 
@@ -137,15 +138,20 @@ class RunReporter:
         if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
             raise pytest.UsageError(fault)
         if any(map(may_be_eval, ids)):
-            if self._section is not None:
-                self._section.check(ids)
+            self.check_verdict(ids)
             if fault := self._home.fault():
                 raise pytest.UsageError(f"no results can be recorded: {fault}")
+
+    def check_verdict(self, ids: Sequence[str]) -> None:
+        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+        if self._section is not None:
+            self._section.check(ids)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
+        self._is_broken_off = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
         if self._outcomes.told and self._terminal is not None:
             from pytest_agentv.session.showing.ending.wrapping import wrap_accounts  # noqa: PLC0415 - for runs that failed
 
@@ -153,7 +159,8 @@ class RunReporter:
         self._home.close(self._crashes)
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
-        self._run = read_run(self._identity, self._outcomes.reported, with_texts=wants_results or GITHUB in os.environ)
+        with_texts = wants_results or self._options.html is not None or GITHUB in os.environ
+        self._run = read_run(self._identity, self._outcomes.reported, with_texts=with_texts)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
@@ -165,18 +172,18 @@ class RunReporter:
             self._remarks += self._section.finish(self._results)
         self._home.drop_answers()
         if self._options.html is not None:
-            self._write_html(self._options.html, exitstatus)
+            self._write_html(self._options.html)
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._home.write_errors:
             if os.environ.get(STEP_SUMMARY):
                 from pytest_agentv.session.showing.ci.step_summary import append_step_summary  # noqa: PLC0415 - for CI
 
-                self._remarks += append_step_summary(self._ended(exitstatus).verdict())
+                self._remarks += append_step_summary(self._ended().verdict())
             if os.environ.get(GITHUB):
                 from pytest_agentv.session.showing.ci.annotations import annotations  # noqa: PLC0415 - for CI
 
-                self._annotations = annotations(self._ended(exitstatus))
+                self._annotations = annotations(self._ended())
             if wants_results:
                 from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
@@ -191,20 +198,13 @@ class RunReporter:
         from pytest_agentv.session.showing.ending.summary import RunEnd, write_end  # noqa: PLC0415 - for runs with results
 
         end = RunEnd(
-            run=self._run,
-            results_path=self._identity.results_path,
-            options=self._options,
-            outcomes=self._outcomes,
-            expected_words=self._expected_words,
-            elapsed_ms=self._elapsed_ms,
+            ended=self._ended(),
             cpu_ms=self._cpu_ms,
             has_workers=self._crashes is not None,
             section=tuple(self._section_lines()),
             notes=tuple(self._notes),
             report=self._report,
             remarks=tuple(self._remarks),
-            lost=tuple(self._lost()),
-            write_errors=tuple(dict.fromkeys(self._home.write_errors)),
             annotations=tuple(self._annotations),
         )
         write_end(terminalreporter, end)
@@ -224,31 +224,25 @@ class RunReporter:
     def _section_lines(self) -> "Iterable[SummaryLine]":
         return self._section.lines() if self._section is not None else ()
 
-    @property
-    def _expected_words(self) -> str:
-        return "failed as expected" if self._options.gate in ("cases", "off") else "judged with the run"
-
-    def _write_html(self, path: Path, exitstatus: int) -> None:
+    def _write_html(self, path: Path) -> None:
         """Write the HTML report; note why that could not be done, if so."""
         from pytest_agentv.session.showing.ending.html_report import write_html  # noqa: PLC0415 - for who wants it
 
         contract = self._section.contract() if self._section is not None else None
-        if fault := write_html(path, self._ended(exitstatus), contract):
+        if fault := write_html(path, self._ended(), contract):
             self._remarks.append(fault)
         else:
             self._report = path
 
-    def _ended(self, exitstatus: int) -> "EndedRun":
-        """Return what CI services are told of the run."""
-        from pytest_agentv.session.showing.ending.ended_run import EndedRun  # noqa: PLC0415 - for CI only
+    def _ended(self) -> "EndedRun":
+        from pytest_agentv.session.showing.ending.ended_run import EndedRun  # noqa: PLC0415 - for runs with results
 
         return EndedRun(
             identity=self._identity,
             options=self._options,
             run=self._run,
             outcomes=self._outcomes,
-            expected_words=self._expected_words,
-            is_broken_off=exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR),
+            is_broken_off=self._is_broken_off,
             gate_texts=tuple(self._section.red_texts()) if self._section is not None else (),
             statistics=tuple(line.text for line in self._section_lines()),
             write_errors=tuple(dict.fromkeys(self._home.write_errors)),

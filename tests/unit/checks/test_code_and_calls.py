@@ -96,7 +96,12 @@ def test_code_that_does_not_judge_is_an_error_negated_or_not(bench, code, error)
         ("checks.py:wants", "the function 'wants' wants 'context', which it is not given (parameters: answer, data"),
         ("anwser", "the name 'anwser' is not known (did you mean 'answer'?)"),
         ("x = 1", "'x = 1' is no Python expression: invalid syntax"),
-        ("[unknown for _ in answer]", None),
+        (
+            "[unknown for _ in answer]",
+            "the name 'unknown' is not known (names: answer, data, case, vars, tool_calls, metrics)",
+        ),
+        ("[word for word in answer.split() if (lambda text: text == data)(word)]", None),
+        ("(first := answer[:1]) and first.isupper()", None),
     ],
 )
 def test_code_is_checked_when_the_file_is_loaded(bench, code, fault):
@@ -245,12 +250,53 @@ def test_a_composite_keeps_what_its_members_require(bench):
         ({"contains": "a", "path": "a..b"}, ".path: expected a path such as items[0].price"),
         ({"tool_trajectory": {"mode": "exact"}}, "mode exact needs the key 'expected'"),
         ({"tool_trajectory": {"minimums": {"a": 1}, "max_calls": 1}}, "write mode: any_order beside it"),
+        ({"tool_trajectory": {"no_tools": False}}, ".no_tools: expected true, got false"),
+        ({"contains": 5}, '.contains: expected a non-empty text, got the number 5 (put it into quotes: "5")'),
+        ({"contains": {"weight": 2}}, ".contains.value: is missing"),
+        ({"field": {"equals": 1}}, ".field.path: is missing"),
+        ({"field": {"path": "a", "type": "contains", "value": 5}}, ".field.value: expected a non-empty text"),
+        ({"field": {"path": "a", "type": "contians", "value": "x"}}, ".field.type: expected a kind of evaluator"),
+        ({"similar": "a", "provider": "b"}, ".provider: unknown key (did you mean 'target'?)"),
+        ({"llm-rubric": "Is polite"}, ".llm-rubric: is no kind of evaluator (write the sentence by itself: `- Is"),
+        (
+            {"type": "not-javascript", "value": "x"},
+            ".type: expected a kind of evaluator, got the text 'not-javascript'",
+        ),
+        ({"model_graded_qa": "x"}, ".model_graded_qa: is no kind of evaluator (write the sentence by itself"),
+        ({"zzz": "a"}, ".zzz: is no kind of evaluator: expected one of bleu, code, "),
+        ({"script": "judge.py"}, ".type: is missing: expected one of bleu, code, "),
+        ("is-json", "'is-json' is the name of a check, and no sentence that a model could check (write what it"),
+        (" not_contains ", "'not_contains' is the name of a check"),
     ],
 )
 def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
     _, faults = bench.load(item)
     assert len(faults) == 1
     assert fault in faults[0]
+
+
+def test_a_misspelt_key_is_told_before_what_is_missing_without_it(bench):
+    _, faults = bench.load({"cost": {"threshold": 0.1}})
+    assert [fault.partition(": ")[2] for fault in faults] == [
+        "evaluators[0].cost.threshold: unknown key (did you mean 'budget'?)",
+        "evaluators[0].cost.budget: is missing",
+    ]
+
+
+def test_a_long_form_may_stand_in_the_short_form_of_a_field(bench):
+    long = {"field": {"path": "a", "type": "not-contains", "value": "x", "weight": 2}}
+    assert bench.one(long) == bench.one({"field": {"path": "a", "not-contains": "x", "weight": 2}})
+    assert bench.judged(long, '{"a": "y"}').score == 1.0
+
+
+def test_a_path_may_be_written_as_in_jsonpath(bench):
+    for path in ("$[0].price", "[0].price"):
+        assert bench.judged({"equals": 5, "path": path}, '[{"price": 5}]').score == 1.0
+    assert bench.judged({"field": {"path": "$.price", "equals": 5}}, '{"price": 5}').score == 1.0
+
+
+def test_an_expression_may_use_the_data_within_a_generator(bench):
+    assert bench.judged({"python": "all(key in data for key in ['a', 'b'])"}, '{"a": 1, "b": 2}').score == 1.0
 
 
 def test_a_weight_before_the_kind_is_fine(bench):

@@ -42,7 +42,7 @@ ROWS = {
     "equals": Row("yes", " yes\n", "no", None, "is missing"),
     "field": Row("x", '{"x": 1}', '{"y": 1}', "a..b", "expected a path such as items[0].price, got the text 'a..b'"),
     "icontains": Row("Tent", "a TENT", "a car", 5, TEXT),
-    "icontains-all": Row(["A", "b"], "a B", "c", [], "expected at least one entry, got a list"),
+    "icontains-all": Row(["A", "b"], "a B", "c", [], "expected at least one entry, got an empty list"),
     "icontains-any": Row(["A", "b"], "a", "c", "x", LIST),
     "is-json": Row(SCHEMA, '{"price": 1}', "{}", 5, "expected a JSON Schema (a mapping) or the path of its file"),
     "is-xml": Row(True, "<a/>", "<a>", 5, "expected a mapping of its keys, got the number 5"),

@@ -13,11 +13,13 @@ import pytest
 import report_runs
 
 from pytest_agentv.reporting.endings import Ending
+from pytest_agentv.reporting.html import overview
 from pytest_agentv.reporting.html.cases import Case, cases_of
 from pytest_agentv.reporting.html.compared import Compared, compare
 from pytest_agentv.reporting.html.figures import figures
 from pytest_agentv.reporting.html.headline import headline
 from pytest_agentv.reporting.html.page import STATIC_ROWS, ReportInput, report_text, write_report
+from pytest_agentv.reporting.html.plots.histograms import histograms
 from pytest_agentv.reporting.html.reading import run_of
 
 GATED = Ending(replaces_cases=True)
@@ -67,8 +69,11 @@ class TestHeadline:
 
     def test_a_red_gate_alone_fails(self) -> None:
         found = headline(*shown({}), Ending(red=("the pass rate is too low",)))
-        assert found.text == "Failed: a gate."
-        assert found.more.startswith("The gate says: the pass rate is too low.")
+        assert found.text == "Failed at a gate: the pass rate is too low."
+        assert "The gate says" not in found.more
+        both = headline(*shown({}, {"score": 0}), Ending(red=("the pass rate is too low",)))
+        assert both.text == "Failed: 1 of 2 fail."
+        assert both.more.startswith("The gate says: the pass rate is too low.")
 
     @pytest.mark.parametrize("trouble", ["the run broke off before its end", "results were lost"])
     def test_what_went_wrong_beside_the_cases_fails(self, trouble: str) -> None:
@@ -187,3 +192,26 @@ def test_the_report_is_written_whole_into_a_new_folder(tmp_path: Path) -> None:
     size = write_report(path, ReportInput(run_of("run.jsonl", report_runs.results(2))))
     assert path.stat().st_size == size
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_broken_case_has_no_threshold_to_disagree_with() -> None:
+    judged = {"name": "facts", "type": "contains", "score": 0}
+    cases, _ = shown({"score": 0, "evaluator_results": [judged]}, {"status": "error", "error": "x", "threshold": None})
+    assert [each.threshold for each in histograms(cases)] == [1]
+    mixed, _ = shown({"evaluator_results": [judged]}, {"threshold": 0.5, "evaluator_results": [judged]})
+    assert [each.threshold for each in histograms(mixed)] == [None]
+
+
+def test_a_reason_is_frequent_if_several_cases_have_it() -> None:
+    low = {"score": 0, "evaluator_results": [{"name": "a", "type": "contains", "score": 0, "misses": ["lacks x"]}]}
+    assert overview.reasons(shown(low, {})[0]) == ()
+    assert [(each.text, each.count) for each in overview.reasons(shown(low, low)[0])] == [("lacks x", 2)]
+
+
+def test_scores_of_a_repeated_case_are_those_of_all_its_answers() -> None:
+    low, high = ({"name": "facts", "type": "contains", "score": score} for score in (0, 1))
+    repeated = {"score": 0.5, "repeat": {"scores": [0, 1], "passes": 1}, "evaluator_results": [low]}
+    [whole] = histograms(shown(repeated | {"answers": [{"evaluator_results": [each]} for each in (low, high)]})[0])
+    assert (whole.counts[0], whole.counts[9], whole.is_partial) == (1, 1, False)
+    [partial] = histograms(shown(repeated)[0])
+    assert (sum(partial.counts), partial.is_partial) == (1, True)

@@ -30,6 +30,7 @@ def answer(end: str, took: float | None, **values: Any) -> dict[str, Any]:
     [
         ({}, {}),
         ({"execution_metrics": {"duration_ms": 800}}, {"target": 800}),
+        ({"duration_ms": 900, "evaluator_results": [JUDGED]}, {"target": 600, "judges": 300}),  # it was not measured
         (
             {
                 "execution_metrics": {"duration_ms": 800, "tool_durations": {"search": [100, 50, "x"]}},

@@ -1,4 +1,4 @@
-"""Our formulas against scipy, statsmodels, krippendorff and evalstats, a hundred random inputs each.
+"""Our formulas against scipy, statsmodels, krippendorff and evalstats, 500 random inputs each.
 
 They are not installed with the project: `pip install 'pytest-agentv[oracles]'`, then `pytest -m oracle`.
 """
@@ -9,7 +9,6 @@ import pkgutil
 import random
 
 import pytest
-from thorough import tries
 
 from pytest_agentv.statistics.agreement import kappa, krippendorff_alpha
 from pytest_agentv.statistics.broken import benjamini_hochberg, fisher_less
@@ -18,7 +17,7 @@ from pytest_agentv.statistics.intervals import spread, wilson
 from pytest_agentv.statistics.pairs import sign_flip, t_test_below, tango
 
 pytestmark = pytest.mark.oracle
-ROUNDS = tries(100, 500)
+ROUNDS = 500
 
 
 @pytest.fixture

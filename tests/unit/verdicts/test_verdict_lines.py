@@ -131,6 +131,13 @@ def test_a_regression_asks_whether_anything_changed_at_all():
     assert "if nothing changed, ask the baseline again (--agentv-update-baseline=add)" in text
 
 
+def test_cases_of_one_id_are_told_apart_by_their_items():
+    new = [case("a", 0, node_id=f"evals/a.yaml::a@{target}", target=target) for target in ("gpt", "claude")]
+    text = section(new, [case("a", 5, target=target) for target in ("gpt", "claude")])
+    assert "BROKEN         a@gpt   5/5 -> 0/5" in text
+    assert "BROKEN         a@claude   5/5 -> 0/5" in text
+
+
 def test_suspects_that_could_not_be_asked_again_are_named():
     text = " ".join(section([case("fixture", 0), *run_of([5] * 2)], [case("fixture", 5), *run_of([5] * 2)]).split())
     assert "BROKEN fixture 5/5 -> 0/5 q 0.012" in text

@@ -144,6 +144,15 @@ def test_where_nothing_matches_the_baseline_is_stale():
     assert (statistics.verdict, statistics.reasons) == ("stale", ("stale baseline: no case of it is comparable",))
 
 
+def test_an_outage_of_all_cases_does_not_make_the_baseline_stale():
+    down = [each.replace(scores=(), is_error=True) for each in run_of([5] * 3)]
+    assert judged(down, run_of([5] * 3)).verdicts == ("errors",)
+    assert judged(down[:2], run_of([5] * 3)).reasons == (
+        "stale baseline: 1 case is gone",
+        "2 cases could not be judged",
+    )
+
+
 def test_another_judge_is_not_comparable():
     reason = "not comparable, the judge changed; write the baseline anew (--agentv-update-baseline)"
     old = baseline_of([case("a", 5, judge="gpt@2"), case("b", 5, judge="claude@1")])

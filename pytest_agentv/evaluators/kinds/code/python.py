@@ -5,7 +5,7 @@ import builtins
 import inspect
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -104,8 +104,8 @@ class PythonCheck(Evaluator):
             if self._is_function:
                 value = _call(self.value, context)
             else:
-                code = _compiled(self.value)
-                value = eval(code, _values(context, code.co_names))  # noqa: S307 - the author's own code
+                values = _values(context, _names_of(_compiled(self.value)))
+                value = eval(_compiled(self.value), values)  # noqa: S307 - the author's own code
         except EvaluatorError:
             raise
         except BaseException as error:
@@ -122,15 +122,28 @@ def _require_known(code: types.CodeType) -> None:
     """Raise `ValueError` for an unknown name, before an answer is paid for."""
     import dis  # noqa: PLC0415 - only who has expressions loads it
 
-    for instruction in dis.get_instructions(code):
-        name = instruction.argval
-        is_name = instruction.opname in ("LOAD_NAME", "LOAD_GLOBAL")
-        if is_name and name not in NAMES and not hasattr(builtins, name):
+    found = [each for part in _codes(code) for each in dis.get_instructions(part)]
+    own = {each.argval for each in found if each.opname in ("STORE_NAME", "STORE_GLOBAL")}
+    for name in (each.argval for each in found if each.opname in ("LOAD_NAME", "LOAD_GLOBAL")):
+        if name not in NAMES and name not in own and not hasattr(builtins, name):
             hint = did_you_mean(name, NAMES) or f"names: {', '.join(NAMES)}"
             raise ValueError(f"the name {name!r} is not known ({hint})")
 
 
-def _values(context: Context, wanted: Sequence[str] = NAMES) -> dict[str, Any]:
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield the code of an expression, and that of the generators, comprehensions and lambdas within it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _codes(each)
+
+
+@lru_cache(maxsize=512)
+def _names_of(code: types.CodeType) -> frozenset[str]:
+    return frozenset(name for part in _codes(code) for name in part.co_names)
+
+
+def _values(context: Context, wanted: Collection[str] = NAMES) -> dict[str, Any]:
     """Return the values that code may use. Reads the JSON of the answer only if the code uses it."""
     values: dict[str, Any] = {
         "answer": context.candidate_answer,

@@ -13,7 +13,8 @@ from pytest_agentv.evaluators.base import Context, scope_of
 from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT, require_judge, section
 from pytest_agentv.evaluators.judging.json_text import json_object
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, off_loop, read_judgement
-from pytest_agentv.evaluators.kinds.code.code_judge import Folder, parse_judgement
+from pytest_agentv.evaluators.kinds.code.code_judge import Folder
+from pytest_agentv.evaluators.scripts.judgement import parse_judgement
 from pytest_agentv.evaluators.scripts.script import run_judge_script
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_aggregator_template, load_template
 from pytest_agentv.models.base import Json, JsonObject

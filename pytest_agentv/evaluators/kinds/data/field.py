@@ -10,7 +10,7 @@ from pytest_agentv.evaluators.comparing.answer_data import locate_part
 from pytest_agentv.evaluators.run import judge
 from pytest_agentv.evaluators.shared import text_of_part
 from pytest_agentv.loading.cases.evaluators import load_evaluator
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.kind import definition
 from pytest_agentv.models.scores import Score
 
@@ -56,6 +56,15 @@ class AnswerField(Evaluator):
             scope.place.at("check").error("is written twice: its keys stand beside `path` too")
             return own
         return {**own, "check": load_evaluator(scope.at(rest))}
+
+    @classmethod
+    def keys_of(cls, value: Json) -> JsonObject:
+        """Keys beside a `type` are the check: `{path: price, type: equals, value: 1}`."""
+        keys = super().keys_of(value)
+        if "type" not in keys:
+            return keys
+        own = {key: item for key, item in keys.items() if key in cls.model_fields and key != "check"}
+        return {**own, "check": {key: item for key, item in keys.items() if key not in own}}
 
     def summary(self) -> str:
         return self.check.name or self.check.describe() if self.check is not None else ""

@@ -5,10 +5,11 @@ from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, model_validator
 
-from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
-from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT, question_of, require_judge, section, trace_texts
+from pytest_agentv.evaluators.base import Context, scope_of
+from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT, question_of, section, trace_texts
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, read_judgement
 from pytest_agentv.evaluators.judging.rubrics import RUBRICS_SCHEMA, Rubrics, judge_rubrics
+from pytest_agentv.evaluators.kinds.judges.model_judge import ModelJudge
 from pytest_agentv.evaluators.scripts.camel_case import camel_case_message
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_judge_template, load_template
 from pytest_agentv.loading.variables.rendering import as_text
@@ -44,7 +45,7 @@ DEFAULT_TEMPLATE: Final = "\n\n".join(
 )
 
 
-class LlmJudge(Evaluator):
+class LlmJudge(ModelJudge):
     """A model reads the case and the answer and scores the answer; with rubrics it checks them one by one."""
 
     kind = "llm_judge"
@@ -78,17 +79,9 @@ class LlmJudge(Evaluator):
             for key in [key for key in ("prompt_path", "prompt") if key in self.model_fields_set][:1]:
                 yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
 
-    @property
-    def asks_judge(self) -> bool:
-        return True
-
-    def prepare(self, services: Services) -> Evaluator:
-        require_judge(services, f"evaluator {self.label!r}")
-        return self
-
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when the judge cannot be reached."""
-        judge = require_judge(context.services, f"evaluator {self.label!r}")
+        judge = self.judge_of(context.services)
         if self.rubrics:
             return await judge_rubrics(judge, self.rubrics, context, include_trace=self.include_trace)
         return await ask_judge(judge, build_question(self, context), context, read_judgement)

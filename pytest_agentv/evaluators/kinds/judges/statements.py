@@ -4,14 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.base import Context, Evaluator, Services
-from pytest_agentv.evaluators.judging.grading import require_judge
+from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.judging.rubrics import Rubric, judge_statements
+from pytest_agentv.evaluators.kinds.judges.model_judge import ModelJudge
 from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
 from pytest_agentv.models.scores import Score
 
 
-class Statements(Evaluator):
+class Statements(ModelJudge):
     """Sentences about the answer that a model finds true or not, all in one call; the score is the share that is true.
 
     A text in a list of evaluators is such a sentence. It does not fail the case by itself, as `rubrics` do.
@@ -27,17 +27,9 @@ class Statements(Evaluator):
     def summary(self) -> str:
         return self.value[0] if len(self.value) == 1 else f"{len(self.value)} sentences"
 
-    @property
-    def asks_judge(self) -> bool:
-        return True
-
-    def prepare(self, services: Services) -> Evaluator:
-        require_judge(services, f"evaluator {self.label!r}")
-        return self
-
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when the judge cannot be reached."""
-        judge = require_judge(context.services, f"evaluator {self.label!r}")
+        judge = self.judge_of(context.services)
         rubrics = [
             Rubric(id=f"statement-{number}", description=text, required=False)
             for number, text in enumerate(self.value, start=1)

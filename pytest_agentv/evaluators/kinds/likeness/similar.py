@@ -2,8 +2,8 @@
 
 import math
 import operator
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
 
 from pydantic import Field
 
@@ -26,6 +26,7 @@ class Similar(Likeness):
     """
 
     kind = "similar"
+    hints: ClassVar[Mapping[str, str]] = {"provider": "did you mean 'target'?"}
     examples = (
         {
             "answer": "The tent is sold for 120 euros.",

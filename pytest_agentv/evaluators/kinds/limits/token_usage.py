@@ -4,21 +4,18 @@ from typing import Self
 
 from pydantic import model_validator
 
-from pytest_agentv.evaluators.base import Context, Evaluator
-from pytest_agentv.evaluators.comparing.limits import LimitCheck, reported_metrics, score_limits, unknown_amount
+from pytest_agentv.evaluators.kinds.limits.limit import Limit, LimitCheck, score_limits
 from pytest_agentv.models.kind import Amount, spelled
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import format_number
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 
 
-class TokenUsageLimit(Evaluator):
+class TokenUsageLimit(Limit):
     """The most tokens an answer may use; at least one limit is set."""
 
     kind = "token_usage"
     short_key = "max_total"
-    is_graded = False
-    reads_answer = False
 
     max_total: Amount | None = spelled(
         "max_total", "maxTotal", default=None, description="most tokens in all, cached ones too"
@@ -34,25 +31,24 @@ class TokenUsageLimit(Evaluator):
             raise ValueError("token_usage needs a limit: max_total, max_input or max_output")
         return self
 
-    async def evaluate(self, context: Context) -> Score:
-        return score_token_usage(self, reported_metrics(context).token_usage)
+    def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
+        return self.check_usage(metrics.token_usage)
 
-
-def score_token_usage(config: TokenUsageLimit, usage: TokenUsage | None) -> Score:
-    """Score numbers of tokens; the total counts cached ones too."""
-    if usage is None:
-        return unknown_amount(config, "No token usage data available in trace", "Token usage not reported by provider")
-    amounts = (
-        ("Input", usage.input, config.max_input),
-        ("Output", usage.output, config.max_output),
-        ("Total", usage.total, config.max_total),
-    )
-    checks = [
-        LimitCheck(amount, limit, f"{name} tokens {format_number(amount)} {{}} {format_number(limit)}")
-        for name, amount, limit in amounts
-        if limit is not None
-    ]
-    return score_limits(checks, f"token_usage {_describe(usage)}")
+    def check_usage(self, usage: TokenUsage | None) -> Score:
+        """Judge numbers of tokens; the total counts cached ones too. None: they are not reported."""
+        if usage is None:
+            return self.unknown("No token usage data available in trace", "Token usage not reported by provider")
+        amounts = (
+            ("Input", usage.input, self.max_input),
+            ("Output", usage.output, self.max_output),
+            ("Total", usage.total, self.max_total),
+        )
+        checks = [
+            LimitCheck(amount, limit, f"{name} tokens {format_number(amount)} {{}} {format_number(limit)}")
+            for name, amount, limit in amounts
+            if limit is not None
+        ]
+        return score_limits(checks, f"token_usage {_describe(usage)}")
 
 
 def _describe(usage: TokenUsage) -> str:

@@ -1,5 +1,6 @@
 """LangChain and LangGraph: messages, states of graphs, what chains return, and everything that can be invoked."""
 
+import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -10,7 +11,7 @@ from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.providers.python.frameworks import chat
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, part_count, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
-from pytest_agentv.providers.python.frameworks.transcript import Transcript
+from pytest_agentv.providers.python.frameworks.transcript import ToolTimes, Transcript
 from pytest_agentv.providers.python.question import Question
 
 _ANSWERS: Final = ("structured_response", "answer", "output", "result", "response", "generation")
@@ -102,8 +103,27 @@ async def run(runnable: Any, question: Question, **arguments: Any) -> AgentOutpu
     """Invoke a graph, a chain or a model. Each call is a thread of its own for what graphs remember."""
     config = dict(arguments.pop("config", None) or {})
     config["configurable"] = {"thread_id": uuid.uuid4().hex, **(config.get("configurable") or {})}
-    read_it = read_state if hasattr(runnable, "get_state") else read_output
-    return AgentOutput(await runnable.ainvoke(_input(runnable, question), config=config, **arguments), read_it)
+    read_it, times = read_state if hasattr(runnable, "get_state") else read_output, ToolTimes()
+    if isinstance(config.get("callbacks", []), list):  # a manager of the user's own is left as it is
+        config["callbacks"] = [*config.get("callbacks", []), _clock(times)]
+    result = await runnable.ainvoke(_input(runnable, question), config=config, **arguments)
+    return AgentOutput(result, times.around(read_it))
+
+
+def _clock(times: ToolTimes) -> Any:
+    """Return what LangChain calls when a tool begins and when it ends."""
+    base: Any = sys.modules["langchain_core.callbacks"].BaseCallbackHandler
+
+    class Clock(base):  # type: ignore[misc]
+        run_inline = True  # a thread would be late
+
+        def on_tool_start(self, *_: object, run_id: object, **__: object) -> None:
+            times.begin(run_id)
+
+        def on_tool_end(self, output: object, *, run_id: object, **_: object) -> None:
+            times.end(run_id, get(output, "tool_call_id"))
+
+    return Clock()
 
 
 def _input(runnable: Any, question: Question) -> Any:

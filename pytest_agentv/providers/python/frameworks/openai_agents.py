@@ -7,7 +7,7 @@ from typing import Any
 from pytest_agentv.providers.python.frameworks import responses
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent
 from pytest_agentv.providers.python.frameworks.plain import get, items, text
-from pytest_agentv.providers.python.frameworks.transcript import Transcript
+from pytest_agentv.providers.python.frameworks.transcript import ToolTimes, Transcript
 from pytest_agentv.providers.python.question import Question, SentFile, parts_of
 
 
@@ -40,8 +40,24 @@ async def run(agent: Any, question: Question, **arguments: Any) -> Any:
     turns = question.turns
     is_text = len(turns) == 1 and isinstance(turns[0]["content"], str)
     asked = turns[0]["content"] if is_text else [{**turn, "content": _shown(turn["content"])} for turn in turns]
-    result = await sys.modules["agents"].Runner.run(agent, asked, **arguments)
-    return result if "run_config" in arguments else AgentOutput(result, _with_model)
+    times = ToolTimes()
+    result = await sys.modules["agents"].Runner.run(agent, asked, **{"hooks": _clock(times), **arguments})
+    return AgentOutput(result, times.around(read if "run_config" in arguments else _with_model))
+
+
+def _clock(times: ToolTimes) -> Any:
+    """Return what the SDK calls when a tool begins and when it ends."""
+    base: Any = sys.modules["agents"].RunHooks
+
+    class Clock(base):  # type: ignore[misc]
+        async def on_tool_start(self, context: object, *_: object) -> None:
+            times.begin(get(context, "tool_call_id"))
+
+        async def on_tool_end(self, context: object, *_: object) -> None:
+            call_id = get(context, "tool_call_id")
+            times.end(call_id, call_id)
+
+    return Clock()
 
 
 def _shown(content: Any) -> Any:

@@ -1,11 +1,14 @@
-"""Collects the messages of an answer, and joins the results of tools with their calls."""
+"""Collects the messages of an answer, and joins the results and the times of tools with their calls."""
 
-from collections.abc import Sequence
-from datetime import datetime
+import time
+from collections.abc import Callable, Hashable, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.providers.python.frameworks.plain import parsed, plain
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer
+from pytest_agentv.providers.python.frameworks.plain import parsed, plain, time_text
 
 
 class Transcript:
@@ -75,6 +78,43 @@ class Transcript:
             if call.id == call_id if call_id and call.id else tool in (None, call.tool):
                 return place
         return None
+
+
+class ToolTimes:
+    """When the tools of one run began, and how long they took: for packages whose results do not tell.
+
+    Callbacks of the run tell it, from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[Hashable, tuple[str | None, float]] = {}
+        self._found: dict[str, tuple[str | None, float]] = {}
+
+    def begin(self, key: Hashable) -> None:
+        """Note that a call begins."""
+        self._begun[key] = time_text(datetime.now(UTC)), time.perf_counter()
+
+    def end(self, key: Hashable, call_id: object) -> None:
+        """Note that a call has ended; `call_id` is the model's."""
+        begun = self._begun.pop(key, None)
+        if begun is not None and isinstance(call_id, str):
+            self._found[call_id] = begun[0], round((time.perf_counter() - begun[1]) * 1000)
+
+    def around(self, read: Callable[[Any], NativeAnswer | None]) -> Callable[[Any], NativeAnswer | None]:
+        """Return what reads the result of the run, with the times."""
+
+        def read_with_times(value: Any) -> NativeAnswer | None:
+            answer = read(value)
+            return answer and answer.replace(messages=tuple(map(self._timed_message, answer.messages)))
+
+        return read_with_times
+
+    def _timed_message(self, message: Message) -> Message:
+        return message.replace(tool_calls=tuple(map(self._timed_call, message.tool_calls)))
+
+    def _timed_call(self, call: ToolCall) -> ToolCall:
+        found = self._found.get(call.id or "")
+        return call if found is None else call.replace(timestamp=found[0], duration_ms=found[1])
 
 
 def _milliseconds(started: str | None, ended: object) -> float | None:

@@ -72,7 +72,7 @@ function answerPart(row, detail) {
       for (const each of modes.children) each.setAttribute("aria-pressed", each.textContent === mode);
       shown.replaceChildren(found[mode]());
     };
-    for (const mode of Object.keys(found)) modes.append(button(mode, () => { current.mode = mode; choose(mode); }));
+    if (Object.keys(found).length > 1) for (const mode of Object.keys(found)) modes.append(button(mode, () => { current.mode = mode; choose(mode); }));
     const evaluators = answer ? answer.evaluators : detail.evaluators || [];
     part.replaceChildren(...[
       make("h2", {}, answers.length > 1 ? "Answers" : "Answer"),

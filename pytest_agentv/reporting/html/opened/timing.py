@@ -72,13 +72,15 @@ def _parts(value: JsonObject, judgements: Sequence[Judgement]) -> list[_Part]:
     metrics = mapping_of(value, "execution_metrics")
     times = mapping_of(metrics, "tool_durations")
     tools = sum(ms for name in times for ms in list_of(times, name) if isinstance(ms, int | float))
-    target = max(0.0, (number_of(metrics, "duration_ms") or 0.0) - tools)
+    measured = number_of(metrics, "duration_ms")
+    target = max(0.0, (measured or 0.0) - tools)
     waited = number_of(value, "waited_ms") or 0.0
     judges = sum(each.duration_ms or 0.0 for each in judgements if each.depth == 0)
     whole = number_of(value, "duration_ms") or 0.0
     if whole:
         judges = min(judges, max(0.0, whole - target - tools - waited))  # several may judge at once
-    told = (target, tools, waited, judges)
-    other = whole - sum(told)
-    parts = (*told, other if other > _LEAST_OTHER * whole else 0.0)
+    other = max(0.0, whole - target - tools - waited - judges)
+    if measured is None:
+        target, other = other, 0.0  # nobody said how long the target took: the most of the rest
+    parts = (target, tools, waited, judges, other if other > _LEAST_OTHER * whole else 0.0)
     return [[part, round(milliseconds, 1)] for part, milliseconds in enumerate(parts) if milliseconds > 0]

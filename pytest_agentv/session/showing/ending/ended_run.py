@@ -1,14 +1,17 @@
-"""A run that has ended, as CI services are told of it."""
+"""A run that has ended, as people and CI services are told of it."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, lost_text
+
+if TYPE_CHECKING:  # for CI services
+    from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble
 
 
 @record
@@ -19,7 +22,6 @@ class EndedRun(Record):
     options: RunOptions
     run: RunResults
     outcomes: ItemOutcomes
-    expected_words: str
     is_broken_off: bool
     gate_texts: tuple[str, ...]
     """The texts of the gates that failed."""
@@ -30,7 +32,15 @@ class EndedRun(Record):
     """The node ids of cases that were lost with crashed workers."""
     elapsed_ms: float
 
-    def verdict(self) -> RunVerdict:
+    @property
+    def expected_words(self) -> str:
+        """What is said of cases whose low scores do not fail the run by themselves."""
+        return "failed as expected" if self.options.gate in ("cases", "off") else "judged with the run"
+
+    def verdict(self) -> "RunVerdict":
+        """Return what the summary page of a step is told."""
+        from pytest_agentv.reporting.ci.markdown import RunVerdict  # noqa: PLC0415 - for CI services
+
         return RunVerdict(
             self.run.results,
             self.run.earlier,
@@ -43,8 +53,10 @@ class EndedRun(Record):
             self.statistics,
         )
 
-    def troubles(self) -> Iterator[Trouble]:
+    def troubles(self) -> "Iterator[Trouble]":
         """Yield the lines about the run that are not in its results."""
+        from pytest_agentv.reporting.ci.markdown import Trouble  # noqa: PLC0415 - for CI services
+
         if self.is_broken_off:
             yield Trouble("The run broke off before its end")
         yield from (Trouble("The gate failed", (text,)) for text in self.gate_texts)

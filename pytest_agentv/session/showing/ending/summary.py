@@ -7,14 +7,13 @@ from typing import Final
 
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.totals import waiting_hint
 from pytest_agentv.session.compat import TerminalReporter
-from pytest_agentv.session.recording.run_results import RunResults
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, lost_text
+from pytest_agentv.session.showing.ending.ended_run import EndedRun
+from pytest_agentv.session.showing.item_outcomes import lost_text
 
 _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
     "error": {"red": True, "bold": True},
@@ -29,12 +28,7 @@ _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
 class RunEnd(Record):
     """What the terminal is to say of a run."""
 
-    run: RunResults
-    results_path: Path
-    options: RunOptions
-    outcomes: ItemOutcomes
-    expected_words: str
-    elapsed_ms: float
+    ended: EndedRun
     cpu_ms: float
     has_workers: bool
     """Whether the cases ran in other processes."""
@@ -44,25 +38,25 @@ class RunEnd(Record):
     report: Path | None = None
     """The HTML report, once it is written."""
     remarks: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-    """The node ids of cases that crashed workers took with them."""
-    write_errors: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
     """Commands to GitHub, as they are to stand in the log."""
 
 
 def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
     """Print what is to be said of a run, below what pytest says of its items."""
+    ended = end.ended
     lines = summary_lines(
-        end.run.results,
-        results_path=end.results_path,
-        dry_run=end.options.dry_run,
-        elapsed_ms=end.elapsed_ms,
-        earlier=end.run.earlier,
+        ended.run.results,
+        results_path=ended.identity.results_path,
+        dry_run=ended.options.dry_run,
+        elapsed_ms=ended.elapsed_ms,
+        earlier=ended.run.earlier,
         outcomes=Outcomes(
-            frozenset(end.outcomes.expected_failures), frozenset(end.outcomes.unexpected_passes), end.expected_words
+            frozenset(ended.outcomes.expected_failures),
+            frozenset(ended.outcomes.unexpected_passes),
+            ended.expected_words,
         ),
-        told=end.outcomes.told if terminal.config.getoption("tbstyle", "auto") != "no" else (),
+        told=ended.outcomes.told if terminal.config.getoption("tbstyle", "auto") != "no" else (),
     )
     for line in itertools.chain(lines, end.section):
         _write(terminal, line)
@@ -74,26 +68,27 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
         terminal.write_line(hint)
     for remark in end.remarks:
         terminal.write_line(visible(remark), yellow=True)
-    _write_losses(terminal, end)
+    _write_losses(terminal, ended)
     for annotation in end.annotations:
         terminal.write_line(annotation)
 
 
-def _write_losses(terminal: TerminalReporter, end: RunEnd) -> None:
-    if end.lost:
-        terminal.write_line(f"{lost_text(end.lost)}:", red=True)
-        for node_id in end.lost:
+def _write_losses(terminal: TerminalReporter, ended: EndedRun) -> None:
+    if ended.lost:
+        terminal.write_line(f"{lost_text(ended.lost)}:", red=True)
+        for node_id in ended.lost:
             terminal.write_line(f"  {visible(node_id)}", red=True)
         terminal.write_line("Run them with --agentv-resume.", red=True)
-    for text in end.write_errors:
+    for text in ended.write_errors:
         terminal.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
 
 
 def _waiting_hint(end: RunEnd) -> str | None:
     """Return what a run could gain whose cases waited one after another; None: it has its own limit, or workers."""
-    if end.options.workers is not None or end.has_workers or end.options.dry_run:
+    options = end.ended.options
+    if options.workers is not None or end.has_workers or options.dry_run:
         return None
-    return waiting_hint(end.run.results, end.elapsed_ms, end.cpu_ms)
+    return waiting_hint(end.ended.run.results, end.ended.elapsed_ms, end.cpu_ms)
 
 
 def _write(terminal: TerminalReporter, line: SummaryLine) -> None:

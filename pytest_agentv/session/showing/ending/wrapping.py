@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pytest_agentv.reporting.escaping import columns
-from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.compat import TerminalReporter, is_watched
 from pytest_agentv.session.showing.item_outcomes import EVALUATED
 
 _WHOLE: Final = ("Rerun:", "Case:", "Log:")
@@ -19,7 +19,7 @@ def wrap_accounts(terminal: TerminalReporter) -> None:
     Other plugins have read the reports by now, so that their texts stay as they are.
     """
     width = terminal.config.get_terminal_writer().fullwidth
-    if width < _NARROWEST or not terminal.isatty():
+    if width < _NARROWEST or not is_watched(terminal):
         return
     for report in (*terminal.stats.get("failed", ()), *terminal.stats.get("error", ())):
         if hasattr(report, EVALUATED):

@@ -1,7 +1,9 @@
-"""A live line behind pytest's own progress, while an item waits for its case; in CI a line for each tenth."""
+"""A live line behind pytest's own progress, or below, while an item waits for its case; in CI a line for each tenth."""
 
 import os
+import textwrap
 import time
+from collections.abc import Sequence
 from typing import TextIO
 
 import pytest
@@ -17,6 +19,10 @@ _LEAST_LOGGED = 10
 """The least number of answers of a run that logs its progress."""
 _LOG_SECONDS = 5
 """Seconds between two lines of a log, so that a short run logs none."""
+_REDRAW_SECONDS = 0.1
+"""The least time between two drawings as one item follows another: a table takes a millisecond."""
+_MOST_LINES = 2
+"""Of a line that has no room behind pytest's progress."""
 _MARGIN = 12
 """Columns at the right end for pytest's percentage."""
 
@@ -40,6 +46,9 @@ class Progress:
         self._tenths = 0
         self._logged = self._started
         self._is_shown = False
+        self._lines_below = 0
+        self._drawn: float | None = None
+        """When the line was drawn last; None: no item has waited long enough for it."""
 
     def count(self, result: EvalResult, planned: int = 1) -> None:
         """Count a case that is done as all of its planned answers."""
@@ -62,18 +71,25 @@ class Progress:
         self._write_log()
         if self._file is None or self._writer is None:
             return
-        room = max(0, self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN)
-        text = f"  {self.text(in_flight, time.monotonic() - self._started)}"
-        while len(text) > room:
-            text = text.rpartition(", ")[0]
-        self._draw(f"{_SAVE}{text}{_CLEAR}{_RESTORE}{self._table()}")
-        self._is_shown = True
+        self._drawn = time.monotonic()
+        text = self.text(in_flight, self._drawn - self._started)
+        room = self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN
+        fits = len(text) + 2 <= room
+        behind, below = (f"  {text}", []) if fits else ("", textwrap.wrap(text, self._writer.fullwidth)[:_MOST_LINES])
+        below += self._table()
+        self._draw(f"{_SAVE}{behind}{_CLEAR}{_RESTORE}{self._below(below)}")
+        self._is_shown, self._lines_below = True, len(below)
+
+    def show_again(self, in_flight: int) -> None:
+        """Draw the line that the item before has taken away, if the run is one that shows it."""
+        if self._drawn is not None and time.monotonic() - self._drawn >= _REDRAW_SECONDS:
+            self.show(in_flight)
 
     def clear(self) -> None:
         """Take the line away, so that pytest writes on an empty one."""
         self._write_log()
         if self._is_shown:
-            self._draw(_CLEAR_BELOW if len(self._targets) > 1 else _CLEAR)
+            self._draw(_CLEAR_BELOW if self._lines_below else _CLEAR)
             self._is_shown = False
 
     def text(self, in_flight: int, elapsed_seconds: float) -> str:
@@ -83,18 +99,21 @@ class Progress:
     def _tallies(self, result: EvalResult) -> tuple[Tally, Tally]:
         return self._tally, self._targets.setdefault(result.target, Tally())
 
-    def _table(self) -> str:
-        """Return what draws the table below the line; nothing for one target, of which the line says it all."""
-        if self._writer is None or len(self._targets) < _LEAST_TARGETS:
+    def _below(self, lines: Sequence[str]) -> str:
+        """Return what draws lines below that of the cursor, and takes it back."""
+        if not lines or self._writer is None:
             return ""
-        from pytest_agentv.session.showing.live.table import has_rich, table_lines  # noqa: PLC0415 - optional
-
-        if not has_rich():
-            return ""
-        lines = table_lines(dict(self._targets), self._writer.fullwidth)
         column = self._writer.width_of_current_line + 1
         drawn = "".join(f"\r\n{line}{_CLEAR}" for line in lines)  # newlines scroll a full screen, so no saved position
-        return f"{drawn}\x1b[{len(lines)}A\x1b[{column}G"
+        return f"{drawn}{_CLEAR_BELOW}\x1b[{len(lines)}A\x1b[{column}G"
+
+    def _table(self) -> list[str]:
+        """Return the table below the line; nothing for one target, of which the line says it all."""
+        if self._writer is None or len(self._targets) < _LEAST_TARGETS:
+            return []
+        from pytest_agentv.session.showing.live.table import has_rich, table_lines  # noqa: PLC0415 - optional
+
+        return table_lines(dict(self._targets), self._writer.fullwidth) if has_rich() else []
 
     def _write_log(self) -> None:
         """Write a line into the log of a CI service when the next tenth of the answers is there."""

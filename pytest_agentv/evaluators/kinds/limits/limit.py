@@ -1,0 +1,75 @@
+"""The parts that `latency`, `cost` and `token_usage` share: they compare amounts with limits (agentv-formats 6.9)."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.models.records import record
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.traces import ExecutionMetrics, TraceSummary
+
+
+@record
+class LimitCheck:
+    """One amount and the most it may be, as text and as numbers."""
+
+    amount: float
+    limit: float
+    text: str
+    """With `{}` where the sign of the comparison goes."""
+
+    @property
+    def is_met(self) -> bool:
+        return self.amount <= self.limit
+
+
+class Limit(Evaluator):
+    """A limit of what the target reports of an answer."""
+
+    is_graded = False
+    reads_answer = False
+
+    async def evaluate(self, context: Context) -> Score:
+        # Nothing known is empty metrics.
+        return self.check(context.metrics or context.trace_summary or ExecutionMetrics())
+
+    def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
+        """Judge what is reported."""
+        raise NotImplementedError
+
+    def unknown(self, miss: str, reasoning: str) -> Score:
+        """Score 0: the target reported nothing. Raises `EvaluatorError` where that would be negated into a pass."""
+        if self.negate:
+            raise EvaluatorError(f"{reasoning}: there is nothing to negate", kind="config")
+        return Score(0.0, misses=(miss,), reasoning=reasoning)
+
+
+class AmountLimit(Limit):
+    """A limit of one amount. Its `short_key` is the key of the limit."""
+
+    amount_name: ClassVar[str]
+    """What is limited: `cost`."""
+    spent: ClassVar[str]
+    """How a sentence says that it was spent: `Execution cost`."""
+
+    def show(self, amount: float) -> str:
+        """Return an amount with its unit."""
+        raise NotImplementedError
+
+    def check_amount(self, amount: float | None) -> Score:
+        """Judge an amount; None: it is not reported."""
+        name, key = self.amount_name, str(self.short_key)
+        if amount is None:
+            return self.unknown(f"No {name} data available in trace", f"Execution {name} not reported by provider")
+        limit: float = getattr(self, key)
+        shown, most = self.show(amount), self.show(limit)
+        check = LimitCheck(amount, limit, f"{name.capitalize()} {shown} {{}} {most} {key}")
+        return score_limits([check], f"{self.spent} {shown} ({key}: {most})")
+
+
+def score_limits(checks: Sequence[LimitCheck], reasoning: str) -> Score:
+    """Score 1 within all limits, else 0."""
+    hits = tuple(check.text.format("<=") for check in checks if check.is_met)
+    misses = tuple(check.text.format(">") for check in checks if not check.is_met)
+    return Score(0.0 if misses else 1.0, hits=hits, misses=misses, reasoning=reasoning)

@@ -1,0 +1,73 @@
+"""Turns what a judge script printed into a score."""
+
+from typing import Final
+
+from pytest_agentv.evaluators.judging.grading import feedback, has_score, reasoning_of
+from pytest_agentv.evaluators.judging.json_text import json_object
+from pytest_agentv.evaluators.scripts.script import cut
+from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import compact_json, trim
+
+SHOWN_OUTPUT: Final = 200
+"""Characters of wrong output that a message shows."""
+
+_EXPECTED: Final = (
+    'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
+    "on standard output, and everything else on standard error"
+)
+
+
+def parse_judgement(stdout: str) -> Score:
+    """Turn the output of a judge into a score.
+
+    Other output scores 0, with an `error` that says what was expected. A score outside 0..1 is left as it is:
+    `build_result` clamps it and warns.
+    """
+    text = trim(stdout)
+    try:
+        found = _result(text)
+        details = _details(found.get("details"))
+    except ValueError as error:
+        message = str(error)
+        return Score(
+            0.0, misses=(message,), reasoning=message, raw_output=cut(stdout), error=message, error_kind="process"
+        )
+    return Score(
+        found["score"],
+        hits=feedback(found.get("hits")),
+        misses=feedback(found.get("misses")),
+        reasoning=reasoning_of(found),
+        details=details,
+    )
+
+
+def _result(text: str) -> JsonObject:
+    if not text:
+        raise ValueError(f"Code evaluator printed nothing: {_EXPECTED}")
+    found = json_object(text)
+    if found is None:
+        raise ValueError(f"Code evaluator did not print one JSON object: {_EXPECTED}; it printed: {_head(text)}")
+    if "score" not in found:
+        raise ValueError(f"Code evaluator printed no `score`: {_EXPECTED}; it printed: {_head(text)}")
+    if not has_score(found):
+        given = _head(compact_json(found["score"]))
+        raise ValueError(f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1")
+    return found
+
+
+def _details(value: Json) -> JsonObject | None:
+    """Return the details as they came; a text that holds a JSON object counts as that object."""
+    details = json_object(value) if isinstance(value, str) else value
+    if value is None or isinstance(details, dict):
+        return details
+    given = _head(compact_json(value))
+    raise ValueError(
+        f"Code evaluator printed `details` that are no JSON object: {given}; "
+        'print a mapping such as {"reason": "…"}, or leave them out'
+    )
+
+
+def _head(text: str) -> str:
+    return text if len(text) <= SHOWN_OUTPUT else f"{masked(text)[:SHOWN_OUTPUT]}…"

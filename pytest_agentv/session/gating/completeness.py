@@ -1,0 +1,52 @@
+"""Whether a run has all cases of its baseline: on a part of them there is no verdict."""
+
+from collections.abc import Collection, Sequence
+
+import pytest
+
+from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.reporting.verdicts.baseline import Baseline
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.session.gating.marked_items import MarkedItems
+from pytest_agentv.session.gating.selection import narrowed_by
+
+
+class Completeness:
+    """What the process that owns the terminal knows of the cases that were left out."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions, marked: MarkedItems) -> None:
+        self._config = config
+        self._options = options
+        self._marked = marked
+        self.baseline: Baseline | None = None
+        """The baseline, once it is read."""
+
+    def fault(self, node_ids: Collection[str]) -> str | None:
+        """Return what shows, when they are collected, that these are not all cases; None: nothing does."""
+        missing = self._uncollected({node_id.partition("::")[0] for node_id in node_ids})
+        return narrowed_by(self._config, self._options) or (f"{missing[0]} was not collected" if missing else None)
+
+    def part(self, cases: Sequence[JudgedCase]) -> str | None:
+        """Return why the cases of a run are not all; None if they are, as far as can be known."""
+        narrowed = narrowed_by(self._config, self._options)
+        if narrowed is None and self._marked.unasked:
+            narrowed = f"{self._marked.unasked:,} not asked for"
+        missing = self._uncollected({case.eval_file for case in (*cases, *self.skipped(cases))})
+        if narrowed is None and not missing:
+            return None
+        reason = narrowed or f"no case of {missing[0]} was run"
+        if self.baseline is None:
+            return f"{len(cases):,} cases are a part of all ({reason})"
+        known = {(case.name, case.target) for case in self.baseline.cases}
+        found = sum((case.name, case.target) in known for case in cases)
+        return f"{found:,} of {len(known):,} cases ({reason})"
+
+    def skipped(self, cases: Sequence[JudgedCase]) -> tuple[JudgedCase, ...]:
+        """Return the cases of the baseline that were skipped by a mark."""
+        return self._marked.skipped_of(self.baseline.cases, cases) if self.baseline is not None else ()
+
+    def _uncollected(self, seen: Collection[str | None]) -> list[str]:
+        """Return the eval files of the baseline that are there and not among those seen."""
+        files = {case.eval_file for case in self.baseline.cases} if self.baseline is not None else set()
+        root = self._config.rootpath
+        return sorted(file for file in files - set(seen) if file is not None and (root / file).is_file())

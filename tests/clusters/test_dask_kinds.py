@@ -1,0 +1,54 @@
+"""Every kind of target and evaluator on a Dask cluster whose workers live as on other machines."""
+
+import json
+import re
+
+import pytest
+from acceptance.conftest import Project
+from acceptance.test_shipping import ARGS, AT_HOME, ON_WORKERS, without_times, write_project
+from elsewhere import reason_not_to_hide
+from fake_llm import FakeLlm, Reply
+
+pytestmark = pytest.mark.dask
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, make_shared_cluster):
+    """Run every kind here and on a cluster; return the project, the runs, and the keys that the model got there."""
+    project = Project(tmp_path_factory.mktemp("kinds"), ())
+    with FakeLlm() as model:
+        model.script("judge", Reply(json.dumps({"score": 0.75, "hits": ["kind"], "misses": [], "reasoning": "so"})))
+        model.script("model", Reply("hello from the model"))
+        write_project(project, model.url)
+        here = project.run("--agentv-executor=local", *ARGS)
+        cluster = make_shared_cluster(hidden=[project.path] if reason_not_to_hide() is None else [])
+        for name in ("one", "two"):
+            worker = cluster.add_worker(name)
+            (worker.folder / ".env").write_text((project.path / ".env").read_text().replace(AT_HOME, ON_WORKERS))
+        before = len(model.asked("model"))
+        there = project.run(f"--agentv-executor={cluster.address}", "--agentv-workers=8", *ARGS, "-v")
+        keys = [request.api_key for request in model.asked("model")[before:]]
+    return project, here, there, keys
+
+
+def test_records_are_those_of_a_local_run(runs):
+    _, here, there, _ = runs
+    local, shipped = without_times(here.results), without_times(there.results)
+    assert shipped.keys() == local.keys()
+    for name, record in local.items():
+        assert shipped[name] == record
+
+
+def test_no_case_stayed_at_home(runs):
+    assert re.search(r"^agentv: executor dask://127.0.0.1:\d+: \d+ answers$", runs[2].text, re.MULTILINE)
+
+
+def test_keys_are_those_of_the_workers_and_nothing_holds_them(runs):
+    project, _, there, keys = runs
+    assert keys
+    assert all(key is not None and ON_WORKERS in key for key in keys)
+    for secret in (AT_HOME, ON_WORKERS):
+        assert secret not in there.text
+        for path in project.path.rglob("*"):
+            if path.is_file() and path.name != ".env":
+                assert secret not in path.read_bytes().decode("utf-8", "replace"), path
