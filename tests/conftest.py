@@ -4,7 +4,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import warm
@@ -41,16 +40,6 @@ def runs_start_quickly() -> Iterator[None]:
     warm.start_workers_warm()
     with warm.read_once():
         yield
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker neighbouring tests: tests of one module share runs, and workers that are done steal the rest."""
-    if config.getoption("dist") != "load":
-        return None
-    from xdist.scheduler import WorkStealingScheduling  # noqa: PLC0415 - for runs with workers
-
-    return WorkStealingScheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -46,10 +46,6 @@ class Place:
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
 
-    def nearby_line(self) -> int:
-        """Return the line of the value, or of the case around it, because finding a deep value means another parse."""
-        return self.source.line_of(self.keys[:2])
-
     def _line(self) -> int:
         return self.source.line_of(self.keys)
 

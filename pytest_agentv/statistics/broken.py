@@ -34,16 +34,6 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return q_values
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values adjusted for all that were looked at, in the order given. Source: Holm 1979."""
-    count = len(p_values)
-    adjusted, most = [0.0] * count, 0.0
-    for rank, index in enumerate(_order(p_values)):
-        most = max(most, min(1.0, p_values[index] * (count - rank)))
-        adjusted[index] = most
-    return adjusted
-
-
 def answers_to_confirm(pairs: int, answers_before: int, wanted: int) -> int:
     """Return how many fresh answers a suspect gets: `wanted`, or more where that could find nothing.
 

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
-from pytest_agentv.statistics.distributions import LEVEL, Z, incomplete_beta, t_quantile
+from pytest_agentv.statistics.distributions import LEVEL, Z, t_quantile
 
 
 @record
@@ -46,14 +46,6 @@ def wilson(share: float, n: float) -> Interval:
     half = Z / (1 + z2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + z2 / (4 * n * n))
     low = 0.0 if share <= 0 else max(0.0, centre - half)
     high = 1.0 if share >= 1 else min(1.0, centre + half)
-    return Interval(low, high)
-
-
-def clopper_pearson(successes: int, n: int) -> Interval:
-    """Return the exact interval of successes among n > 0. Source: Clopper and Pearson 1934."""
-    tail = (1 - LEVEL) / 2
-    low = 0.0 if successes == 0 else _beta_quantile(tail, successes, n - successes + 1)
-    high = 1.0 if successes == n else _beta_quantile(1 - tail, successes + 1, n - successes)
     return Interval(low, high)
 
 
@@ -125,13 +117,3 @@ def repeat_interval(answers: Sequence[Sequence[float]]) -> Estimate:
 def _variance(scores: Sequence[float]) -> float:
     mean = math.fsum(scores) / len(scores)
     return math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
-
-
-def _beta_quantile(probability: float, a: float, b: float) -> float:
-    low, high = 0.0, 1.0
-    while (middle := (low + high) / 2) not in (low, high):
-        if incomplete_beta(a, b, middle) < probability:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.masking.secrets import Secret
@@ -94,6 +94,7 @@ class Embeddings(Record):
     """The model, as the API names it."""
 
 
+@runtime_checkable
 class EmbeddingApi(Protocol):
     """An API that turns texts into vectors."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import Api, ApiRequest, AskedModel, Embeddings, extended
+from pytest_agentv.providers.apis.base import Api, ApiRequest, AskedModel, EmbeddingApi, Embeddings, extended
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm.reply import build_response
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -66,15 +66,14 @@ class DirectClient:
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of some texts. Raises as `ask`, and `ProviderError` for an API that has none."""
-        api: Any = self._api
-        if not hasattr(api, "embed"):
+        api = self._api
+        if not isinstance(api, EmbeddingApi):
             raise ProviderError(f"{self._model} gives no embeddings: openai, azure and gemini targets do", "config")
         client, prices = await self._modules()
         if self._http is None:
             self._http = client.HttpClient(self._model, self._target, self._environment)
-        found: Embeddings | None = api.read_embeddings(
-            await self._http.post(extended(api.embed(texts), self._told.replace(extra_body={})))
-        )
+        request = extended(api.embed(texts), self._told.replace(extra_body={}))
+        found = api.read_embeddings(await self._http.post(request))
         if found is None or len(found.vectors) != len(texts):
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
         model, usage = self._told.base_model or found.model or self._told.model, TokenUsage(found.tokens, 0)

@@ -14,7 +14,6 @@ from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.gating.selection import narrowing_option
 
 FLAG = "--agentv-update-baseline"
-_WARNED_ROLLS = 3
 
 
 def refuse_before(config: pytest.Config, options: RunOptions) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from pytest_agentv.statistics.agreement import confusion, corrected_rate, kappa, krippendorff_alpha, ppi
-from pytest_agentv.statistics.broken import answers_to_confirm, benjamini_hochberg, fisher_less, holm
+from pytest_agentv.statistics.broken import answers_to_confirm, benjamini_hochberg, fisher_less
 from pytest_agentv.statistics.distributions import t_quantile
-from pytest_agentv.statistics.intervals import Interval, clopper_pearson, mean_interval, repeat_interval, spread, wilson
+from pytest_agentv.statistics.intervals import Interval, mean_interval, repeat_interval, spread, wilson
 from pytest_agentv.statistics.pairs import compare_pairs, decide_change, sign_flip, t_test_below, tango
 from pytest_agentv.statistics.planning import (
     cases_to_see,
@@ -32,21 +32,20 @@ def digits(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("successes", "n", "by_score", "exact"),
+    ("successes", "n", "interval"),
     [
-        (0, 1, (0, 0.793450685623), (0, 0.975)),
-        (1, 1, (0.206549314377, 1), (0.025, 1)),
-        (0, 10, (0, 0.277532799863), (0, 0.308497107819)),
-        (10, 10, (0.722467200137, 1), (0.691502892181, 1)),
-        (7, 10, (0.396778147461, 0.892208732594), (0.34754714994, 0.933260488822)),
-        (47, 50, (0.837829083112, 0.979385029651), (0.834518053396, 0.987451412165)),
-        (98, 100, (0.929988209271, 0.99449803245), (0.929616067529, 0.997568663176)),
-        (490, 500, (0.963579816753, 0.989100816404), (0.963527591708, 0.990368570414)),
+        (0, 1, (0, 0.793450685623)),
+        (1, 1, (0.206549314377, 1)),
+        (0, 10, (0, 0.277532799863)),
+        (10, 10, (0.722467200137, 1)),
+        (7, 10, (0.396778147461, 0.892208732594)),
+        (47, 50, (0.837829083112, 0.979385029651)),
+        (98, 100, (0.929988209271, 0.99449803245)),
+        (490, 500, (0.963579816753, 0.989100816404)),
     ],
 )
-def test_intervals_of_a_share(successes, n, by_score, exact):
-    assert bounds(wilson(successes / n, n)) == pytest.approx(by_score, abs=NEAR)
-    assert bounds(clopper_pearson(successes, n)) == pytest.approx(exact, abs=NEAR)
+def test_intervals_of_a_share(successes, n, interval):
+    assert bounds(wilson(successes / n, n)) == pytest.approx(interval, abs=NEAR)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,6 @@ def test_fishers_exact_test(counts, p):
 
 def test_adjusted_p_values():
     p_values = [0.001, 0.008, 0.039, 0.041, 0.042, 0.06, 0.074, 0.205]
-    assert holm(p_values) == pytest.approx([0.008, 0.056, *[0.234] * 6])
     assert benjamini_hochberg(p_values) == pytest.approx(
         [0.008, 0.032, 0.0672, 0.0672, 0.0672, 0.08, 0.0845714285714, 0.205]
     )
@@ -109,7 +107,6 @@ def test_adjusted_p_values():
 
 def test_adjusted_p_values_keep_the_order_of_the_cases():
     assert benjamini_hochberg([0.205, 0.001]) == pytest.approx([0.205, 0.002])
-    assert holm([0.205, 0.001]) == pytest.approx([0.205, 0.002])
 
 
 @pytest.mark.parametrize(("pairs", "fresh"), [(10, 10), (300, 10), (301, 11), (1000, 14), (10_000, 24)])

@@ -11,9 +11,9 @@ import random
 import pytest
 
 from pytest_agentv.statistics.agreement import kappa, krippendorff_alpha
-from pytest_agentv.statistics.broken import benjamini_hochberg, fisher_less, holm
+from pytest_agentv.statistics.broken import benjamini_hochberg, fisher_less
 from pytest_agentv.statistics.distributions import t_quantile, t_upper_tail
-from pytest_agentv.statistics.intervals import clopper_pearson, spread, wilson
+from pytest_agentv.statistics.intervals import spread, wilson
 from pytest_agentv.statistics.pairs import sign_flip, t_test_below, tango
 
 pytestmark = pytest.mark.oracle
@@ -43,10 +43,9 @@ def test_intervals_of_shares(rng):
     for _ in range(ROUNDS):
         n = rng.randint(1, 400)
         s = rng.randint(0, n)
-        for ours, method in ((wilson(s / n, n), "wilson"), (clopper_pearson(s, n), "beta")):
-            low, high = proportion.proportion_confint(s, n, method=method)
-            assert ours.low == pytest.approx(low, abs=1e-9)
-            assert ours.high == pytest.approx(high, abs=1e-9)
+        ours, (low, high) = wilson(s / n, n), proportion.proportion_confint(s, n, method="wilson")
+        assert ours.low == pytest.approx(low, abs=1e-9)
+        assert ours.high == pytest.approx(high, abs=1e-9)
 
 
 def test_fisher(rng, stats):
@@ -61,7 +60,6 @@ def test_adjusted_p_values(rng):
     multitest = pytest.importorskip("statsmodels.stats.multitest")
     for _ in range(ROUNDS):
         p_values = [rng.random() ** 3 for _ in range(rng.randint(1, 40))]
-        assert holm(p_values) == pytest.approx(list(multitest.multipletests(p_values, method="holm")[1]))
         assert benjamini_hochberg(p_values) == pytest.approx(
             list(multitest.multipletests(p_values, method="fdr_bh")[1])
         )
