@@ -386,7 +386,7 @@ def test_a_file_that_is_changed_meanwhile_is_not_written_to_and_what_was_paid_fo
             '{"id": "a", "criteria": "o", "input": "q"}\n',
             "rubrics are written into .yaml and .yml files only",
         ),
-        ("b.yaml", "evalcases: {}\n", "evalcases: expected a list of eval cases, got a mapping"),
+        ("b.yaml", "evalcases: {}\n", "evalcases: expected a list of eval cases, got an empty mapping"),
     ],
 )
 def test_a_file_that_is_of_no_use_is_an_error(folder, capsys, name, text, message):

@@ -79,7 +79,7 @@ def test_comments_and_trailing_commas_are_read_as_vs_code_does(tmp_path: Path) -
     [
         ('{\n "folders": [\n', ":3: invalid JSON: Expecting value (column 1)"),
         ("/* a\nb */ {folders: []}", ":2: invalid JSON: Expecting property name enclosed in double quotes (column 7)"),
-        ("[]", ": expected an object with a list of 'folders', got a list"),
+        ("[]", ": expected an object with a list of 'folders', got an empty list"),
         ("{}", ': folders: expected a list such as [{"path": "."}], it is missing'),
         ('{"folders": "."}', ': folders: expected a list such as [{"path": "."}], got the text \'.\''),
         ('{"folders": ["."]}', ': folders[0]: expected an object with a text "path", got "."'),
@@ -87,7 +87,7 @@ def test_comments_and_trailing_commas_are_read_as_vs_code_does(tmp_path: Path) -
             '{"folders": [{"path": "."}, {"path": 5}]}',
             ': folders[1]: expected an object with a text "path", got {"path": 5}',
         ),
-        ('{"folders": [], "settings": []}', ": settings: expected an object, got a list"),
+        ('{"folders": [], "settings": []}', ": settings: expected an object, got an empty list"),
         (b'{"folders": "\xff"}', ": is not UTF-8"),
         ("[" * 100_000, ": the values are nested too deeply"),
     ],

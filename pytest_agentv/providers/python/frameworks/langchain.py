@@ -22,6 +22,9 @@ _QUESTIONS: Final = ("question", "input", "query", "prompt", "user_input", "task
 
 _CONTEXTS: Final = ("context", "source_documents", "documents", "docs")
 
+_CALLBACKS: Final = "langchain_core.callbacks"
+"""Loaded wherever LangChain is; we import no framework."""
+
 _PROVIDERS: Final = {"google_genai": "google", "google_vertexai": "google", "azure_openai": "azure"}
 
 
@@ -104,15 +107,16 @@ async def run(runnable: Any, question: Question, **arguments: Any) -> AgentOutpu
     config = dict(arguments.pop("config", None) or {})
     config["configurable"] = {"thread_id": uuid.uuid4().hex, **(config.get("configurable") or {})}
     read_it, times = read_state if hasattr(runnable, "get_state") else read_output, ToolTimes()
-    if isinstance(config.get("callbacks", []), list):  # a manager of the user's own is left as it is
-        config["callbacks"] = [*config.get("callbacks", []), _clock(times)]
+    callbacks = config.get("callbacks", [])
+    if _CALLBACKS in sys.modules and isinstance(callbacks, list):  # a manager of the user's own is left as it is
+        config["callbacks"] = [*callbacks, _clock(times)]
     result = await runnable.ainvoke(_input(runnable, question), config=config, **arguments)
     return AgentOutput(result, times.around(read_it))
 
 
 def _clock(times: ToolTimes) -> Any:
     """Return what LangChain calls when a tool begins and when it ends."""
-    base: Any = sys.modules["langchain_core.callbacks"].BaseCallbackHandler
+    base: Any = sys.modules[_CALLBACKS].BaseCallbackHandler
 
     class Clock(base):  # type: ignore[misc]
         run_inline = True  # a thread would be late
