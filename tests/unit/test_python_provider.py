@@ -216,13 +216,14 @@ def test_an_async_function_is_cancelled_when_its_time_is_over(own: float | None,
 
 def test_a_sync_function_is_abandoned_when_its_time_is_over() -> None:
     source = "import threading\ngate = threading.Event()\ndef run(prompt): gate.wait(60)"
-    started = time.monotonic()
+    started, before = time.monotonic(), threading.enumerate()
 
     text = fault(source, kind="timeout", timeout_seconds=0.1)
 
     assert text == " timed out after 0.1s; a sync function cannot be stopped: its thread runs on until it returns"
     assert time.monotonic() - started < 5
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == "agentv-python"]
+    new = [thread for thread in threading.enumerate() if thread not in before]
+    (thread,) = [thread for thread in new if thread.name == "agentv-python"]
     assert thread.daemon
     _gate_of_agent().set()
     thread.join(5)
