@@ -15,7 +15,7 @@ KEYS: Final = ("required", "negate", "path")
 SLACK: Final = 1e-9
 """How far a float may be below a score that it has to reach."""
 
-_NEGATED: Final = "negated: what speaks for the answer and against it changes places"
+_NEGATED: Final = "negated: hits and misses are swapped"
 
 
 def shared_key(evaluator: AnyEvaluator, key: str) -> Any:
