@@ -1,5 +1,6 @@
 """The errors of failed and broken cases, with the command that runs a case again."""
 
+import re
 import shlex
 from typing import Final
 
@@ -59,7 +60,13 @@ def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_sur
     limit = _limit(config, result)
     account = error_text(result, rerun_command=rerun, masker=masker, limit=limit, same_as=same_as)
     reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
-    return EvalErrored(account, reason[:_LONGEST_HEADLINE])
+    return EvalErrored(account, _without_own_place(reason, result)[:_LONGEST_HEADLINE])
+
+
+def _without_own_place(reason: str, result: EvalResult) -> str:
+    """Shorten the place of a fault in the case's own file: the line of 80 columns begins with the name of that file."""
+    own = re.fullmatch(rf"{re.escape(result.eval_file or '')}:(\d+): (?:evalcases\[\d+\]\.)?(.+)", reason)
+    return f"line {own[1]}: {own[2]}" if own else reason
 
 
 def _limit(config: pytest.Config, result: EvalResult) -> int | None:
