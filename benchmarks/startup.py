@@ -10,7 +10,7 @@ from measure import PYTEST, WITHOUT_PLUGIN, Contender, compare, create_parser, e
 from suites import write_functions, write_nothing, write_yaml
 
 MAX_MILLISECONDS = 20
-MAX_MODULES = 15
+MAX_MODULES = 21
 
 MAX_RATIO = 1.7
 MAX_RATIO_WITHOUT_CACHES = 1.9
