@@ -154,7 +154,10 @@ class _Call(Generic[T]):
         if not self._claim.acquire(blocking=False):
             return Outcome()  # the caller has given up
         self._tell(self._begun, None)
-        return await capture(self._start)
+        outcome = await capture(self._start)
+        if self._task is not None and not self._task.cancelling():
+            self._tell(self._ended, outcome)  # now: another function may block the loop before the task is done
+        return outcome
 
     def _notice(self) -> None:
         if self._task is not None:

@@ -89,7 +89,7 @@ def test_python_evals_pass_fail_and_error_and_are_recorded(any_mode):
     lines = (project.path / "test_evals.py").read_text().splitlines()
     assert lines[first["line"] - 1] == "def test_passes(agentv):"
     assert run.by_id["test_given"]["attempts"] == 0
-    assert "ERROR test_evals.py::test_errors - test_evals.py:" in run.text
+    assert "ERROR test_evals.py::test_errors - line 16: evaluators[0].type: " in run.text
     assert "Total eval cases: 8 (3 passed, 4 failed, 1 error" in run.text
     tree = ElementTree.parse(project.path / "junit.xml")
     properties = {

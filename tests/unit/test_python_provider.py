@@ -14,6 +14,8 @@ from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.providers.python.python import Python, PythonProvider
+from pytest_agentv.runtime.outcomes import Outcome
+from pytest_agentv.runtime.user_loop import UserLoop
 
 EXPECTED = "a str, a mapping with 'text' or 'output_messages', a result of an agent framework, or a ProviderResponse"
 REQUEST = ProviderRequest(Prompt("the question"), "case")
@@ -230,7 +232,8 @@ def test_a_sync_function_is_abandoned_when_its_time_is_over() -> None:
 
 
 def _gate_of_agent() -> threading.Event:
-    (module,) = [module for name, module in sys.modules.items() if re.fullmatch("agentv_[0-9a-f]{12}_agent", name)]
+    # The newest: other tests import theirs in this process as well.
+    *_, module = [module for name, module in sys.modules.items() if re.fullmatch("agentv_[0-9a-f]{12}_agent", name)]
     gate: threading.Event = module.gate
     return gate
 
@@ -378,3 +381,31 @@ def test_a_mapping_that_is_nested_too_deeply_is_told() -> None:
 def test_what_a_generator_returns_is_not_lost_silently() -> None:
     with pytest.raises(ProviderError, match="ends with `return` and a str: yield it, or it is lost"):
         respond("def run(prompt):\n    yield 'hel'\n    return 'lo'")
+
+
+def test_an_answer_that_is_there_survives_a_function_that_blocks_the_loop_next() -> None:
+    loop, blocked, over = UserLoop(), threading.Event(), threading.Event()
+
+    async def hold() -> None:
+        blocked.wait(5)
+
+    async def answer() -> str:
+        return "hello"
+
+    async def block() -> None:
+        over.wait(10)
+
+    async def ask_all() -> Outcome[str]:
+        holding = asyncio.create_task(loop.call(hold, None))
+        await asyncio.sleep(0)
+        quick, slow = (asyncio.create_task(loop.call(each, 20)) for each in (answer, block))
+        await asyncio.sleep(0)
+        blocked.set()  # from here both begin in one turn of the loop
+        try:
+            return await asyncio.wait_for(quick, 5)
+        finally:
+            over.set()
+            await asyncio.gather(holding, slow)
+
+    assert asyncio.run(ask_all()).value == "hello"
+    loop.close()

@@ -50,6 +50,8 @@ def test_escaped(spelling: str, secret: str) -> None:
     spelled = SPELLINGS[spelling](secret)
     if len(spelled.strip()) < 6 or secret != secret.strip() or secret.startswith("-----"):
         return
+    if set(secret) == {"<"}:
+        return  # it begins before itself here
     masked = Masker([secret]).mask(f"<{spelled}>")
     assert masked == (f"<'{MASK}'>" if spelled.startswith("'") and spelling == "shell" else f"<{MASK}>")
 
