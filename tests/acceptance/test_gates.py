@@ -95,7 +95,7 @@ def test_a_suite_with_two_broken_cases(project, monkeypatch):
     runs = [
         project.run("--agentv-baseline", "--junitxml=plain.xml"),
         project.run(*FLAGS),
-        project.run(*FLAGS, "--junitxml=n2.xml", mode=("-n", "2"), subprocess=True),
+        project.run(*FLAGS, "--junitxml=n2.xml", mode=("-n", "2")),
     ]
     text = section(runs[0])
     assert f"{CASES} cases, 5 answers each; 20 more to confirm 2 suspects" in text
@@ -189,7 +189,7 @@ def test_a_part_of_the_files_is_no_baseline_and_costs_nothing(small):
     assert small.run("--agentv-update-baseline").exit_code == 0
     before = (small.path / BASELINE).read_text("utf-8")
     for mode in ((), ("-n", "2")):
-        run = small.run("--agentv-update-baseline", "evals/b.eval.yaml", mode=mode, subprocess=bool(mode))
+        run = small.run("--agentv-update-baseline", "evals/b.eval.yaml", mode=mode)
         assert (run.exit_code, run.results) == (4, [])
         assert "--agentv-update-baseline needs all cases: evals/a.eval.yaml was not collected" in run.text
     assert (small.path / BASELINE).read_text("utf-8") == before
@@ -251,7 +251,7 @@ def test_a_part_of_the_cases_gets_no_verdict(small, monkeypatch, flags, reason):
 
 
 def test_a_part_of_the_cases_gets_no_verdict_with_workers_either(small):
-    run = small.run("--agentv-baseline", "-k", "c1", mode=("-n", "2"), subprocess=True)
+    run = small.run("--agentv-baseline", "-k", "c1", mode=("-n", "2"))
     assert section(run).endswith("No verdict     1 of 3 cases (some were deselected)")
     assert run.exit_code == 0
 
@@ -284,7 +284,7 @@ def test_a_case_that_its_mark_expects_to_fail_needs_no_verdict(small, monkeypatc
     small.run("--agentv-update-baseline")
     monkeypatch.setenv("BROKEN", "c10")
     for mode in ((), ("-n", "2")):
-        run = small.run("--agentv-baseline", "--agentv-gate=run", "evals/b.eval.yaml", mode=mode, subprocess=bool(mode))
+        run = small.run("--agentv-baseline", "--agentv-gate=run", "evals/b.eval.yaml", mode=mode)
         assert (run.exit_code, run.outcomes) == (0, {"passed": 1, "xfailed": 1})
         assert section(run).endswith("No verdict     2 of 5 cases (no case of evals/a.eval.yaml was run)")
 
@@ -292,7 +292,7 @@ def test_a_case_that_its_mark_expects_to_fail_needs_no_verdict(small, monkeypatc
 def test_a_skipped_case_is_not_gone(small):
     small.write("evals/a.eval.yaml", suite(3, c1="skip: flaky tool"))
     for mode in ((), ("-n", "2")):
-        run = small.run("--agentv-baseline", "--agentv-gate=run", mode=mode, subprocess=bool(mode))
+        run = small.run("--agentv-baseline", "--agentv-gate=run", mode=mode)
         assert (run.exit_code, run.outcomes) == (0, {"passed": 3, "skipped": 1})
         assert "Skipped 1" in section(run)
         assert "2 compared" in section(run)
@@ -364,7 +364,7 @@ def test_a_file_that_cannot_be_collected_leaves_no_verdict(small):
 
 def test_a_worker_that_crashes_leaves_no_verdict(small, monkeypatch):
     monkeypatch.setenv("CRASH", "c1")
-    run = small.run("--agentv-baseline", mode=("-n", "2"), subprocess=True)
+    run = small.run("--agentv-baseline", mode=("-n", "2"))
     assert section(run).endswith("No verdict     a worker crashed")
     assert run.exit_code == 1
 
@@ -423,7 +423,7 @@ def test_judged_with_the_run_in_two_processes(project, monkeypatch):
     write(project, suite(4))
     monkeypatch.setenv("BROKEN", "c1")
     flags = ("--agentv-gate=run", "--agentv-min-rate=0.8", "--junitxml=j.xml")
-    run = project.run(*flags, mode=("-n", "2"), subprocess=True)
+    run = project.run(*flags, mode=("-n", "2"))
     assert (run.exit_code, run.outcomes) == (1, {"passed": 3, "xfailed": 1, "failed": 1})
     root = ElementTree.parse(project.path / "j.xml").getroot().find("testsuite")
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("5", "1", "1")
@@ -496,7 +496,7 @@ def test_gates_by_tag(project, monkeypatch):
 def test_a_gate_on_a_tag_that_no_case_has_is_a_usage_error(project, mode):
     project.write("pytest.ini", GATES)
     write(project, suite(2, c0="tags: [bookings]", c1="tags: [smalltalk]"))
-    run = project.run(mode=mode, subprocess=bool(mode))
+    run = project.run(mode=mode)
     assert run.results == []
     assert "agentv_gates: no case has the tag 'booking' (did you mean 'bookings'?)" in run.text
     assert run.exit_code != 0
