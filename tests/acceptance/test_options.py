@@ -256,7 +256,8 @@ def test_values_of_toml_have_the_types_they_are_written_with(hello, suite, table
     run = hello.run(".", mode=mode)
     assert run.statuses == {"d": "error"}
     assert "unknown key" in run.text
-    assert hello.run(".", "-o", "agentv_strict=false", mode=mode).statuses == {"d": "pass"}
+    if not mode:
+        assert hello.run(".", "-o", "agentv_strict=false").statuses == {"d": "pass"}
 
 
 @pytest.mark.parametrize("table", TOML_TABLES)
