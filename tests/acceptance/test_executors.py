@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import warm
+from every_kind import without_times
 from fake_llm import FakeLlm, Reply
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import tries
@@ -31,21 +31,6 @@ def pytest_agentv_executor(config):
         file.write("x")
     return ProcessPoolExecutor(2, mp_context=get_context("fork"))
 """
-
-
-def without_times(results):
-    """Return results by id, without what differs between any two runs."""
-    text = json.dumps({result["eval_id"]: result for result in results}, sort_keys=True)
-    return _timeless(json.loads(re.sub("quoted-[0-9a-f]{16}", "quoted", text)))
-
-
-def _timeless(value):
-    if isinstance(value, dict):
-        return {key: _timeless(item) for key, item in value.items() if key not in TIMES}
-    return [_timeless(item) for item in value] if isinstance(value, list) else value
-
-
-TIMES = {"timestamp", "run_id", "duration_ms", "log_file", "tool_durations", "durationMs", "waited_ms"}
 
 
 def write_every_kind(project, url):
