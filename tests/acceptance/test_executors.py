@@ -174,6 +174,89 @@ def test_bound_cases_run_at_home(project):
     assert here == {"fixed-0", "fixed-1", "hooked-0"}
 
 
+OWN_KINDS = """
+from pytest_agentv import Evaluator, Provider, Score
+
+
+class Parrot(Provider):
+    kind = "Parrot"
+
+    def open(self, environment):
+        return self
+
+    def invoke(self, request):
+        return "hello"
+
+
+class Shouted(Evaluator):
+    kind = "shouted"
+
+    async def evaluate(self, context):
+        return Score(1.0)
+
+
+def pytest_agentv_providers():
+    return {"Parrot": Parrot}
+
+
+def pytest_agentv_evaluators():
+    return [Shouted]
+"""
+
+
+def test_only_cases_that_use_a_kind_of_the_project_run_at_home(project):
+    project.write("conftest.py", OWN_KINDS)
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: mock, response: hello}
+          - {name: parrot, provider: parrot}
+          - {name: judged, provider: mock, response: hello, judge_target: parrot}
+        """,
+    )
+    asserts = {"away": "default", "own": "parrot", "judged": "judged"}
+    cases = [
+        {"id": name, "expected_outcome": "x", "input": "hi", "target": target, "assert": [{"contains": "hello"}]}
+        for name, target in asserts.items()
+    ]
+    shouted = {**cases[0], "id": "shouted", "assert": [{"type": "shouted"}]}
+    project.write("a.eval.yaml", json.dumps({"evalcases": [*cases, shouted]}))
+    run = project.run(TWO)
+    assert set(run.statuses.values()) == {"pass"}
+    line = "executor processes:2: 1 answer; 3 ran in this process: 3 with kinds of this project"
+    assert f"agentv: {line}" in run.lines
+
+
+def test_a_case_says_what_is_wrong_with_the_kinds_of_the_project(project):
+    project.write("conftest.py", "def pytest_agentv_providers(): return 5\n")
+    write_agent(project)
+    write_cases(project, numbered(1))
+    there, here = project.run(TWO), project.run("--agentv-executor=local")
+    assert without_times(there.results) == without_times(here.results)
+    assert there.results[0]["error_detail"] == {"stage": "setup", "kind": "config"}
+
+
+def test_a_kind_of_the_project_in_place_of_a_built_in_one_is_not_mistaken(project):
+    """A worker would find fault with the keys of targets that have the built-in kind's word."""
+    project.write(
+        "conftest.py",
+        OWN_KINDS.replace('"Parrot": Parrot', '"Mock": Parrot').replace("kind =", "word: str = ''\n    kind ="),
+    )
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: cli, command_template: echo hello}
+          - {name: other, provider: mock, word: hello}
+        """,
+    )
+    write_cases(project, numbered(1))
+    run = project.run(TWO, "--agentv-strict")
+    assert set(run.statuses.values()) == {"pass"}
+    assert "1 ran in this process: 1 with kinds of this project" in run.text
+
+
 def test_batches_run_at_home(project):
     project.write("batch.sh", "")
     project.write(

@@ -12,7 +12,7 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.errors import FileError
+from pytest_agentv.errors import FileError, HookError
 from pytest_agentv.executors.base import CaseExecutor, ExecutorLost, Reply, WorkerLost
 from pytest_agentv.executors.kept import KeptResults
 from pytest_agentv.executors.shipper import Shipper
@@ -122,7 +122,14 @@ class Away:
         if hooks.response is not None or hooks.decide is not None:
             return HAS_HOOKS
         has_own = any(each.own_code is not None for one in evaluators_of(job.case) for each in one.walk())
-        return HAS_OWN_KINDS if has_own or len(self._own_providers) else None
+        return HAS_OWN_KINDS if has_own or self._asks_own_kind(job) else None
+
+    def _asks_own_kind(self, job: CaseJob) -> bool:
+        try:
+            own = {word.lower() for word in self._own_providers}
+        except HookError:
+            return True  # the case says so
+        return bool(own) and not own.isdisjoint(self._shipper.kinds(job))
 
     async def _ask(self, executor: CaseExecutor, job: CaseJob, log: CaseLog) -> EvalResult:
         try:
