@@ -55,7 +55,7 @@ class Away:
         self.home: Counter[str] = Counter()
         """How many answers this process asked for itself, by reason."""
         self.lost = 0
-        """How often a worker was lost."""
+        """How many answers were lost with their workers."""
         self._open = open_executor
         self._executor: CaseExecutor | None = None
         self._pool = pool
@@ -142,10 +142,10 @@ class Away:
             try:
                 reply = await self._shipper.ask(executor, ticket, parcel)
             except WorkerLost as error:
-                self.lost += 1
                 kept = self._kept.find(ticket)
                 if kept is not None:  # it was lost after its last word
                     return self._arrived(kept.result)
+                self.lost += 1
                 reason = str(error)
                 if isinstance(error, ExecutorLost):
                     self._pool.stop_reason = self._pool.stop_reason or reason
@@ -194,5 +194,5 @@ def told(away: Away) -> Iterator[str]:
         return
     stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(away.home.items()))
     here = f"; {away.home.total()} ran in this process: {stayed}" if away.home else ""
-    lost = f"; workers lost: {away.lost}" if away.lost else ""
+    lost = f"; {away.lost} lost with their workers" if away.lost else ""
     yield f"executor {away.executor.name}: {away.away} {'answer' if away.away == 1 else 'answers'}{here}{lost}"
