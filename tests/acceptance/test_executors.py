@@ -284,7 +284,7 @@ def test_a_lost_worker_costs_its_cases_only(project):
     assert error["error"].endswith("ended (signal 9)")
     assert error["error_detail"] == {"stage": "provider", "kind": "process"}
     assert read_calls(project.path).started.count("lost") == 1
-    assert "agentv: executor processes:2: 3 answers; 1 lost with their workers" in run.lines
+    assert "agentv: executor processes:2: 3 answers; 1 lost with its worker" in run.lines
     again = project.run("--agentv-resume=out-1.jsonl", TWO)
     assert again.statuses["lost"] == "pass"
     assert read_calls(project.path).started.count("a") == 1

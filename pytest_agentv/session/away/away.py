@@ -194,5 +194,6 @@ def told(away: Away) -> Iterator[str]:
         return
     stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(away.home.items()))
     here = f"; {away.home.total()} ran in this process: {stayed}" if away.home else ""
-    lost = f"; {away.lost} lost with their workers" if away.lost else ""
+    workers = "its worker" if away.lost == 1 else "their workers"
+    lost = f"; {away.lost} lost with {workers}" if away.lost else ""
     yield f"executor {away.executor.name}: {away.away} {'answer' if away.away == 1 else 'answers'}{here}{lost}"
