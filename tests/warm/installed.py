@@ -21,11 +21,18 @@ _PROPERTIES = ("metadata", "entry_points", "files")
 @contextmanager
 def read_once() -> Iterator[None]:
     """Keep what is found in this environment's packages while this lasts; look at all other places anew."""
+    if _is_remembered():  # this process was forked from one that does
+        yield
+        return
     with pytest.MonkeyPatch.context() as patch:
         _read_metadata_once(patch)
         search_for_hooks_once(patch)
         _search_for_fixtures_once(patch)
         yield
+
+
+def _is_remembered() -> bool:
+    return hasattr(metadata.distributions, "__wrapped__")
 
 
 def _search_for_fixtures_once(patch: pytest.MonkeyPatch) -> None:
@@ -71,6 +78,7 @@ def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:
     def installed(place: str) -> list[metadata.Distribution]:
         return list(search(path=[place]))
 
+    @functools.wraps(search)
     def distributions(**options: Any) -> Iterable[metadata.Distribution]:
         if options:
             return search(**options)
