@@ -402,6 +402,19 @@ def test_errors_keep_the_gate_red(small, monkeypatch):
     assert section(run).endswith("GATE: FAILED, 1 case could not be judged")
 
 
+def test_a_resumed_run_that_retries_errors_is_judged_whole(small, monkeypatch):
+    """It has all its cases, and the tests that are none."""
+    small.write("test_other.py", "def test_other(): ...\n")
+    monkeypatch.setenv("DOWN", "c1")
+    assert small.run("--agentv-out=own.jsonl").outcomes == {"passed": 3, "errors": 1}
+    monkeypatch.setenv("DOWN", "")
+    monkeypatch.setenv("BROKEN", "c1")
+    gate = ("--agentv-gate=run", "--agentv-min-rate=0.9")
+    run = small.run("--agentv-resume=own.jsonl", "--agentv-retry-errors", *gate)
+    assert run.outcomes == {"passed": 3, "xfailed": 1, "failed": 1}
+    assert "FAILED gate::run - the pass rate 66.7 % of 3 cases is below 90.0 %" in run.text
+
+
 def test_judged_with_the_run(project, monkeypatch):
     """Failing cases are left to the verdict on the run; a required one is not."""
     write(project, suite(10, c9="required: true"))
