@@ -156,6 +156,26 @@ def test_a_case_that_was_asked_once_needs_only_the_other_answers(project):
     assert asked(project.path) == ["tent 1", "tent 2"]
 
 
+def test_a_case_that_needs_more_answers_keeps_those_that_it_has(project):
+    """It stopped early and now all are wanted, as with a baseline, or it is to have more."""
+    write_suite(project, {"tent": "pfppp", "lamp": "ppppp"}, repeat=5, min_pass_rate=0.6)
+    flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl")
+    project.run(flags[0])
+    assert counts(asked(project.path)) == {"tent": 4, "lamp": 3}
+    all_answers = project.run(*flags, "--agentv-update-baseline")
+    assert asked(project.path) == ["lamp 3", "lamp 4", "tent 4"]
+    assert "Cost:             $2.5000" in all_answers.lines
+    assert [results(project)[name]["repeat"]["passes"] for name in ("tent", "lamp")] == [4, 5]
+    more = project.run(*flags, "--agentv-repeat=6", "--agentv-stop=never")
+    assert asked(project.path) == ["lamp 5", "tent 5"]
+    assert "Cost:             $3.0000" in more.lines
+    tent = results(project)["tent"]
+    assert (tent["repeat"]["scores"], tent["candidate_answer"]) == ([1, 0, 1, 1, 1, 1], "bye")
+    project.run(*flags, "--agentv-repeat=3", "--agentv-stop=never")
+    assert asked(project.path) == []
+    assert results(project)["tent"]["repeat"]["scores"] == [1, 0, 1]
+
+
 def test_retrying_an_error_asks_for_the_missing_answers_only(project):
     write_suite(project, {"tent": "ppnpp"}, repeat=5)
     project.write("repeating_agent.py", FLAKY)

@@ -185,6 +185,11 @@ def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
     return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({why}){left}"
 
 
+def of_the_case(result: EvalResult) -> JsonObject:
+    """Return the keys of a result that are the same for all answers of its case."""
+    return {key: value for key, value in result.to_plain().items() if key in _OF_THE_CASE}
+
+
 def _own_part(result: EvalResult) -> JsonObject:
     return {key: value for key, value in result.to_plain().items() if key not in _OF_THE_CASE}
 
