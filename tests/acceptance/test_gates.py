@@ -605,6 +605,37 @@ def test_tests_that_evaluate_are_judged_as_well(project):
     assert section(project.run("--agentv-baseline")).splitlines()[3].endswith("6 compared")
 
 
+def test_cases_of_a_test_that_is_skipped_or_ends_early_are_not_gone(project, monkeypatch):
+    """A test may evaluate several cases, with ids of their own."""
+    project.write(
+        "test_agent.py",
+        """
+        import os, pytest
+
+        WORDS = [{"name": "w", "type": "heuristic", "hits": ["yes"]}]
+
+        @pytest.fixture
+        def agentv_provider():
+            return lambda prompt: "no" if prompt == os.environ.get("BROKEN") else "yes"
+
+        @pytest.mark.xfail(strict=False)
+        def test_first(agentv):
+            assert agentv.run("one", id="one", evaluators=WORDS)
+            assert agentv.run("two", id="two", evaluators=WORDS)
+
+        @pytest.mark.skipif(bool(os.environ.get("SKIP")), reason="later")
+        def test_second(agentv):
+            agentv.run("three", id="three", evaluators=WORDS)
+        """,
+    )
+    assert project.run("--agentv-update-baseline").exit_code == 0
+    monkeypatch.setenv("BROKEN", "one")
+    monkeypatch.setenv("SKIP", "1")
+    run = project.run("--agentv-baseline")
+    assert (run.exit_code, run.outcomes) == (0, {"xfailed": 1, "skipped": 1, "passed": 1})
+    assert verdict(project, 2)["skipped"] == ["test_agent.py::three", "test_agent.py::two"]
+
+
 def test_neither_the_baseline_nor_the_verdict_holds_what_answers_say(project, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "hunter2-very-secret")
     write(project, suite(2, "repeat: 5"))
