@@ -65,6 +65,21 @@ def test_ctrl_c_among_answers_ends_the_run_and_loses_none(project):
     assert leftovers(project) == []
 
 
+def test_ctrl_c_while_a_suspect_is_asked_again_loses_none(project):
+    write_suite(project, {"lamp": "fffffffifff"}, repeat=5)
+    project.run("--agentv-update-baseline", "--agentv-out=first.jsonl")
+    baseline = project.path / "agentv.baseline.jsonl"
+    baseline.write_text(baseline.read_text().replace('"scores": [0, 0, 0, 0, 0]', '"scores": [1, 1, 1, 1, 1]'))
+    asked(project.path)
+    run = project.run("--agentv-baseline", "--agentv-out=own.jsonl", subprocess=True)
+    assert run.exit_code == pytest.ExitCode.INTERRUPTED
+    assert asked(project.path) == [f"lamp {number}" for number in range(8)]
+    run = project.run("--agentv-baseline", "--agentv-resume=own.jsonl")
+    assert asked(project.path) == sorted(f"lamp {number}" for number in range(7, 15))
+    assert "BROKEN         lamp   5/5 -> 0/5, again 1/10    q 0.002" in run.text
+    assert leftovers(project) == []
+
+
 def test_answers_that_were_carried_to_another_file_survive_a_second_kill(project):
     write_suite(project, {"lamp": "ppkpw"}, repeat=5)
     project.run("--agentv-out=first.jsonl", subprocess=True)
