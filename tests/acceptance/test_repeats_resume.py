@@ -74,7 +74,7 @@ def test_ctrl_c_while_a_suspect_is_asked_again_loses_none(project):
     run = project.run("--agentv-baseline", "--agentv-out=own.jsonl", subprocess=True)
     assert run.exit_code == pytest.ExitCode.INTERRUPTED
     assert asked(project.path) == [f"lamp {number}" for number in range(8)]
-    run = project.run("--agentv-baseline", "--agentv-resume=own.jsonl")
+    run = project.run("--agentv-baseline", "--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
     assert asked(project.path) == sorted(f"lamp {number}" for number in range(7, 15))
     assert "BROKEN         lamp   5/5 -> 0/5, again 1/10    q 0.002" in run.text
     assert leftovers(project) == []
