@@ -160,7 +160,7 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 
 def _says(result: EvalResult) -> tuple[object, ...]:
-    return result.status, result.node_id, result.run_id, result.shard
+    return result.status, result.node_id, result.run_id, result.shard, result.threshold, result.repeat
 
 
 def _modified_at(path: Path) -> int | None:
