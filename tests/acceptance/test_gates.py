@@ -653,11 +653,16 @@ def test_neither_the_baseline_nor_the_verdict_holds_what_answers_say(project, mo
 
 def test_the_results_may_be_yaml(small, monkeypatch):
     monkeypatch.setenv("BROKEN", "c1")
-    run = small._pytester.runpytest_inprocess("--agentv-baseline", "--agentv-output-format=yaml", "--agentv-out=o.yaml")
+    run = small._pytester.runpytest_inprocess("--agentv-baseline", "--agentv-out=o.yaml")
     assert "Difference     -33.3" in run.stdout.str()
     assert json.loads((small.path / "o.verdict.json").read_text())["verdict"] == "inconclusive"
     lines = read_results(small.path / "o.yaml").results
     assert {line["eval_id"]: line["baseline"]["delta"] for line in lines} == {"c0": 0, "c1": -1, "c2": 0}
+    monkeypatch.setenv("BROKEN", "c0 c1 c2")
+    run = small._pytester.runpytest_inprocess("--agentv-resume=o.yaml", "--agentv-threshold=0.5")
+    run.assert_outcomes(passed=2, failed=1)
+    again = read_results(small.path / "o.yaml")
+    assert (len(again.results), again.problems) == (6, ())
 
 
 def test_reruns_of_cases_that_are_left_to_the_verdict_are_none(project, monkeypatch):
