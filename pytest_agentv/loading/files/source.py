@@ -145,6 +145,12 @@ def _refuse_constant(word: str) -> NoReturn:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
+@lru_cache
+def folder_of(path: Path) -> Path:
+    """Return the folder of a file. It is one object for all its cases: making and hashing a path takes long."""
+    return path.parent
+
+
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file without its byte order mark. Raises `SourceError`."""
     try:
