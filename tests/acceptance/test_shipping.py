@@ -168,7 +168,7 @@ def test_the_kinds_are_judged_at_all(kinds):
     assert all(local[name]["trace_summary"]["event_count"] for name in ("claude", "codex", "pi"))
 
 
-EXPECTED_ERRORS = {"broken", "unset", "unknown"} | {
+EXPECTED_ERRORS = {"broken", "raising", "refused", "misjudged", "unset", "unknown"} | {
     f"{word}-0" for word, package in (("bleu", "sacrebleu"), ("rouge", "rouge_score")) if find_spec(package) is None
 }
 """Those of cases that are to fail, and of kinds whose packages are missing."""
@@ -193,6 +193,13 @@ def test_no_case_stayed_at_home(there):
 def test_workers_have_secrets_of_their_own(there):
     assert there.keys
     assert all(key is not None and ON_WORKERS in key for key in there.keys)
+
+
+def test_errors_hold_no_secret_of_a_worker(there):
+    errors = {name: there.run.by_id[name]["error"] for name in ("raising", "refused", "misjudged")}
+    assert "raised RuntimeError: no luck with ***\n" in errors["raising"]
+    assert errors["refused"] == "*** is wrong (exit code 3)"
+    assert "I fail with ***" in errors["misjudged"]
 
 
 def test_no_secret_travels_or_is_written(kinds, there):
