@@ -52,7 +52,8 @@ class Here:
         together: Together | None = None
         if probes is not None:
             together = lambda key, check: probes.together(key, check, self.text_home)  # noqa: E731 - typed
-        self.pool = TargetPool(options, Places(repo_root, cwd, shared, self._left), masker, {}, together)
+        places = Places(repo_root, cwd, shared, self._left, self.plain_home)
+        self.pool = TargetPool(options, places, masker, {}, together)
 
     def text_home(self, text: str) -> str:
         """Return a text with the paths that the process of the run would have written."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from elsewhere import reason_not_to_hide, write_interpreter
-from every_kind import ARGS, AT_HOME, EVAL_FILES, ON_WORKERS, TESTS, every_kind, kinds_in, without_times
+from every_kind import ARGS, AT_HOME, EVAL_FILES, ON_WORKERS, TESTS, content, every_kind, kinds_in, without_times
 from fake_llm import FakeLlm
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 
@@ -377,8 +377,18 @@ def test_files_outside_of_the_project_stay_with_their_cases(project, machines, t
 
 def test_cached_answers_are_known_everywhere(project, machines):
     project.write("agent.py", "import uuid\n\n\ndef answer(prompt):\n    return f'hello {uuid.uuid4()}'\n")
-    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    write_cases(project, numbered(4))
+    project.write("tools/tool.sh", "cat $1; echo hello $$\n")
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: python, callable: agent.py:answer}
+          - {name: shell, provider: cli, command_template: "sh tool.sh {FILES}", cwd: tools}
+        """,
+    )
+    project.write("note.txt", "hi")
+    shell = {"target": "shell", "input": content("note.txt")}
+    write_cases(project, numbered(4), **{"case-2": shell, "case-3": shell})
     first = project.run(BUNDLE, "--agentv-cache")
     again = project.run(BUNDLE, "--agentv-cache")
     here = project.run("--agentv-executor=local", "--agentv-cache")
