@@ -13,6 +13,7 @@ import pytest
 import warm
 from every_kind import without_times
 from fake_llm import FakeLlm, Reply
+from forked_workers import fork_workers
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import tries
 
@@ -139,6 +140,12 @@ def test_no_secret_leaves_a_worker(kinds):
 def test_nothing_is_kept_that_the_results_file_holds(kinds):
     project, *_ = kinds
     assert not list(project.path.glob(".*.kept"))
+
+
+@pytest.fixture(autouse=True)
+def workers_start_quickly(monkeypatch):
+    """Those of the runs in other processes, which `start` and `kinds` make, start as those of users."""
+    fork_workers(monkeypatch)
 
 
 def test_cases_run_side_by_side_in_both_processes(project):
