@@ -504,6 +504,23 @@ def test_a_killed_run_loses_no_answer(project):
     assert not list(project.path.glob(".out.jsonl.kept"))
 
 
+def test_a_killed_run_loses_no_answer_of_a_repeated_case(project):
+    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    write_cases(project, {"a": "lines 1 go; say hello"})
+    repeat = ("--agentv-repeat=3", "--agentv-stop=never")
+    run = start(project, TWO, "--agentv-workers=3", *repeat)
+    until(lambda: len(read_calls(project.path).started) == 3)
+    run.send_signal(signal.SIGSTOP)
+    project.write("go", "go\n")
+    until(lambda: len(list(project.path.glob(".out.jsonl.kept/*.json"))) == 3)
+    run.kill()
+    run.wait(LONGEST_WAIT)
+    until(lambda: not living(read_calls(project.path)))
+    again = project.run("--agentv-resume=out.jsonl", *repeat)
+    assert again.exit_code == 0
+    assert read_calls(project.path).started == ["a"] * 3
+
+
 def results_of(project):
     path = project.path / "out.jsonl"
     return path.read_text() if path.exists() else ""

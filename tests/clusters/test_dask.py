@@ -255,19 +255,20 @@ def test_a_killed_run_loses_no_answer(project, make_cluster):
     """Workers have answers that the run, which is stopped, has not: the run that goes on fetches them."""
     cluster = make_cluster("one", "two")
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    write_cases(project, {"first": "say hello", "a": "lines 1 go; say hello", "b": "lines 1 go; say hello"})
-    run = start(project, on(cluster), SEEN, "--agentv-workers=3")
-    until(lambda: len(read_calls(project.path).started) == 3 and "first" in results_of(project))
+    waiting = {"a": "lines 1 go; say hello", "twice": "lines 1 go; say hello"}
+    write_cases(project, {"first": "say hello", **waiting}, twice={"repeat": 2})
+    run = start(project, on(cluster), SEEN, "--agentv-workers=4")
+    until(lambda: len(read_calls(project.path).started) == 4 and "first" in results_of(project))
     run.send_signal(signal.SIGSTOP)
     project.write("go", "go\n")
-    until(lambda: len(cluster.kept()) >= 2)
+    until(lambda: len(cluster.kept()) >= 3)
     run.send_signal(signal.SIGKILL)
     run.wait(LONGEST_WAIT)
     assert set(results_of(project)) == {"first"}
     again = start(project, "--agentv-resume=out.jsonl", SEEN)
     assert again.wait(LONGEST_WAIT) == 0, printed(project)
-    assert passed(project) == {"first", "a", "b"}
-    assert len(read_calls(project.path).started) == 3
+    assert passed(project) == {"first", "a", "twice"}
+    assert len(read_calls(project.path).started) == 4
     assert not cluster.kept()
     assert not list(project.path.glob(".out.jsonl.kept"))
 
