@@ -13,6 +13,7 @@ import pytest
 import warm
 from busy import slowness
 from dask_cluster import LONGEST_WAIT, NEEDS_DASK, is_alive, until
+from elsewhere import reason_not_to_hide
 from fake_llm import FakeLlm, Reply
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import tries
@@ -82,6 +83,22 @@ def test_a_run_of_nothing_asks_no_worker(project, cluster):
     write_cases(project, numbered(1))
     assert project.run(on(cluster), "--collect-only", "-q").exit_code == 0
     assert not read_calls(project.path).notes
+
+
+@pytest.mark.skipif(reason_not_to_hide() is not None, reason=str(reason_not_to_hide()))
+def test_a_worker_that_lacks_the_project_draws_no_cases(project, make_cluster):
+    """It would answer at once, and so be the one with the least to do."""
+    cluster = make_cluster("one")
+    cluster.hide(project.path)
+    cluster.add_worker("blind")
+    write_agent(project)
+    write_cases(project, numbered(8))
+    run = project.run(on(cluster), SEEN, "--agentv-workers=4")
+    assert set(run.statuses.values()) == {"pass"}
+    cluster.workers["one"].kill()
+    run = project.run(on(cluster), SEEN)
+    assert run.by_id["case-0"]["error_detail"] == {"stage": "setup", "kind": "config"}
+    assert run.by_id["case-0"]["error"].startswith("this worker does not see the project")
 
 
 def test_more_than_fifty_cases_are_in_flight(project, cluster):
