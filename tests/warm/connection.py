@@ -33,7 +33,8 @@ class Server:
         self._lock = threading.Lock()
 
     @classmethod
-    def start(cls) -> "Server":
+    def start(cls, *, apart: bool = True) -> "Server":
+        """Start a server: out of reach of a Ctrl-C that a test sends, or with its processes in reach of the user's."""
         ours, theirs = connected()
         with theirs:
             process = subprocess.Popen(
@@ -42,7 +43,7 @@ class Server:
                 pass_fds=[theirs.fileno()],
                 cwd=_CHECKOUT,  # a test may be elsewhere by now
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,  # out of reach of a Ctrl-C that a test sends
+                start_new_session=apart,
             )
         process.returncode = 0  # nobody waits for it: it ends when this process does
         return cls(ours, _ENVIRONMENT)

@@ -64,6 +64,8 @@ def give_own_server(fork: Fork) -> Fork | None:
         warm.connection.use_server(warm.connection.Server(ours, ENVIRONMENT))
         return fork
     ours.close()
+    if fork.request["server_is_apart"]:
+        os.setsid()
     for descriptor in fork.descriptors:
         os.close(descriptor)
     return serve(theirs)
