@@ -180,7 +180,11 @@ def pytest_unconfigure(config):
 """
 
 
-@pytest.mark.parametrize("flags", [(), ("-n", "2")], ids=["plain", "n2"])
+QUICKLY = ("-p", "no:hypothesispytest", "-p", "no:anyio")
+"""Six processes would import hypothesis, which takes longer than they do; the plain run has it beside us."""
+
+
+@pytest.mark.parametrize("flags", [(), ("-n", "2", *QUICKLY)], ids=["plain", "n2"])
 def test_a_run_without_evals_prints_writes_and_changes_what_it_does_without_the_plugin(
     project, flags, tmp_path_factory
 ):
