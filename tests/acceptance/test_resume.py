@@ -266,7 +266,11 @@ def test_retrying_errors_alone_runs_nothing_else_and_completes_the_summary(proje
     ("flag", "message", "mode"),
     [
         ("--agentv-resume=missing.jsonl", "--agentv-resume: missing.jsonl holds no results file to go on from", ()),
-        ("--agentv-resume=missing.jsonl", "--agentv-resume: missing.jsonl holds no results file to go on from", ("-n2",)),
+        (
+            "--agentv-resume=missing.jsonl",
+            "--agentv-resume: missing.jsonl holds no results file to go on from",
+            ("-n2",),
+        ),
         ("--agentv-resume", "--agentv-resume: .agentv/results holds no results file to go on from", ()),
         ("--agentv-retry-errors", "--agentv-retry-errors: .agentv/results holds no results file to go on from", ()),
         (

@@ -11,6 +11,7 @@ from pytest_agentv.statistics.intervals import mean_interval
 from pytest_agentv.statistics.pairs import compare_pairs, decide_change
 from pytest_agentv.statistics.repeats import needed_passes, pass_rate, verdict
 
+
 def share_of_passes(rng, p, answers):
     return sum(rng.random() < p for _ in range(answers)) / answers
 
