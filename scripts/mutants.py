@@ -5,6 +5,7 @@
     python scripts/mutants.py 3 17       # some of them, by number
 
 A fault that no test finds is a survivor; it makes the exit code 1, as does a fault whose text is not there any more.
+Tests that hang with a fault find it too; they are counted apart, since a failure says more.
 """
 
 import os
@@ -24,7 +25,8 @@ import yaml
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("mutants.yaml")
 COPIED = ("pytest_agentv", "tests", "examples", "docs", "conftest.py", "pyproject.toml", "README.md")
-LONGEST_RUN = 180.0
+LONGEST_TEST, LONGEST_RUN = 90, 400
+HUNG = "hung"
 FOUND = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
 
@@ -72,20 +74,23 @@ def sites(mutant: Mutant, project: Path) -> list[Path]:
 
 def run_tests(project: Path, tests: tuple[str, ...]) -> tuple[int, str]:
     """Run tests on the copy; return the exit code, and the first test that failed."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    options = ("-x", "-q", "-p", "no:cacheprovider", f"--timeout={LONGEST_TEST}")
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     environment = {**os.environ, "PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
             command, cwd=project, env=environment, capture_output=True, text=True, timeout=LONGEST_RUN, check=False
         )
     except subprocess.TimeoutExpired:
-        return pytest.ExitCode.INTERRUPTED, "the tests did not end"
+        return pytest.ExitCode.INTERRUPTED, HUNG
+    if re.search(r"^E +Failed: Timeout", done.stdout, re.MULTILINE):
+        return done.returncode, HUNG
     failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+)", done.stdout, re.MULTILINE)
     return done.returncode, failed[1] if failed else done.stdout[-300:]
 
 
 def try_mutant(mutant: Mutant, project: Path) -> tuple[str, str]:
-    """Return `killed`, `survived` or `stale`, and by what or why."""
+    """Return `killed`, `hung`, `survived` or `stale`, and by what or why."""
     found = sites(mutant, project)
     if len(found) != 1 or found[0].read_text("utf-8").count(mutant.old) != 1:
         return "stale", f"its text is in {len(found)} files, or more than once: mend scripts/mutants.yaml"
@@ -98,6 +103,8 @@ def try_mutant(mutant: Mutant, project: Path) -> tuple[str, str]:
         path.write_text(whole, "utf-8")
     if exit_code == pytest.ExitCode.OK:
         return "survived", ""
+    if text == HUNG:
+        return HUNG, ""
     return ("killed" if exit_code in FOUND else "stale"), text
 
 
@@ -115,7 +122,7 @@ def main(words: list[str]) -> int:
         copy_project(project)
         counts = Counter(report(mutants, project))
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
-    return 0 if set(counts) <= {"killed"} else 1
+    return 0 if set(counts) <= {"killed", HUNG} else 1
 
 
 if __name__ == "__main__":

@@ -172,8 +172,8 @@ def test_hooks_of_a_conftest_hold_below_its_folder_only(project, suite):
     hooks = ("assert", "case", "response", "result")
     project.write(
         "sub/conftest.py",
-        "def note(hook, case):\n    with open('notes.txt', 'a') as file:\n        print(hook, case.eval_id, file=file)\n"
-        + "".join(f"def pytest_agentv_{hook}(case):\n    note('{hook}', case)\n" for hook in hooks),
+        "def note(*words):\n    with open('notes.txt', 'a') as file:\n        print(*words, file=file)\n"
+        + "".join(f"def pytest_agentv_{hook}(case):\n    note('{hook}', case.eval_id)\n" for hook in hooks),
     )
     project.run("--agentv-workers=3")
     assert notes(project) == [f"{hook} c" for hook in hooks]

@@ -8,19 +8,11 @@ from typing import Final, NamedTuple
 
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.files.entries import CaseEntry, Shared, TableSpec, list_entries, table_spec
-from pytest_agentv.loading.files.layers import Layer
+from pytest_agentv.loading.files.header import read_header
 from pytest_agentv.loading.files.source import Source, read_jsonl, read_yaml
 from pytest_agentv.loading.files.suite_source import SuiteSource, list_keys
-from pytest_agentv.loading.keys import (
-    CASE_LIST_KEYS,
-    FILE_EXECUTION_KEYS,
-    HEADER_KEYS,
-    min_pass_rate_at,
-    repeat_at,
-    threshold_at,
-    warn_of_evaluator_word,
-)
-from pytest_agentv.loading.places import Place, first_key, mapping_at, text_at, warn_of_unknown_keys
+from pytest_agentv.loading.keys import CASE_LIST_KEYS, HEADER_KEYS
+from pytest_agentv.loading.places import Place, first_key
 from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean, with_problems
 from pytest_agentv.loading.tables.names import CallFunction, no_functions
 from pytest_agentv.models.base import Json, JsonObject
@@ -28,7 +20,7 @@ from pytest_agentv.models.base import Json, JsonObject
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
 _OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars", "matrix"})
-"""Keys of a file that are not part of the header, but of each of its entries."""
+"""Keys of a file that are part of its entries, not of the header."""
 
 
 class _Run(NamedTuple):
@@ -135,45 +127,37 @@ def _create_suite(
 ) -> SuiteSource:
     problems: list[Problem] = []
     place = Place(header_source, (), problems)
-    execution, execution_place = mapping_at(header, "execution", place), place.at("execution")
-    targets = (text_at(execution, "target", execution_place), text_at(header, "target", place))
-    thresholds = (threshold_at(header, place), threshold_at(execution, execution_place))
-    repeat, min_pass_rate = repeat_at(header, place), min_pass_rate_at(header, place)
-    dataset = text_at(header, "dataset", place) or source.path.stem
-    warn_of_unknown_keys(header, HEADER_KEYS, place)
-    warn_of_unknown_keys(execution, FILE_EXECUTION_KEYS, execution_place)
-    warn_of_evaluator_word(header, place)
-    shared = Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place))
+    said = read_header(header, place)
     cases_place = Place(source, list_keys(cases_key), problems)
     cases = source.value if cases_key is None else source.value[cases_key]
     tables = table_spec(cases, cases_place)
     _raise_errors(problems)
-    entries = _create_entries(cases, cases_place, shared, tables, run.call)
+    entries = _create_entries(cases, cases_place, said.shared, tables, run.call)
     entries = _combined(entries, header, (place, cases_place), run.targets)
     _raise_errors(problems)
-    if "{{" in source.text and not shared.variables:
-        from pytest_agentv.loading.files.hints import hints  # noqa: PLC0415 - few files have braces
+    if "{{" in source.text and not said.shared.variables:
+        from pytest_agentv.loading.files.braces import missing_variables  # noqa: PLC0415 - few files have braces
 
-        problems += hints(entries, cases_place)
+        problems += missing_variables(entries, cases_place)
     suite = SuiteSource(
         path=source.path,
-        dataset=dataset,
+        dataset=said.dataset or source.path.stem,
         entries=entries,
         header={key: value for key, value in header.items() if key not in _OF_ENTRIES},
         source=source,
         header_source=header_source,
         cases_key=cases_key,
-        target=next(filter(None, targets), None),
-        threshold=next((threshold for threshold in thresholds if threshold is not None), None),
+        target=said.target,
+        threshold=said.threshold,
         problems=tuple(problems),
-        repeat=repeat,
-        min_pass_rate=min_pass_rate,
-        variables=shared.variables,
-        has_template=tables is not None and shared.template is not None,
+        repeat=said.repeat,
+        min_pass_rate=said.min_pass_rate,
+        variables=said.shared.variables,
+        has_template=tables is not None and said.shared.template is not None,
     )
     if "{{" not in source.text and header_source is source:
         return suite
-    from pytest_agentv.loading.files.marks import filled_entries  # noqa: PLC0415 - few files have braces
+    from pytest_agentv.loading.files.braces import filled_entries  # noqa: PLC0415 - few files have braces
 
     return replace(suite, entries=tuple(filled_entries(suite)))
 
@@ -191,22 +175,6 @@ def _combined(
     if not targets:
         matrix.warn_of_own_targets(entries, axes, places[1])
     return matrix.combined_entries(entries, axes, targets, places[0])
-
-
-def _defaults(header: JsonObject, place: Place) -> Layer | None:
-    defaults = mapping_at(header, "defaults", place)
-    if "id" in defaults:
-        place.at("defaults", "id").error("each case needs an id of its own")
-    return Layer(defaults, place.source, ("defaults",)) if defaults else None
-
-
-def _template(header: JsonObject, place: Place) -> Layer | None:
-    if header.get("case") is None:
-        return None
-    template = mapping_at(header, "case", place)
-    if template.get("id") is None and isinstance(header["case"], dict):
-        place.at("case", "id").error("is missing: expected a text that names each row, such as q-{{ number }}")
-    return Layer(template, place.source, ("case",))
 
 
 def _create_entries(
