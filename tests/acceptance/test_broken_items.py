@@ -50,7 +50,7 @@ def details(run):
     return {eval_id: result.get("error_detail") for eval_id, result in run.by_id.items()}
 
 
-@pytest.mark.parametrize("flags", WORKERS)
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), ("-n2", "--agentv-workers=4")])
 def test_a_case_with_a_misspelt_fixture_is_not_called_and_is_recorded_as_an_error(project, flags):
     prompts = numbered(8)
     write_cases(project, prompts, **{"case-3": {"fixtures": ["databse"]}, "case-5": {"fixtures": ["databse"]}})
