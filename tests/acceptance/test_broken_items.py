@@ -76,22 +76,23 @@ RAISERS = {
 
 RAISING = {
     "fixture": "import pytest\n@pytest.fixture\ndef base():\n    RAISE\n",
-    "hook": "import pytest\ndef pytest_runtest_setup(item):\n    if item.name == 'case-1':\n        RAISE\n",
+    "hook": "import pytest\ndef pytest_runtest_setup(item):\n    if item.name.endswith('-1'):\n        RAISE\n",
 }
 
 
 @pytest.mark.parametrize("place", RAISING)
-@pytest.mark.parametrize("what", RAISERS)
-def test_whatever_a_fixture_or_hook_raises_its_case_is_an_error_and_the_others_run(project, place, what):
-    code, text = RAISERS[what]
-    project.write("conftest.py", RAISING[place].replace("RAISE", code))
-    fixtures = {"case-1": {"fixtures": ["base"]}} if place == "fixture" else {}
-    write_cases(project, numbered(3), **fixtures)
+def test_whatever_a_fixture_or_hook_raises_its_case_is_an_error_and_the_others_run(project, place):
+    project.write("targets.yaml", TARGETS.replace("agent.py", f"{project.path}/agent.py"))
+    for what, (code, _) in RAISERS.items():
+        project.write(f"{what}/conftest.py", RAISING[place].replace("RAISE", code))
+        fixtures = {f"{what}-1": {"fixtures": ["base"]}} if place == "fixture" else {}
+        write_cases(project, numbered(3, word=what), f"{what}/a.eval.yaml", **fixtures)
     run = project.run()
-    assert run.outcomes == {"passed": 2, "errors": 1}
-    assert sorted(calls(project)) == ["case-0", "case-2"]
-    assert run.statuses == {"case-0": "pass", "case-1": "error", "case-2": "pass"}
-    assert run.by_id["case-1"]["error"] == text
+    assert run.outcomes == {"passed": 2 * len(RAISERS), "errors": len(RAISERS)}
+    assert sorted(calls(project)) == sorted(f"{what}-{number}" for what in RAISERS for number in (0, 2))
+    for what, (_, text) in RAISERS.items():
+        assert [run.statuses[name] for name in numbered(3, word=what)] == ["pass", "error", "pass"]
+        assert run.by_id[f"{what}-1"]["error"] == text
     assert run.internals == []
 
 
