@@ -95,7 +95,8 @@ def test_the_tables_of_keys_are_those_of_the_classes() -> None:
     assert runpy.run_path(str(ROOT / "scripts/kind_tables.py"))["main"]([]) is None
 
 
-def test_the_page_of_checks_is_that_of_the_classes() -> None:
+def test_the_page_of_checks_is_that_of_the_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
     assert runpy.run_path(str(ROOT / "scripts/checks_page.py"))["main"]([]) is None
 
 
