@@ -173,17 +173,20 @@ def test_a_case_that_was_asked_once_needs_only_the_other_answers(project):
 
 def test_a_case_that_needs_more_answers_keeps_those_that_it_has(project):
     """It stopped early and now all are wanted, as with a baseline, or it is to have more."""
-    write_suite(project, {"tent": "pfppp", "lamp": "ppppp"}, repeat=5, min_pass_rate=0.6)
+    write_suite(project, {"tent": "pfppp", "lamp": "ppppp", "rope": "fpfpp"}, repeat=5, min_pass_rate=0.6)
     flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl")
     project.run(flags[0])
-    assert counts(asked(project.path)) == {"tent": 4, "lamp": 3}
+    assert counts(asked(project.path)) == {"tent": 4, "lamp": 3, "rope": 5}
+    assert results(project)["rope"]["repeat"]["stopped"] == "certain pass"
     all_answers = project.run(*flags, "--agentv-update-baseline")
+    assert "Baseline written to: agentv.baseline.jsonl (3 cases x 5)" in all_answers.lines
+    assert results(project)["rope"]["repeat"]["pass_rate"] == 0.6
     assert asked(project.path) == ["lamp 3", "lamp 4", "tent 4"]
-    assert "Cost:             $2.5000" in all_answers.lines
+    assert "Cost:             $3.7500" in all_answers.lines
     assert [results(project)[name]["repeat"]["passes"] for name in ("tent", "lamp")] == [4, 5]
     more = project.run(*flags, "--agentv-repeat=6", "--agentv-stop=never")
-    assert asked(project.path) == ["lamp 5", "tent 5"]
-    assert "Cost:             $3.0000" in more.lines
+    assert asked(project.path) == ["lamp 5", "rope 5", "tent 5"]
+    assert "Cost:             $4.5000" in more.lines
     tent = results(project)["tent"]
     assert (tent["repeat"]["scores"], tent["candidate_answer"]) == ([1, 0, 1, 1, 1, 1], "bye")
     project.run(*flags, "--agentv-repeat=3", "--agentv-stop=never")

@@ -112,7 +112,8 @@ def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> E
     if decided is None or (figures.asked < plan.answers and not plan.stops_early):
         return None
     result = result.replace(status=decided, threshold=threshold.value, threshold_source=threshold.source)
-    if (passes, plan.needed) == (figures.passes, figures.needed):
+    is_stopped = figures.stopped is not None and plan.stops_early  # else no answer waited for those before it
+    if (passes, plan.needed, is_stopped) == (figures.passes, figures.needed, figures.stopped is not None):
         rules = {"min_pass_rate": plan.min_pass_rate, "min_pass_rate_source": plan.min_pass_rate_source}
         return result.replace(repeat=figures.replace(**rules))
     return result.replace(repeat=figures.replace(**_rates(passes, figures.judged, plan, None)))
