@@ -1,12 +1,28 @@
 """Takes the result of a case apart into the answers that it stands on, so that none of them is asked again."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from pytest_agentv.engine.repeating.combining import of_the_case
 from pytest_agentv.engine.scoring import Threshold
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.traces import TraceSummary
 from pytest_agentv.statistics.repeats import passing
+
+_NO_METRICS: Final[JsonObject] = {
+    **dict.fromkeys(("execution_metrics", "request_attempts", "waited_ms", "judge_retries", "duration_ms")),
+    "attempts": 0,
+}
+"""Of all answers but the first, which has those of all."""
+_NO_TEXTS: Final[JsonObject] = {
+    **dict.fromkeys(("reasoning", "agent_provider_request", "lm_provider_request", "evaluator_provider_request")),
+    **dict.fromkeys(("evaluator_results", "assertion", "unmet_required", "last_error", "log_file", "finish_reason")),
+    **dict.fromkeys(("retrieved_context", "trace", "output_messages")),
+    "hits": (),
+    "misses": (),
+}
+"""Of all answers but the one that the result shows."""
 
 
 def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tuple[EvalResult, ...]:
@@ -56,16 +72,3 @@ def _one(result: EvalResult, figures: RepeatFigures, number: int, *, is_shown: b
 
 def _calls(tools: tuple[str, ...]) -> TraceSummary:
     return TraceSummary(len(tools), tools, dict.fromkeys(tools, 1), 0)
-
-
-_NO_METRICS = {
-    **dict.fromkeys(("execution_metrics", "request_attempts", "waited_ms", "judge_retries", "duration_ms")),
-    "attempts": 0,
-}
-_NO_TEXTS = {
-    **dict.fromkeys(("reasoning", "agent_provider_request", "lm_provider_request", "evaluator_provider_request")),
-    **dict.fromkeys(("evaluator_results", "assertion", "unmet_required", "last_error", "log_file", "finish_reason")),
-    **dict.fromkeys(("retrieved_context", "trace", "output_messages")),
-    "hits": (),
-    "misses": (),
-}
