@@ -3,17 +3,17 @@
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import AgentvError
+from pytest_agentv.errors import AgentvError, ProviderError
 from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.runtime.files import write_atomically
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -37,6 +37,9 @@ class CachedProvider:
         self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
         self.embed = getattr(provider, "embed", None)
         """Embeddings have a cache of their own."""
+        if isinstance(provider, BatchProvider):
+            self._batch_provider = provider
+            self.invoke_batch = self._invoke_batch
         self._provider = provider
         self._target = {"kind": target.kind, "settings": public_settings(target.settings.to_plain())}
         self._folder = folder
@@ -51,13 +54,24 @@ class CachedProvider:
         if known is not None:
             return known.replace(cached=True)
         response = await self._provider.invoke(request)
-        is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
-        if is_whole and response.output_messages != ():  # nobody waited for an answer
-            self._keep(path, response)
+        self._keep_whole(path, response)
         return response
 
     async def close(self) -> None:
         await self._provider.close()
+
+    async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        """Ask the requests that are not in the cache in one call, if there are some."""
+        paths = [self._path(request) for request in requests]
+        kept = [None if known is None else known.replace(cached=True) for known in map(_read, paths)]
+        missing = [number for number, known in enumerate(kept) if known is None]
+        asked = await self._batch_provider.invoke_batch([requests[number] for number in missing]) if missing else []
+        if len(asked) != len(missing):  # nobody knows which answer is whose
+            raise ProviderError(f"{len(missing)} requests were sent and {len(asked)} responses came back", "crash")
+        responses = dict(zip(missing, asked, strict=True))
+        for number, response in responses.items():
+            self._keep_whole(paths[number], response)
+        return [known or responses[number] for number, known in enumerate(kept)]
 
     def _path(self, request: ProviderRequest) -> Path:
         question = {
@@ -73,6 +87,11 @@ class CachedProvider:
             question["answer"] = request.answer
         key = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
         return self._folder / key[:2] / f"{key}.json"
+
+    def _keep_whole(self, path: Path, response: ProviderResponse) -> None:
+        is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
+        if is_whole and response.output_messages != ():  # nobody waited for an answer
+            self._keep(path, response)
 
     def _keep(self, path: Path, response: ProviderResponse) -> None:
         """Write an answer if reading it back gives the same answer, so that later runs judge the same."""

@@ -143,7 +143,7 @@ class FolderTargets:
         warm_up = getattr(provider, "warm_up", None)
         if getattr(provider, "reads_environ", False):
             provider = self.in_process(eval_dir, provider)
-        if self._options.cache and not target.provider_batching:
+        if self._options.cache:
             from pytest_agentv.engine.targets.cache import CachedProvider  # noqa: PLC0415 - for runs with a cache
 
             return CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self._masker)
