@@ -3,11 +3,13 @@
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import AgentvError, ProviderError
+from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker, Secret
@@ -17,6 +19,7 @@ from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest
 from pytest_agentv.runtime.files import write_atomically
 
 _LOGGER: Final = logging.getLogger(__name__)
+_PACKAGE: Final = "pytest_agentv."
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
 
@@ -42,6 +45,11 @@ class CachedProvider:
             self.invoke_batch = self._invoke_batch
         self._provider = provider
         self._target = {"kind": target.kind, "settings": public_settings(target.settings.to_plain())}
+        if target.provider_batching:
+            self._target["batching"] = True  # the same command prints something else
+        code = _code_place(target)
+        if code is not None:
+            self._target["code"] = os.path.relpath(code, folder)
         self._folder = folder
         self._masker = masker
 
@@ -108,6 +116,19 @@ class CachedProvider:
             write_atomically(path, text)
         except (AgentvError, TypeError, ValueError, RecursionError) as error:
             _LOGGER.warning("the answer cannot be kept for later runs: %s", self._masker.mask(str(error)))
+
+
+def _code_place(target: Target) -> Path | None:
+    """Return where the code lies that the settings of a target name by a relative path, or by a word.
+
+    Two folders may each have an `agent.py`, or a kind of the same name.
+    """
+    settings = target.settings
+    if settings.sources.callable is not None:
+        return Path(settings.sources.folder or Path(target.path or "").parent)
+    kind = type(settings)
+    own = getattr(kind, "factory", None) if kind.__module__.startswith(_PACKAGE) else kind
+    return None if own is None else source_file(own)
 
 
 def _read(path: Path) -> ProviderResponse | None:
