@@ -14,6 +14,7 @@ from pytest_agentv.executors.probes import Probes
 from pytest_agentv.executors.shipping.outgoing import Outgoing, SentFile, written_folders
 from pytest_agentv.executors.shipping.packing import pack, unpack
 from pytest_agentv.executors.shipping.roots import Roots, Translation
+from pytest_agentv.models.kind_table import no_kinds
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
@@ -52,7 +53,7 @@ class Here:
         together: Together | None = None
         if probes is not None:
             together = lambda key, check: probes.together(key, check, self.text_home)  # noqa: E731 - typed
-        self.pool = TargetPool(options, Places(repo_root, cwd, shared, self._left), masker, {}, together)
+        self.pool = TargetPool(options, Places(repo_root, cwd, shared, self._left), masker, no_kinds, together)
 
     def text_home(self, text: str) -> str:
         """Return a text with the paths that the process of the run would have written."""

@@ -3,7 +3,7 @@
 import logging
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from pytest_agentv.executors.shipping.outgoing import write_sent
 from pytest_agentv.executors.shipping.packing import JobRefused
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.showing.logs import CaseLog
 
@@ -44,7 +45,7 @@ class Away:
         *,
         pool: TargetPool,
         shipper: Shipper,
-        own_providers: Mapping[str, object],
+        own_providers: KindsOf,
         kept: KeptResults,
         lost_retries: int,
     ) -> None:
@@ -122,7 +123,7 @@ class Away:
         if hooks.response is not None or hooks.decide is not None:
             return HAS_HOOKS
         has_own = any(each.own_code is not None for one in evaluators_of(job.case) for each in one.walk())
-        return HAS_OWN_KINDS if has_own or len(self._own_providers) else None
+        return HAS_OWN_KINDS if has_own or len(self._own_providers(job.case.folder)) else None
 
     async def _ask(self, executor: CaseExecutor, job: CaseJob, log: CaseLog) -> EvalResult:
         try:
