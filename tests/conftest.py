@@ -4,10 +4,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import warm
 from hypothesis import settings
+from scheduling import ModuleScheduling, takes_long
 from thorough import tries
 
 # How long an example takes says more about the machine than about the code.
@@ -40,6 +42,21 @@ def runs_start_quickly() -> Iterator[None]:
     warm.start_workers_warm()
     with warm.read_once():
         yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Fork the workers, and the server of each, from one process that has loaded what all of them need."""
+    warm.start_workers_warm(that_fork_others=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ModuleScheduling | None:
+    return ModuleScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not takes_long(item.nodeid))
 
 
 def pytest_collection_finish() -> None:

@@ -1,9 +1,10 @@
-"""An executor whose workers live as if on other machines: each with its own folder, environment and, where that is
-allowed, a view of the disk in which the folders of the run are empty.
+"""Workers that live as if on other machines: each with its own folder, environment and, where that is allowed, a view
+of the disk in which the folders of the run are empty.
 """
 
 import os
 import pickle
+import shlex
 import subprocess
 import sys
 import threading
@@ -107,6 +108,20 @@ def with_hidden(command: list[str], hidden: Sequence[Path]) -> list[str]:
         return command
     script = HIDING.format(" ".join(f"'{path}'" for path in hidden))
     return ["unshare", "-m", "sh", "-c", script, "sh", *command]
+
+
+def write_interpreter(folder: Path, hidden: Sequence[Path] = ()) -> Path:
+    """Write a program that starts Python in a new folder each time, with the `.env` of `folder`; return its path."""
+    program = folder / "python"
+    command = shlex.join(with_hidden([sys.executable], hidden))
+    program.write_text(
+        f"""#!/bin/sh
+own=$(mktemp -d '{folder}/worker-XXXXXX') && mkdir "$own/tmp" && cp '{folder}/.env' "$own" && cd "$own" || exit 98
+exec env -i PATH="$PATH" HOME="$own" TMPDIR="$own/tmp" {command} "$@"
+"""
+    )
+    program.chmod(0o755)
+    return program
 
 
 def _start(folder: Path, hidden: Sequence[Path], variables: dict[str, str]) -> "subprocess.Popen[bytes]":

@@ -44,7 +44,7 @@ class Futures:
             future = executor.submit(run_job, self._setup, ticket, parcel)
         try:
             reply = Reply.from_bytes(await self._wait(future, ticket))
-        except Exception as error:
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # the latter are what ended its worker
             raise WorkerLost(f"{type(error).__name__}: {error}".removesuffix(": ")) from error
         if reply.refused is not None:
             raise JobRefused(reply.refused)

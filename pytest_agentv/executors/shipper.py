@@ -20,6 +20,7 @@ from pytest_agentv.executors.shipping.parcel import Parcel
 from pytest_agentv.executors.shipping.roots import Roots
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.models.targets import Target
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.threads import run_in_thread
 
 _ROUNDS: Final = 3
@@ -66,6 +67,15 @@ class Shipper:
             await self._bring(executor, reply)
         whole = parcel.replace(bundles=self._with_data(parcel.needs))
         return await executor.ask(ticket, whole.to_bytes())
+
+    def kinds(self, job: CaseJob) -> frozenset[str]:
+        """Return the kinds of the targets that a job may ask, and the built-in ones that their file names."""
+        file, targets = self._targets(job)
+        if file is None:
+            return frozenset()
+        named = {job.identity.target, *(target.judge_target for target in targets)}
+        written = {each.kind for each in file.definitions if each.name in named or each.kind in KINDS.table}
+        return frozenset(written | {target.kind for target in targets})
 
     def bundle(self, digest: str) -> Bundle:
         """Return a bundle that some parcel needs."""

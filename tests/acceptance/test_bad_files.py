@@ -169,29 +169,33 @@ def section(run, title):
     return body[:end]
 
 
-@pytest.mark.parametrize(("case", "message"), ITEM_BROKEN)
-def test_a_case_of_the_wrong_shape_is_an_item_that_errors_and_its_sibling_runs(project, case, message):
-    project.write(
-        "evals/a.eval.yaml", f"evalcases:\n  {case}\n{GOOD.lstrip()}".replace("\n- id: good", "\n  - id: good")
-    )
-    run = project.run()
-    bad, good = run.results
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 1, "errors": 1}, [])
-    assert (good["eval_id"], good["status"]) == ("good", "pass")
-    assert bad["status"] == "error"
-    assert bad["error"] == f"evals/a.eval.yaml:2: {message}"
-    assert bad["error_detail"] == {"stage": "setup", "kind": "config"}
-    assert (bad["line"], bad["eval_file"], bad["attempts"]) == (2, "evals/a.eval.yaml", 0)
-    assert run.lines.count(f"evals/a.eval.yaml:2: {message}") == 1
+def test_a_case_of_the_wrong_shape_is_an_item_that_errors_and_its_sibling_runs(project):
+    paths = [f"evals/{number}.eval.yaml" for number in range(len(ITEM_BROKEN))]
+    for path, (case, _) in zip(paths, ITEM_BROKEN, strict=True):
+        project.write(path, f"evalcases:\n  {case}\n{GOOD.lstrip()}".replace("\n- id: good", "\n  - id: good"))
+    run = project.run(*paths)
+    assert (run.exit_code, run.internals) == (1, [])
+    assert run.outcomes == {"passed": len(ITEM_BROKEN), "errors": len(ITEM_BROKEN)}
+    for path, (_, message) in zip(paths, ITEM_BROKEN, strict=True):
+        bad, good = (record for record in run.results if record["eval_file"] == path)
+        assert (good["eval_id"], good["status"]) == ("good", "pass")
+        assert bad["status"] == "error"
+        assert bad["error"] == f"{path}:2: {message}"
+        assert bad["error_detail"] == {"stage": "setup", "kind": "config"}
+        assert (bad["line"], bad["attempts"]) == (2, 0)
+        assert run.lines.count(f"{path}:2: {message}") == 1
 
 
-@pytest.mark.parametrize(("text", "message"), FILE_BROKEN)
-def test_a_file_that_cannot_be_read_is_one_collection_error_with_its_line(project, text, message):
-    project.write("a.eval.yaml", text)
+def test_a_file_that_cannot_be_read_is_one_collection_error_with_its_line(project):
+    for number, (text, _) in enumerate(FILE_BROKEN):
+        project.write(f"{number}/a.eval.yaml", text)
     project.write("b.eval.yaml", "evalcases:" + GOOD)
     run = project.run("--continue-on-collection-errors")
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 1, "errors": 1}, [])
-    assert section(run, "ERROR collecting a.eval.yaml") == message.split("\n")
+    assert (run.exit_code, run.internals) == (1, [])
+    assert run.outcomes == {"passed": 1, "errors": len(FILE_BROKEN)}
+    for number, (_, message) in enumerate(FILE_BROKEN):
+        told = message.replace("a.eval.yaml", f"{number}/a.eval.yaml").split("\n")
+        assert section(run, f"ERROR collecting {number}/a.eval.yaml") == told
     assert run.statuses == {"good": "pass"}
 
 
@@ -300,19 +304,20 @@ JSONL_CASE = json.dumps(
 )
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"id": ', "a.eval.jsonl:3: invalid JSON: Expecting value (column 8)"),
-        ("[1]", "a.eval.jsonl:3: expected a JSON object, got [1]"),
-        ('{"id": NaN}', "a.eval.jsonl:3: invalid JSON: NaN is not a JSON number"),
-    ],
-)
-def test_a_line_of_a_dataset_that_is_no_object_is_a_collection_error(project, line, message):
-    project.write("a.eval.jsonl", f"{JSONL_CASE}\n\n{line}\n")
+BAD_LINES = {
+    '{"id": ': "a.eval.jsonl:3: invalid JSON: Expecting value (column 8)",
+    "[1]": "a.eval.jsonl:3: expected a JSON object, got [1]",
+    '{"id": NaN}': "a.eval.jsonl:3: invalid JSON: NaN is not a JSON number",
+}
+
+
+def test_a_line_of_a_dataset_that_is_no_object_is_a_collection_error(project):
+    for number, line in enumerate(BAD_LINES):
+        project.write(f"{number}/a.eval.jsonl", f"{JSONL_CASE}\n\n{line}\n")
     run = project.run()
-    assert section(run, "ERROR collecting a.eval.jsonl") == [message]
-    assert (run.exit_code, run.results, run.internals) == (2, [], [])
+    for number, message in enumerate(BAD_LINES.values()):
+        assert section(run, f"ERROR collecting {number}/a.eval.jsonl") == [f"{number}/{message}"]
+    assert (run.exit_code, run.outcomes, run.results, run.internals) == (2, {"errors": 3}, [], [])
 
 
 def test_a_faulty_line_of_a_dataset_is_an_item_that_errors_with_its_line(project):
@@ -323,24 +328,23 @@ def test_a_faulty_line_of_a_dataset_is_an_item_that_errors_with_its_line(project
     assert (run.outcomes, run.internals) == ({"passed": 1, "errors": 1}, [])
 
 
-@pytest.mark.parametrize(
-    ("sidecar", "message"),
-    [
-        ("- broken\n", "a.eval.yaml:1: expected a mapping of file-level keys for a.eval.jsonl, got a list"),
-        (
-            "dataset: [1\n",
-            "a.eval.yaml:2: invalid YAML: while parsing a flow sequence that begins on line 1, "
-            "did not find expected ',' or ']'",
-        ),
-        ("threshold: high\n", "a.eval.yaml:1: threshold: expected a number from 0 to 1, got the text 'high'"),
-    ],
-)
-def test_a_broken_sidecar_is_one_collection_error_that_names_the_sidecar(project, sidecar, message):
-    project.write("a.eval.jsonl", JSONL_CASE + "\n")
-    project.write("a.eval.yaml", sidecar)
+BAD_SIDECARS = {
+    "- broken\n": "a.eval.yaml:1: expected a mapping of file-level keys for a.eval.jsonl, got a list",
+    "dataset: [1\n": "a.eval.yaml:2: invalid YAML: while parsing a flow sequence that begins on line 1, "
+    "did not find expected ',' or ']'",
+    "threshold: high\n": "a.eval.yaml:1: threshold: expected a number from 0 to 1, got the text 'high'",
+}
+
+
+def test_a_broken_sidecar_is_one_collection_error_that_names_the_sidecar(project):
+    for number, sidecar in enumerate(BAD_SIDECARS):
+        project.write(f"{number}/a.eval.jsonl", JSONL_CASE + "\n")
+        project.write(f"{number}/a.eval.yaml", sidecar)
     run = project.run()
-    assert section(run, "ERROR collecting a.eval.jsonl") == [message]
-    assert (run.exit_code, run.outcomes, run.internals) == (2, {"errors": 1}, [])
+    for number, message in enumerate(BAD_SIDECARS.values()):
+        told = [f"{number}/{message}"]
+        assert section(run, f"ERROR collecting {number}/a.eval.jsonl") == told
+    assert (run.exit_code, run.outcomes, run.internals) == (2, {"errors": 3}, [])
 
 
 def test_a_broken_file_of_guideline_patterns_is_passed_over_with_a_warning(project):
@@ -388,6 +392,11 @@ def test_a_broken_file_of_guideline_patterns_is_an_error_of_each_case_when_the_p
             "argument --agentv-timeout/--agentv-agent-timeout: -1 is out of range: expected 0 or more seconds (0 "
             "switches the timeout off)",
         ),
+        (
+            "--agentv-agent-timeout=1m",
+            "argument --agentv-timeout/--agentv-agent-timeout: '1m' is not a number: expected 0 or more seconds (0 "
+            "switches the timeout off)",
+        ),
         ("--agentv-max-retries=-1", "argument --agentv-max-retries: -1 retries are out of range: expected 0 or more"),
         (
             "--agentv-max-retries=two",
@@ -405,6 +414,11 @@ def test_a_broken_file_of_guideline_patterns_is_an_error_of_each_case_when_the_p
             "--agentv-workers=51",
             "argument --agentv-workers: 51 workers are out of range: expected 1 to 50 (the minimum is 1)",
         ),
+        (
+            "--agentv-workers=-3",
+            "argument --agentv-workers: -3 workers are out of range: expected 1 to 50 (the minimum is 1)",
+        ),
+        ("--agentv-workers=1.5", "argument --agentv-workers: '1.5' is not a number of workers: expected 1 to 50"),
         ("--agentv-workers=many", "argument --agentv-workers: 'many' is not a number of workers: expected 1 to 50"),
     ],
 )

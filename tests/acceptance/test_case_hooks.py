@@ -119,35 +119,40 @@ def test_a_changed_response_is_what_is_judged_and_recorded(any_mode):
     assert run.by_id["b"]["execution_metrics"]["cost_usd"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("body", "outcomes", "assertion"),
-    [
-        ("return True", {"passed": 2}, "pytest_agentv_assert says that the case passes"),
-        ("return False", {"failed": 2}, "pytest_agentv_assert says that the case fails"),
-        ("return 'too rude'", {"failed": 2}, "too rude"),
-        ("raise AssertionError('too rude')", {"failed": 2}, "too rude"),
-        ("raise AssertionError", {"failed": 2}, "pytest_agentv_assert raised AssertionError"),
-        ("assert 1 > 2, 'not enough'", {"failed": 2}, "not enough\nassert 1 > 2"),
-        ("import pytest; pytest.fail('too rude')", {"failed": 2}, "too rude"),
-        ("return None", {"passed": 1, "failed": 1}, None),
-    ],
-)
-def test_the_assert_hook_decides_what_is_shown_and_what_is_recorded(project, body, outcomes, assertion):
-    project.write("conftest.py", f"def pytest_agentv_assert(case, result):\n    {body}\n")
+DECISIONS = {
+    "return True": ("pass", "pytest_agentv_assert says that the case passes"),
+    "return False": ("fail", "pytest_agentv_assert says that the case fails"),
+    "return 'too rude'": ("fail", "too rude"),
+    "raise AssertionError('so rude')": ("fail", "so rude"),
+    "raise AssertionError": ("fail", "pytest_agentv_assert raised AssertionError"),
+    "assert 1 > 2, 'not enough'": ("fail", "not enough\nassert 1 > 2"),
+    "import pytest; pytest.fail('very rude')": ("fail", "very rude"),
+    "return None": (None, None),
+}
+"""Bodies of the hook, and the status and the assertion of all cases that come of each."""
+
+
+def test_the_assert_hook_decides_what_is_shown_and_what_is_recorded(project, suite):
+    (project.path / "qa.eval.yaml").unlink()
+    for number, body in enumerate(DECISIONS):
+        project.write(f"{number}/conftest.py", f"def pytest_agentv_assert(case, result):\n    {body}\n")
+        project.write(f"{number}/qa.eval.yaml", suite(a="hello", b="nothing"))
     run = project.run()
-    assert run.outcomes == outcomes
-    recorded = {(result["status"] == "pass", result.get("assertion")) for result in run.results}
-    if assertion is None:
-        assert recorded == {(True, None), (False, None)}
-        return
-    ((passed, reason),) = recorded
-    assert passed == ("passed" in outcomes)
-    assert reason.startswith(assertion)
-    if not passed:
-        assert "FAILED qa.eval.yaml::a - Assertion: " in run.text
-        assert f"Assertion: {reason.partition(chr(10))[0]}\n" in run.text
-        assert "1 > 2" not in reason or f"\n{reason}\n" in run.text
-        assert "Score 1.000, threshold 1.000 (the default)" in run.text
+    assert run.outcomes == {"passed": 3, "failed": 13}
+    for number, (status, assertion) in enumerate(DECISIONS.values()):
+        records = [record for record in run.results if record["eval_file"] == f"{number}/qa.eval.yaml"]
+        decided = {(record["status"], record.get("assertion")) for record in records}
+        if assertion is None:
+            assert decided == {("pass", None), ("fail", None)}
+            continue
+        ((known, reason),) = decided
+        assert known == status
+        assert reason.startswith(assertion)
+        if status == "fail":
+            assert f"FAILED {number}/qa.eval.yaml::a - Assertion: " in run.text
+            assert f"Assertion: {reason.partition(chr(10))[0]}\n" in run.text
+            assert "1 > 2" not in reason or f"\n{reason}\n" in run.text
+    assert run.text.count("Score 1.000, threshold 1.000 (the default)") == 6
     assert run.internals == []
 
 
@@ -162,19 +167,16 @@ def test_the_nearest_assert_hook_speaks_first_and_none_leaves_it_to_the_next(pro
     assert run.by_id["c"]["assertion"] == "far"
 
 
-@pytest.mark.parametrize("hook", ["case", "response", "assert", "result"])
-def test_hooks_of_a_conftest_hold_below_its_folder_only(project, suite, hook):
+def test_hooks_of_a_conftest_hold_below_its_folder_only(project, suite):
     project.write("sub/near.eval.yaml", suite(c="hello"))
+    hooks = ("assert", "case", "response", "result")
     project.write(
         "sub/conftest.py",
-        f"""
-        def pytest_agentv_{hook}(case):
-            with open("notes.txt", "a") as file:
-                print(case.eval_id, file=file)
-        """,
+        "def note(*words):\n    with open('notes.txt', 'a') as file:\n        print(*words, file=file)\n"
+        + "".join(f"def pytest_agentv_{hook}(case):\n    note('{hook}', case.eval_id)\n" for hook in hooks),
     )
     project.run("--agentv-workers=3")
-    assert notes(project) == ["c"]
+    assert notes(project) == [f"{hook} c" for hook in hooks]
 
 
 def raising(hook):
@@ -187,20 +189,25 @@ def raising(hook):
         """
 
 
-@pytest.mark.parametrize("hook", ["case", "response", "assert"])
-def test_a_hook_that_raises_breaks_its_cases_and_says_where(any_mode, hook):
+def test_a_hook_that_raises_breaks_its_cases_and_says_where(any_mode, suite):
     project = any_mode
-    project.write("conftest.py", raising(hook))
+    (project.path / "qa.eval.yaml").unlink()
+    hooks = ("case", "response", "assert")
+    for hook in hooks:
+        project.write(f"{hook}/conftest.py", raising(hook))
+        project.write(f"{hook}/qa.eval.yaml", suite(a="hello", b="nothing"))
     project.write("test_python.py", "def test_one(): ...\n")
     run = project.run()
-    assert run.outcomes == {"passed": 1, "errors": 2}
+    assert run.outcomes == {"passed": 1, "errors": 6}
     assert run.internals == []
-    place = r"conftest\.py:2 in pytest_agentv_" + hook + r"\n.*conftest\.py:5 in helper"
-    assert re.search(f"pytest_agentv_{hook} raised RuntimeError: no such library\n.*{place}", run.text)
-    stage = "setup" if hook == "case" else "evaluator"
-    assert [result["error_detail"] for result in run.results] == [{"stage": stage, "kind": "crash"}] * 2
-    if hook != "case":
-        assert {result["candidate_answer"] for result in run.results} == {"hello world"}, "it was paid for"
+    for hook in hooks:
+        place = rf"{hook}/conftest\.py:2 in pytest_agentv_{hook}\n.*{hook}/conftest\.py:5 in helper"
+        assert re.search(f"pytest_agentv_{hook} raised RuntimeError: no such library\n.*{place}", run.text)
+        stage = "setup" if hook == "case" else "evaluator"
+        records = [record for record in run.results if record["eval_file"] == f"{hook}/qa.eval.yaml"]
+        assert [record["error_detail"] for record in records] == [{"stage": stage, "kind": "crash"}] * 2
+        if hook != "case":
+            assert {record["candidate_answer"] for record in records} == {"hello world"}, "it was paid for"
 
 
 @pytest.mark.parametrize(

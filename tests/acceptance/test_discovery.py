@@ -41,54 +41,52 @@ def collected(run):
     return sorted({line.partition("::")[0] for line in run.lines if "::" in line})
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "qa.eval.yaml",
-        "qa.eval.yml",
-        "deep/er/qa.eval.yaml",
-        "test_qa.eval.yaml",
-        ".hidden/qa.eval.yaml",
-        "evals/qa.yaml",
-        "evals/qa.yml",
-        "evals/deep/er/qa.yaml",
-        "deep/evals/qa.yaml",
-        "src/evals/my-dataset.yaml",
-    ],
-)
-def test_eval_files_are_found_by_their_name_or_below_a_folder_named_evals(project, case_list, name):
+EVAL_FILES = [
+    "qa.eval.yaml",
+    "qa.eval.yml",
+    "deep/er/qa.eval.yaml",
+    "test_qa.eval.yaml",
+    ".hidden/qa.eval.yaml",
+    "evals/qa.yaml",
+    "evals/qa.yml",
+    "evals/deep/er/qa.yaml",
+    "deep/evals/qa.yaml",
+    "src/evals/my-dataset.yaml",
+]
+DATASETS = ["lines.eval.jsonl", "evals/lines.jsonl", "deep/evals/deep/lines.jsonl"]
+"""Of one case a line."""
+
+
+def test_eval_files_are_found_by_their_name_or_below_a_folder_named_evals(project, case_list):
     project.write("pytest.ini", "[pytest]\nnorecursedirs =\n")
-    project.write(name, case_list)
-    assert collected(project.run("--collect-only", "-q")) == [name]
+    for name in EVAL_FILES:
+        project.write(name, case_list)
+    for name in DATASETS:
+        project.write(name, f"{LINE}\n")
+    assert collected(project.run("--collect-only", "-q")) == sorted([*EVAL_FILES, *DATASETS])
 
 
-@pytest.mark.parametrize("name", ["qa.eval.jsonl", "evals/qa.jsonl", "deep/evals/deep/qa.jsonl"])
-def test_datasets_of_one_case_a_line_are_found_in_the_same_places(project, name):
-    project.write(name, f"{LINE}\n")
-    assert collected(project.run("--collect-only", "-q")) == [name]
+FILES_OF_OTHERS = [
+    "qa.yaml",
+    "other/qa.yaml",
+    "my_evals/qa.yaml",
+    "qa.evals.yaml",
+    "evals/targets.yaml.bak",
+    "evals/.agentv/qa.yaml",
+    "evals/.hidden/deep/qa.yaml",
+    ".agentv/evals/qa.yaml",
+    "test_login.yaml",
+    "compose.yaml",
+    "evals/qa.yaml.bak",
+    "evals/qa.json",
+    "evals/qa.txt",
+]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "qa.yaml",
-        "other/qa.yaml",
-        "my_evals/qa.yaml",
-        "qa.evals.yaml",
-        "evals/targets.yaml.bak",
-        "evals/.agentv/qa.yaml",
-        "evals/.hidden/deep/qa.yaml",
-        ".agentv/evals/qa.yaml",
-        "test_login.yaml",
-        "compose.yaml",
-        "evals/qa.yaml.bak",
-        "evals/qa.json",
-        "evals/qa.txt",
-    ],
-)
-def test_files_of_others_are_let_be_even_when_they_look_like_eval_files(project, case_list, name):
+def test_files_of_others_are_let_be_even_when_they_look_like_eval_files(project, case_list):
     project.write("pytest.ini", "[pytest]\nnorecursedirs =\n")
-    project.write(name, case_list)
+    for name in FILES_OF_OTHERS:
+        project.write(name, case_list)
     run = project.run("--collect-only", "-q")
     assert run.exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
     assert collected(run) == []
@@ -108,29 +106,34 @@ NAMES_OF_OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES_OF_OTHERS)
-def test_a_file_with_cases_that_its_name_keeps_out_of_a_run_is_warned_of(project, case_list, name):
-    pattern, free = NAMES_OF_OTHERS[name]
+def test_files_with_cases_that_their_names_keep_out_of_a_run_are_warned_of(project, case_list):
     project.write("evals/.agentv/targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
     project.write("evals/qa.yaml", case_list)
-    project.write(f"evals/deep/{name}", f"description: x\n{case_list}")
-    warning = (
-        f"AgentvWarning: evals/deep/{name}:2: has a list of cases but is not collected: names like {pattern} belong to "
-        f"other files (rename it to {free}, or add its name to the ini key agentv_files)"
-    )
+    for name in NAMES_OF_OTHERS:
+        project.write(f"evals/deep/{name}", f"description: x\n{case_list}")
     run = project.run()
     assert run.statuses == {"a": "pass"}
-    assert run.text.count(warning) == 1
-    (project.path / f"evals/deep/{name}").rename(project.path / f"evals/deep/{free}")
+    for name, (pattern, free) in NAMES_OF_OTHERS.items():
+        warning = (
+            f"AgentvWarning: evals/deep/{name}:2: has a list of cases but is not collected: names like {pattern} "
+            f"belong to other files (rename it to {free}, or add its name to the ini key agentv_files)"
+        )
+        assert run.text.count(warning) == 1
+        (project.path / f"evals/deep/{name}").rename(project.path / f"evals/deep/{free}")
     renamed = project.run()
-    assert (len(renamed.results), "not collected" in renamed.text) == (2, False)
+    assert (len(renamed.results), "not collected" in renamed.text) == (1 + len(NAMES_OF_OTHERS), False)
 
 
-def test_workers_warn_of_a_file_that_is_left_out(project, case_list):
+def test_workers_tell_of_each_file_once_and_run_the_others(project, case_list):
     project.write("evals/qa.yaml", case_list)
     project.write("evals/test_math.yaml", case_list)
-    run = project.run("-n", "2")
+    project.write("bad.eval.yaml", OPENAPI)
+    project.write("other.yaml", OPENAPI)
+    run = project.run("other.yaml", "evals", "bad.eval.yaml", "-n", "2")
     assert run.text.count("evals/test_math.yaml:1: has a list of cases but is not collected") == 1
+    for name in ("other.yaml", "bad.eval.yaml"):
+        assert run.lines.count(f"{name}:1: has no list of cases: evalcases is missing") == 1
+    assert (run.exit_code, run.outcomes["errors"]) == (pytest.ExitCode.TESTS_FAILED, 2)
     assert run.statuses == {"a": "pass"}
 
 
@@ -159,57 +162,53 @@ def test_a_file_of_another_kind_that_another_plugin_collects_is_not_warned_of(pr
     assert (run.exit_code, run.outcomes) == (0, {"passed": 2})
 
 
-@pytest.mark.parametrize("text", [OPENAPI, COMPOSE, TAVERN, "targets: [{name: a, provider: mock}]\n"])
-@pytest.mark.parametrize("name", ["test_login.yaml", "compose.yaml", "targets.yaml"])
-def test_a_file_of_another_kind_that_holds_no_cases_is_let_be_without_a_word(project, case_list, name, text):
-    project.write("evals/qa.yaml", case_list)
-    project.write(f"evals/{name}", text)
+def test_files_of_another_kind_that_hold_no_cases_are_let_be_without_a_word(project, case_list):
+    suites = []
+    for number, text in enumerate([OPENAPI, COMPOSE, TAVERN, "targets: [{name: a, provider: mock}]\n"]):
+        for name in ("test_login.yaml", "compose.yaml", "targets.yaml"):
+            project.write(f"evals/{number}/{name}", text)
+        project.write(f"evals/{number}/qa.yaml", case_list)
+        suites.append(f"evals/{number}/qa.yaml")
     run = project.run("--collect-only", "-q")
-    assert (run.exit_code, collected(run), "Warning" in run.text) == (0, ["evals/qa.yaml"], False)
+    assert (run.exit_code, collected(run), "Warning" in run.text) == (0, suites, False)
 
 
-JSON_CASE = {"id": "json", "expected_outcome": "x", "input": "Say it", "evaluators": []}
+JSON_CASE = {"expected_outcome": "x", "input": "Say it", "evaluators": []}
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-def test_yaml_that_is_written_as_json_is_an_eval_file(project, indent):
-    suite = {"description": "a: {b", "evalcases": [JSON_CASE]}
-    project.write("evals/qa.yaml", json.dumps(suite, indent=indent))
-    assert collected(project.run("--collect-only", "-q")) == ["evals/qa.yaml"]
-    assert list(project.run("evals/qa.yaml", "--agentv-dry-run").by_id) == ["json"]
+def test_yaml_that_is_written_as_json_is_an_eval_file(project):
+    for name, indent in {"line": None, "lines": 2}.items():
+        suite = {"description": "a: {b", "evalcases": [{"id": name, **JSON_CASE}]}
+        project.write(f"evals/{name}.yaml", json.dumps(suite, indent=indent))
+    assert collected(project.run("--collect-only", "-q")) == ["evals/line.yaml", "evals/lines.yaml"]
+    assert list(project.run("evals/line.yaml", "evals/lines.yaml", "--agentv-dry-run").by_id) == ["line", "lines"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        OPENAPI,
-        COMPOSE,
-        TAVERN,
-        "",
-        "- just\n- a list\n",
-        "broken: [\n",
-        "evalcases: none\n",
-        "tests:\n  - command: make\n",
-        "# evalcases:\n#   - id: a\n",
-        "suite:\n  evalcases:\n    - id: a\n",
-        "\x00\x01binary",
-    ],
-)
-def test_foreign_yaml_below_evals_is_let_be_without_a_word(project, case_list, text):
+FOREIGN_YAML = [
+    OPENAPI,
+    COMPOSE,
+    TAVERN,
+    "",
+    "- just\n- a list\n",
+    "broken: [\n",
+    "evalcases: none\n",
+    "tests:\n  - command: make\n",
+    "# evalcases:\n#   - id: a\n",
+    "suite:\n  evalcases:\n    - id: a\n",
+    "\x00\x01binary",
+]
+FOREIGN_LINES = [RESULT_LINE, "", '"text"', "[1]", '{"id": 1}', '{"input": "x"}', "no JSON {"]
+
+
+def test_foreign_files_below_evals_are_let_be_without_a_word(project, case_list):
     project.write("evals/qa.yaml", case_list)
-    project.write("evals/foreign.yaml", text)
+    for number, text in enumerate(FOREIGN_YAML):
+        project.write(f"evals/foreign-{number}.yaml", text)
+    for number, text in enumerate(FOREIGN_LINES):
+        project.write(f"evals/foreign-{number}-results.jsonl", f"{text}\n")
     run = project.run("--collect-only", "-q")
     assert collected(run) == ["evals/qa.yaml"]
     assert (run.exit_code, "foreign" in run.text) == (0, False)
-
-
-@pytest.mark.parametrize("text", [RESULT_LINE, "", '"text"', "[1]", '{"id": 1}', '{"input": "x"}', "no JSON {"])
-def test_jsonl_files_of_results_and_of_others_are_no_eval_files(project, case_list, text):
-    project.write("evals/qa.yaml", case_list)
-    project.write("evals/results.jsonl", f"{text}\n")
-    run = project.run("--collect-only", "-q")
-    assert collected(run) == ["evals/qa.yaml"]
-    assert (run.exit_code, "results" in run.text) == (0, False)
 
 
 def test_the_results_a_run_wrote_below_evals_are_not_run_as_evals(project, case_list):
@@ -219,11 +218,13 @@ def test_the_results_a_run_wrote_below_evals_are_not_run_as_evals(project, case_
     assert collected(project.run("--collect-only", "-q")) == ["evals/qa.yaml"]
 
 
-@pytest.mark.parametrize("name", ["qa.yaml", "evals/test_login.yaml", ".hidden/qa.yaml", "evals/config.yaml"])
-def test_a_file_named_on_the_command_line_is_an_eval_file_by_its_shape(project, case_list, name):
-    project.write(name, case_list)
-    assert project.run(name).statuses == {"a": "pass"}
-    assert project.run(f"{name}::a").statuses == {"a": "pass"}
+def test_a_file_named_on_the_command_line_is_an_eval_file_by_its_shape(project, suite):
+    names = {"a": "qa.yaml", "b": "evals/test_login.yaml", "c": ".hidden/qa.yaml", "d": "evals/config.yaml"}
+    for eval_id, name in names.items():
+        project.write(name, suite(**{eval_id: "hello"}))
+    assert project.run(*names.values()).statuses == dict.fromkeys(names, "pass")
+    one_by_one = [f"{name}::{eval_id}" for eval_id, name in names.items()]
+    assert project.run(*one_by_one).statuses == dict.fromkeys(names, "pass")
 
 
 NO_EVAL_FILES = {
@@ -248,27 +249,23 @@ NO_EVAL_FILES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [(name, text, message) for name, faults in NO_EVAL_FILES.items() for text, message in faults.items()],
-)
 @pytest.mark.parametrize("case", ["", "::a"])
-def test_a_named_file_that_is_no_eval_file_is_an_error_that_says_why(project, case_list, name, text, message, case):
+def test_a_named_file_that_is_no_eval_file_is_an_error_that_says_why(project, case_list, case):
     project.write("qa.eval.yaml", case_list)
-    (project.path / name).write_text(text, encoding="utf-8")
-    run = project.run(f"{name}{case}", "qa.eval.yaml")
-    assert message in run.lines
+    messages = []
+    for name, faults in NO_EVAL_FILES.items():
+        for text, message in faults.items():
+            folder = project.path / str(len(messages))
+            folder.mkdir()
+            (folder / name).write_text(text, encoding="utf-8")
+            messages.append(f"{folder.name}/{message}")
+    named = [f"{message.partition(':')[0]}{case}" for message in messages]
+    run = project.run(*named, "qa.eval.yaml")
+    assert [message for message in messages if run.lines.count(message) != 1] == []
     assert (run.exit_code in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR), run.results) == (True, [])
     assert "no match in any of" not in run.text
     assert "Traceback" not in run.text
     assert run.internals == []
-
-
-def test_workers_say_why_a_named_file_is_no_eval_file(project):
-    project.write("other.yaml", OPENAPI)
-    run = project.run("other.yaml", "-n", "2")
-    assert run.lines.count("other.yaml:1: has no list of cases: evalcases is missing") == 1
-    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
 
 
 def test_a_named_file_whose_cases_begin_late_is_an_eval_file(project, case_list):
@@ -289,25 +286,18 @@ BROKEN_FILES = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), BROKEN_FILES.items())
-def test_a_broken_file_with_an_eval_name_is_one_collection_error_with_its_line(project, case_list, text, message):
+def test_a_broken_file_with_an_eval_name_is_one_collection_error_with_its_line(project, case_list):
     project.write("qa.eval.yaml", case_list)
-    project.write("bad.eval.yaml", text)
+    for number, text in enumerate(BROKEN_FILES):
+        project.write(f"{number}/bad.eval.yaml", text)
     run = project.run()
-    assert message in run.lines
-    assert "ERROR bad.eval.yaml" in run.lines
-    assert (run.exit_code, run.outcomes) == (pytest.ExitCode.INTERRUPTED, {"errors": 1})
+    for number, message in enumerate(BROKEN_FILES.values()):
+        assert f"{number}/{message}" in run.lines
+        assert f"ERROR {number}/bad.eval.yaml" in run.lines
+    assert (run.exit_code, run.outcomes) == (pytest.ExitCode.INTERRUPTED, {"errors": len(BROKEN_FILES)})
     assert run.results == []
     assert "Traceback" not in run.text
     assert "pytest_agentv" not in run.text
-
-
-def test_workers_report_a_broken_file_once_and_run_the_others(project, case_list):
-    project.write("qa.eval.yaml", case_list)
-    project.write("bad.eval.yaml", OPENAPI)
-    run = project.run("-n", "2")
-    assert run.lines.count("bad.eval.yaml:1: has no list of cases: evalcases is missing") == 1
-    assert (run.exit_code, run.outcomes) == (pytest.ExitCode.TESTS_FAILED, {"passed": 1, "errors": 1})
 
 
 def test_a_broken_file_does_not_keep_others_from_running_when_the_user_says_so(project, case_list):

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -12,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import warm
+from every_kind import without_times
 from fake_llm import FakeLlm, Reply
+from forked_workers import fork_workers
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import tries
 
@@ -31,21 +32,6 @@ def pytest_agentv_executor(config):
         file.write("x")
     return ProcessPoolExecutor(2, mp_context=get_context("fork"))
 """
-
-
-def without_times(results):
-    """Return results by id, without what differs between any two runs."""
-    text = json.dumps({result["eval_id"]: result for result in results}, sort_keys=True)
-    return _timeless(json.loads(re.sub("quoted-[0-9a-f]{16}", "quoted", text)))
-
-
-def _timeless(value):
-    if isinstance(value, dict):
-        return {key: _timeless(item) for key, item in value.items() if key not in TIMES}
-    return [_timeless(item) for item in value] if isinstance(value, list) else value
-
-
-TIMES = {"timestamp", "run_id", "duration_ms", "log_file", "tool_durations", "durationMs", "waited_ms"}
 
 
 def write_every_kind(project, url):
@@ -156,6 +142,12 @@ def test_nothing_is_kept_that_the_results_file_holds(kinds):
     assert not list(project.path.glob(".*.kept"))
 
 
+@pytest.fixture(autouse=True)
+def workers_start_quickly(monkeypatch):
+    """Those of the runs in other processes, which `start` and `kinds` make, start as those of users."""
+    fork_workers(monkeypatch)
+
+
 def test_cases_run_side_by_side_in_both_processes(project):
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     write_cases(project, {"a": "start_of b; log seen by a; say hello", "b": "start_of a; say nothing"})
@@ -189,6 +181,89 @@ def test_bound_cases_run_at_home(project):
     assert here == {"fixed-0", "fixed-1", "hooked-0"}
 
 
+OWN_KINDS = """
+from pytest_agentv import Evaluator, Provider, Score
+
+
+class Parrot(Provider):
+    kind = "Parrot"
+
+    def open(self, environment):
+        return self
+
+    def invoke(self, request):
+        return "hello"
+
+
+class Shouted(Evaluator):
+    kind = "shouted"
+
+    async def evaluate(self, context):
+        return Score(1.0)
+
+
+def pytest_agentv_providers():
+    return {"Parrot": Parrot}
+
+
+def pytest_agentv_evaluators():
+    return [Shouted]
+"""
+
+
+def test_only_cases_that_use_a_kind_of_the_project_run_at_home(project):
+    project.write("conftest.py", OWN_KINDS)
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: mock, response: hello}
+          - {name: parrot, provider: parrot}
+          - {name: judged, provider: mock, response: hello, judge_target: parrot}
+        """,
+    )
+    asserts = {"away": "default", "own": "parrot", "judged": "judged"}
+    cases = [
+        {"id": name, "expected_outcome": "x", "input": "hi", "target": target, "assert": [{"contains": "hello"}]}
+        for name, target in asserts.items()
+    ]
+    shouted = {**cases[0], "id": "shouted", "assert": [{"type": "shouted"}]}
+    project.write("a.eval.yaml", json.dumps({"evalcases": [*cases, shouted]}))
+    run = project.run(TWO)
+    assert set(run.statuses.values()) == {"pass"}
+    line = "executor processes:2: 1 answer; 3 ran in this process: 3 with kinds of this project"
+    assert f"agentv: {line}" in run.lines
+
+
+def test_a_case_says_what_is_wrong_with_the_kinds_of_the_project(project):
+    project.write("conftest.py", "def pytest_agentv_providers(): return 5\n")
+    write_agent(project)
+    write_cases(project, numbered(1))
+    there, here = project.run(TWO), project.run("--agentv-executor=local")
+    assert without_times(there.results) == without_times(here.results)
+    assert there.results[0]["error_detail"] == {"stage": "setup", "kind": "config"}
+
+
+def test_a_kind_of_the_project_in_place_of_a_built_in_one_is_not_mistaken(project):
+    """A worker would find fault with the keys of targets that have the built-in kind's word."""
+    project.write(
+        "conftest.py",
+        OWN_KINDS.replace('"Parrot": Parrot', '"Mock": Parrot').replace("kind =", "word: str = ''\n    kind ="),
+    )
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: cli, command_template: echo hello}
+          - {name: other, provider: mock, word: hello}
+        """,
+    )
+    write_cases(project, numbered(1))
+    run = project.run(TWO, "--agentv-strict")
+    assert set(run.statuses.values()) == {"pass"}
+    assert "1 ran in this process: 1 with kinds of this project" in run.text
+
+
 def test_batches_run_at_home(project):
     project.write("batch.sh", "")
     project.write(
@@ -216,7 +291,7 @@ def test_a_lost_worker_costs_its_cases_only(project):
     assert error["error"].endswith("ended (signal 9)")
     assert error["error_detail"] == {"stage": "provider", "kind": "process"}
     assert read_calls(project.path).started.count("lost") == 1
-    assert "workers lost: 1" in run.text
+    assert "agentv: executor processes:2: 3 answers; 1 lost with its worker" in run.lines
     again = project.run("--agentv-resume=out-1.jsonl", TWO)
     assert again.statuses["lost"] == "pass"
     assert read_calls(project.path).started.count("a") == 1

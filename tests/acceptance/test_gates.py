@@ -5,6 +5,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from thorough import tries
 
 from pytest_agentv.reporting.readers import read_results
 
@@ -50,11 +51,17 @@ def write(project, text):
     return project
 
 
-@pytest.fixture
-def small(project):
-    """Three cases with one answer each, and their baseline: all pass."""
-    write(project, suite(3))
+@pytest.fixture(scope="module")
+def baseline(shared_project):
+    project = write(shared_project(), suite(3))
     assert project.run("--agentv-update-baseline").exit_code == 0
+    return (project.path / BASELINE).read_text("utf-8")
+
+
+@pytest.fixture
+def small(project, baseline):
+    """Three cases with one answer each, and their baseline: all pass."""
+    write(project, suite(3)).write(BASELINE, baseline)
     return project
 
 
@@ -74,28 +81,31 @@ def verdict(project, number):
 FLAGS = ("--agentv-baseline", "--agentv-workers=20")
 
 
-def test_a_suite_of_48_cases_with_two_broken_ones(project, monkeypatch):
+CASES = tries(24, 48)
+
+
+def test_a_suite_with_two_broken_cases(project, monkeypatch):
     """The same figures in one process, with 20 workers and with two processes."""
-    write(project, suite(48, "repeat: 5\nmin_pass_rate: 0.6"))
+    write(project, suite(CASES, "repeat: 5\nmin_pass_rate: 0.6"))
     monkeypatch.setenv("RATE", "0.95")
     monkeypatch.setenv("SEED", "before")
     assert project.run("--agentv-update-baseline", "--agentv-workers=20").exit_code == 0
     monkeypatch.setenv("SEED", "after")
-    monkeypatch.setenv("BROKEN", "c7 c30")
+    monkeypatch.setenv("BROKEN", "c7 c20")
     runs = [
-        project.run("--agentv-baseline", "--junitxml=plain.xml", subprocess=True),
-        project.run(*FLAGS, subprocess=True),
-        project.run(*FLAGS, "--junitxml=n2.xml", mode=("-n", "2"), subprocess=True),
+        project.run("--agentv-baseline", "--junitxml=plain.xml"),
+        project.run(*FLAGS),
+        project.run(*FLAGS, "--junitxml=n2.xml", mode=("-n", "2")),
     ]
     text = section(runs[0])
-    assert "48 cases, 5 answers each; 20 more to confirm 2 suspects" in text
+    assert f"{CASES} cases, 5 answers each; 20 more to confirm 2 suspects" in text
     assert re.search(r"^BROKEN         c7   [45]/5 -> 0/5, again 0/10    q 0\.0\d+$", text, re.MULTILINE)
-    assert re.search(r"^BROKEN         c30   [45]/5 -> 0/5, again 0/10    q 0\.0\d+$", text, re.MULTILINE)
+    assert re.search(r"^BROKEN         c20   [45]/5 -> 0/5, again 0/10    q 0\.0\d+$", text, re.MULTILINE)
     assert text.endswith("GATE: FAILED, 2 cases are broken")
     assert [section(run) for run in runs] == [text] * 3
     assert [run.exit_code for run in runs] == [1, 1, 1]
     assert [verdict(project, number)["broke"] for number in (2, 3, 4)] == [
-        ["evals/a.eval.yaml::c7", "evals/a.eval.yaml::c30"]
+        ["evals/a.eval.yaml::c7", "evals/a.eval.yaml::c20"]
     ] * 3
     for name in ("plain.xml", "n2.xml"):
         [case] = [
@@ -106,8 +116,8 @@ def test_a_suite_of_48_cases_with_two_broken_ones(project, monkeypatch):
         assert case.find("failure").get("message") == "2 cases are broken"
     for number, run in enumerate(runs, start=2):
         lines = {line["eval_id"]: line for line in run.results}
-        assert len(run.results) == len(lines) == 48, "one line for each case, with the answers that confirmed it"
-        assert [lines["c7"]["attempts"], sum(line["attempts"] for line in run.results)] == [15, 260]
+        assert len(run.results) == len(lines) == CASES, "one line for each case, with the answers that confirmed it"
+        assert [lines["c7"]["attempts"], sum(line["attempts"] for line in run.results)] == [15, 5 * CASES + 20]
         assert list(lines["c7"])[-2:] == ["repeat", "baseline"]
         assert lines["c7"]["baseline"].keys() == {"passes", "judged", "delta", "p", "q", "broke", "state"}
         told = {case.pop("case").partition("::")[2]: case for case in verdict(project, number)["cases"]}
@@ -179,7 +189,7 @@ def test_a_part_of_the_files_is_no_baseline_and_costs_nothing(small):
     assert small.run("--agentv-update-baseline").exit_code == 0
     before = (small.path / BASELINE).read_text("utf-8")
     for mode in ((), ("-n", "2")):
-        run = small.run("--agentv-update-baseline", "evals/b.eval.yaml", mode=mode, subprocess=bool(mode))
+        run = small.run("--agentv-update-baseline", "evals/b.eval.yaml", mode=mode)
         assert (run.exit_code, run.results) == (4, [])
         assert "--agentv-update-baseline needs all cases: evals/a.eval.yaml was not collected" in run.text
     assert (small.path / BASELINE).read_text("utf-8") == before
@@ -237,11 +247,11 @@ def test_a_part_of_the_cases_gets_no_verdict(small, monkeypatch, flags, reason):
     assert section(run).endswith(f"No verdict     {reason}")
     assert run.outcomes["failed"] == 1, "there is no verdict that the case could be left to"
     assert "GATE" not in run.text
-    assert verdict(small, 2)["verdict"] == "no verdict"
+    assert verdict(small, 1)["verdict"] == "no verdict"
 
 
 def test_a_part_of_the_cases_gets_no_verdict_with_workers_either(small):
-    run = small.run("--agentv-baseline", "-k", "c1", mode=("-n", "2"), subprocess=True)
+    run = small.run("--agentv-baseline", "-k", "c1", mode=("-n", "2"))
     assert section(run).endswith("No verdict     1 of 3 cases (some were deselected)")
     assert run.exit_code == 0
 
@@ -274,7 +284,7 @@ def test_a_case_that_its_mark_expects_to_fail_needs_no_verdict(small, monkeypatc
     small.run("--agentv-update-baseline")
     monkeypatch.setenv("BROKEN", "c10")
     for mode in ((), ("-n", "2")):
-        run = small.run("--agentv-baseline", "--agentv-gate=run", "evals/b.eval.yaml", mode=mode, subprocess=bool(mode))
+        run = small.run("--agentv-baseline", "--agentv-gate=run", "evals/b.eval.yaml", mode=mode)
         assert (run.exit_code, run.outcomes) == (0, {"passed": 1, "xfailed": 1})
         assert section(run).endswith("No verdict     2 of 5 cases (no case of evals/a.eval.yaml was run)")
 
@@ -282,11 +292,11 @@ def test_a_case_that_its_mark_expects_to_fail_needs_no_verdict(small, monkeypatc
 def test_a_skipped_case_is_not_gone(small):
     small.write("evals/a.eval.yaml", suite(3, c1="skip: flaky tool"))
     for mode in ((), ("-n", "2")):
-        run = small.run("--agentv-baseline", "--agentv-gate=run", mode=mode, subprocess=bool(mode))
+        run = small.run("--agentv-baseline", "--agentv-gate=run", mode=mode)
         assert (run.exit_code, run.outcomes) == (0, {"passed": 3, "skipped": 1})
         assert "Skipped 1" in section(run)
         assert "2 compared" in section(run)
-    told = verdict(small, 3)
+    told = verdict(small, 2)
     assert (told["gone"], told["skipped"]) == ([], ["evals/a.eval.yaml::c1"])
     assert {"case": "evals/a.eval.yaml::c1", "state": "skipped"}.items() <= told["cases"][-1].items()
 
@@ -296,7 +306,7 @@ def test_a_file_whose_cases_are_all_skipped_is_no_missing_file(small):
     small.run("--agentv-update-baseline")
     small.write("evals/b.eval.yaml", suite(2, "skip: later", first=10))
     run = small.run("--agentv-baseline")
-    assert (run.exit_code, verdict(small, 3)["skipped"]) == (0, ["evals/b.eval.yaml::c10", "evals/b.eval.yaml::c11"])
+    assert (run.exit_code, verdict(small, 2)["skipped"]) == (0, ["evals/b.eval.yaml::c10", "evals/b.eval.yaml::c11"])
 
 
 def test_a_case_that_is_gone_stays_gone_beside_a_skipped_one(small):
@@ -321,7 +331,7 @@ def test_a_combination_that_is_skipped_is_not_gone(small, monkeypatch):
     small.run("--agentv-update-baseline", "--agentv-target=default,other")
     monkeypatch.setenv("SKIPPED", "c1@other")
     run = small.run("--agentv-baseline", "--agentv-target=default,other")
-    told = verdict(small, 3)
+    told = verdict(small, 2)
     assert run.exit_code == 0
     assert [(case["case"], case["target"]) for case in told["cases"] if case["state"] == "skipped"] == [
         ("evals/a.eval.yaml::c1", "other")
@@ -354,7 +364,7 @@ def test_a_file_that_cannot_be_collected_leaves_no_verdict(small):
 
 def test_a_worker_that_crashes_leaves_no_verdict(small, monkeypatch):
     monkeypatch.setenv("CRASH", "c1")
-    run = small.run("--agentv-baseline", mode=("-n", "2"), subprocess=True)
+    run = small.run("--agentv-baseline", mode=("-n", "2"))
     assert section(run).endswith("No verdict     a worker crashed")
     assert run.exit_code == 1
 
@@ -369,7 +379,7 @@ def test_the_line_of_each_case_says_how_it_did_against_the_baseline(small, monke
         "c2": {"passes": 1, "judged": 1, "broke": False, "state": "error"},
         "c3": {"broke": False, "state": "new"},
     }
-    run = small.run("--agentv-resume=out-2.jsonl", "--agentv-out=out-3.jsonl")
+    run = small.run("--agentv-resume=out-1.jsonl", "--agentv-out=out-2.jsonl")
     assert ["baseline" in line for line in run.results] == [False] * 4, "that run was judged by none"
 
 
@@ -413,7 +423,7 @@ def test_judged_with_the_run_in_two_processes(project, monkeypatch):
     write(project, suite(4))
     monkeypatch.setenv("BROKEN", "c1")
     flags = ("--agentv-gate=run", "--agentv-min-rate=0.8", "--junitxml=j.xml")
-    run = project.run(*flags, mode=("-n", "2"), subprocess=True)
+    run = project.run(*flags, mode=("-n", "2"))
     assert (run.exit_code, run.outcomes) == (1, {"passed": 3, "xfailed": 1, "failed": 1})
     root = ElementTree.parse(project.path / "j.xml").getroot().find("testsuite")
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("5", "1", "1")
@@ -486,7 +496,7 @@ def test_gates_by_tag(project, monkeypatch):
 def test_a_gate_on_a_tag_that_no_case_has_is_a_usage_error(project, mode):
     project.write("pytest.ini", GATES)
     write(project, suite(2, c0="tags: [bookings]", c1="tags: [smalltalk]"))
-    run = project.run(mode=mode, subprocess=bool(mode))
+    run = project.run(mode=mode)
     assert run.results == []
     assert "agentv_gates: no case has the tag 'booking' (did you mean 'bookings'?)" in run.text
     assert run.exit_code != 0
@@ -525,7 +535,7 @@ def test_the_verdict_reaches_hooks_files_and_the_step_summary(small, monkeypatch
     small.write("evals/a.eval.yaml", suite(2))
     run = small.run("--agentv-baseline", "-s")
     assert "told 2 stale" in run.text
-    assert verdict(small, 2)["gates"] == [
+    assert verdict(small, 1)["gates"] == [
         {"name": f"{BASELINE}::regression", "failed": True, "reason": "stale baseline: 1 case is gone"}
     ]
     text = page.read_text("utf-8")

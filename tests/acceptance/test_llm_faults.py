@@ -142,7 +142,9 @@ def eval_file(cells: Cells) -> str:
     return "\n".join(entries)
 
 
-FLAGS = ("-rA", "-vv", "-W", "error", "--agentv-out=out.jsonl")
+KEPT = ("PATH", "HOME", "TMPDIR", "PYTHON", "LANG", "LC_")
+"""Variables without keys and settings of models; with those of the interpreter, the process is forked."""
+FLAGS = ("-rA", "-vv", "-W", "error", "--agentv-out=out.jsonl", "-p", "no:rerunfailures", "-p", "no:hypothesispytest")
 ARTIFACTS = (
     *("--junitxml=junit.xml", "-o", "junit_logging=all", "--log-level=DEBUG"),
     *("--agentv-dump-prompts=prompts", "--agentv-dump-traces=traces"),
@@ -160,7 +162,7 @@ for words in sys.argv[1:]:
 
 def run_in_turn(server: FakeLlm, *runs: tuple[Path, tuple[str, ...]]) -> list[MatrixRun]:
     """Run pytest over projects, with flags of their own, one after another in a new process."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}
     keys = {f"KEY_{kind.upper()}": key for kind, key in KEYS.items()}
     done = warm.run(
         [sys.executable, "-c", RUNS, *("\n".join([str(folder), *FLAGS, *flags]) for folder, flags in runs)],
@@ -203,9 +205,18 @@ def answer(_request):
 """
 
 
+NOT_SEARCHED_AGAIN = """
+import gc
+def pytest_sessionfinish():
+    gc.freeze()
+"""
+"""pytest collects garbage twice at the end of each run, a quarter of a second each time, with litellm in memory."""
+
+
 def overlap_project(folder: Path, server: FakeLlm) -> Path:
     """Write a case whose target answers when litellm is imported, which its judge needs."""
     write_project(folder, server, {"overlap": ("litellm", (OK,), "judge")})
+    (folder / "conftest.py").write_text(LOOK_UPS + NOT_SEARCHED_AGAIN, "utf-8")
     (folder / "agent.py").write_text(WAITING_AGENT, "utf-8")
     targets = (folder / "targets.yaml").read_text("utf-8")
     judged = "{name: judged-by-overlap, provider: mock, response: hello, judge_target: overlap}"

@@ -58,21 +58,26 @@ def function(scope=""):
     return FUNCTION.replace("{SCOPE}", scope)
 
 
-@pytest.mark.parametrize(
-    "conftest",
-    [function(), function('(scope="session")'), CLASS, ASYNC, PROVIDER],
-    ids=["function", "session", "class", "async", "provider"],
-)
-def test_an_object_of_the_users_own_is_what_cases_ask_without_a_targets_file(project_in_all_modes, suite, conftest):
+OBJECTS = {
+    "function": function(),
+    "session": function('(scope="session")'),
+    "class": CLASS,
+    "async": ASYNC,
+    "provider": PROVIDER,
+}
+
+
+def test_an_object_of_the_users_own_is_what_cases_ask_without_a_targets_file(project_in_all_modes, suite):
     project = project_in_all_modes
-    project.write("qa.eval.yaml", suite(a="hello", b="nothing"))
-    project.write("conftest.py", conftest)
+    for name, conftest in OBJECTS.items():
+        project.write(f"{name}/qa.eval.yaml", suite(**{f"{name}-a": "hello", f"{name}-b": "nothing"}))
+        project.write(f"{name}/conftest.py", conftest)
     run = project.run()
     assert run.internals == []
-    assert run.statuses == {"a": "pass", "b": "pass"}
+    assert run.statuses == {f"{name}-{case}": "pass" for name in OBJECTS for case in "ab"}
     assert {result["target"] for result in run.results} == {"default"}
     assert all(result["candidate_answer"].startswith("hello: ") for result in run.results)
-    assert run.by_id["a"]["attempts"] == 1
+    assert {result["attempts"] for result in run.results} == {1}
 
 
 def test_what_the_object_reports_is_recorded(project, suite):

@@ -3,11 +3,12 @@
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
+from subprocess import DEVNULL
 
 import pytest
+import warm
 from scripted_agent import figures, numbered, read_calls, write_agent, write_cases
 
 SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
@@ -19,6 +20,22 @@ def project(project):
     write_agent(project)
     write_cases(project, SUITE)
     return project
+
+
+@pytest.fixture(scope="module")
+def finished(shared_project):
+    """Return a run of the suite, and what it wrote."""
+    project = shared_project()
+    write_agent(project)
+    write_cases(project, SUITE)
+    return run(project), (project.path / "own.jsonl").read_bytes()
+
+
+@pytest.fixture
+def whole(project, finished):
+    """The run that wrote `own.jsonl`, in which the cases of the project are finished."""
+    (project.path / "own.jsonl").write_bytes(finished[1])
+    return finished[0]
 
 
 def called(project):
@@ -44,12 +61,10 @@ def cut_to(project, *eval_ids, name="own.jsonl"):
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",), ("--agentv-workers=4",)], ids=["plain", "n2", "workers"])
-def test_a_resumed_run_calls_the_rest_and_ends_as_if_it_had_not_been_interrupted(project, mode):
-    whole = run(project, *mode)
+def test_a_resumed_run_calls_the_rest_and_ends_as_if_it_had_not_been_interrupted(project, whole, mode):
     cut_to(project, "case-0", "case-1", "case-4")
     with (project.path / "own.jsonl").open("a") as file:
         file.write('{"timestamp": "2026-11-2')  # what a killed writer leaves
-    called(project)
     resumed = run(project, *mode, "--agentv-resume=own.jsonl")
     assert called(project) == ["case-2", "case-3", "case-5"]
     assert resumed.outcomes == whole.outcomes == {"passed": 4, "failed": 1, "errors": 1}
@@ -63,10 +78,8 @@ def complete(project):
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
-def test_a_run_that_is_resumed_when_it_was_complete_calls_nothing_and_writes_nothing(project):
-    whole = run(project)
+def test_a_run_that_is_resumed_when_it_was_complete_calls_nothing_and_writes_nothing(project, whole):
     written = (project.path / "own.jsonl").read_bytes()
-    called(project)
     resumed = run(project, "--agentv-resume=own.jsonl")
     assert called(project) == []
     assert (project.path / "own.jsonl").read_bytes() == written
@@ -90,11 +103,9 @@ def test_without_a_file_the_newest_run_of_the_folder_is_resumed(project, pyteste
     assert len(new.read_text().splitlines()) == 6
 
 
-def test_the_results_of_a_resumed_run_can_go_to_another_file_which_is_then_complete(project):
-    run(project)
+def test_the_results_of_a_resumed_run_can_go_to_another_file_which_is_then_complete(project, whole):
     cut_to(project, "case-0", "case-1")
     before = (project.path / "own.jsonl").read_bytes()
-    called(project)
     resumed = run(project, "--agentv-resume=own.jsonl", out="other.jsonl")
     assert called(project) == ["case-2", "case-3", "case-4", "case-5"]
     assert (project.path / "own.jsonl").read_bytes() == before
@@ -105,11 +116,11 @@ def test_the_results_of_a_resumed_run_can_go_to_another_file_which_is_then_compl
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
-def test_all_runs_of_a_file_count_as_of_shards_that_were_put_together(project, mode):
-    run(project, "-k", "case-0 or case-1 or case-2", out="a.jsonl")
-    run(project, "-k", "case-3 or case-4", out="b.jsonl")
-    project.write("own.jsonl", (project.path / "a.jsonl").read_text() + (project.path / "b.jsonl").read_text())
-    called(project)
+def test_all_runs_of_a_file_count_as_of_shards_that_were_put_together(project, whole, mode):
+    shards = results(project)[:5]
+    for record in shards[3:]:
+        record["run_id"] = "another"
+    project.write("own.jsonl", "".join(f"{json.dumps(record)}\n" for record in shards))
     resumed = run(project, *mode, "--agentv-resume=own.jsonl")
     assert called(project) == ["case-5"]
     assert "Total eval cases: 6 (4 passed, 1 failed, 1 error)" in resumed.lines
@@ -154,14 +165,12 @@ def test_a_bad_line_is_skipped_with_its_place_and_its_case_is_run_again(project,
     assert resumed.internals == []
 
 
-def test_results_of_an_older_version_are_not_carried_over_and_one_line_says_why(project):
-    run(project)
+def test_results_of_an_older_version_are_not_carried_over_and_one_line_says_why(project, whole):
     path = project.path / "own.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     for record in records[:3]:
         record.pop("target_hash", None)
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    called(project)
     resumed = run(project, "--agentv-resume=own.jsonl")
     assert called(project) == ["case-0", "case-1", "case-2"]
     (line,) = [line for line in resumed.lines if "target_hash" in line]
@@ -207,9 +216,7 @@ def test_another_target_is_called_anew(project):
     assert called(project) == []
 
 
-def test_another_threshold_judges_the_carried_scores_anew_without_a_call(project):
-    run(project)
-    called(project)
+def test_another_threshold_judges_the_carried_scores_anew_without_a_call(project, whole):
     resumed = run(project, "--agentv-resume=own.jsonl", "--agentv-threshold=0")
     assert called(project) == []
     assert resumed.outcomes == {"passed": 5, "errors": 1}
@@ -219,9 +226,7 @@ def test_another_threshold_judges_the_carried_scores_anew_without_a_call(project
 
 
 @pytest.mark.parametrize("text", ["threshold: 0\n", "execution: {threshold: 0}\n"])
-def test_another_threshold_of_the_file_is_no_reason_to_call_again(project, text):
-    run(project)
-    called(project)
+def test_another_threshold_of_the_file_is_no_reason_to_call_again(project, whole, text):
     path = project.path / "a.eval.yaml"
     path.write_text(text + path.read_text())
     assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 5, "errors": 1}
@@ -258,19 +263,24 @@ def test_retrying_errors_alone_runs_nothing_else_and_completes_the_summary(proje
 
 
 @pytest.mark.parametrize(
-    ("flag", "message"),
+    ("flag", "message", "mode"),
     [
-        ("--agentv-resume=missing.jsonl", "--agentv-resume: missing.jsonl holds no results file to go on from"),
-        ("--agentv-resume", "--agentv-resume: .agentv/results holds no results file to go on from"),
-        ("--agentv-retry-errors", "--agentv-retry-errors: .agentv/results holds no results file to go on from"),
+        ("--agentv-resume=missing.jsonl", "--agentv-resume: missing.jsonl holds no results file to go on from", ()),
+        (
+            "--agentv-resume=missing.jsonl",
+            "--agentv-resume: missing.jsonl holds no results file to go on from",
+            ("-n2",),
+        ),
+        ("--agentv-resume", "--agentv-resume: .agentv/results holds no results file to go on from", ()),
+        ("--agentv-retry-errors", "--agentv-retry-errors: .agentv/results holds no results file to go on from", ()),
         (
             "--agentv-resume=foreign.jsonl",
             "--agentv-resume: foreign.jsonl holds no results of a run of pytest-agentv",
+            (),
         ),
     ],
-    ids=["missing", "no folder", "retry", "foreign"],
+    ids=["missing", "missing-n2", "no folder", "retry", "foreign"],
 )
-@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=["plain", "n2"])
 def test_a_run_that_cannot_be_resumed_is_one_clear_error_and_nothing_is_called(project, flag, message, mode):
     project.write("foreign.jsonl", '{"eval_id": "a", "score": 1}\n')
     broken = run(project, flag, *mode)
@@ -283,7 +293,7 @@ PYTHON_AGENT = """
 import prices
 
 
-def answer(prompt):
+def answer(prompt, extra=0):
     try:
         from late import END
     except ImportError:
@@ -328,41 +338,39 @@ def stale_project(project):
     (project.path / "a.eval.yaml").unlink()
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "again"),
-    [
-        ("targets.yaml", '"response": "hello"', '"response": "hello again"', {"mock", "script", "ideal"}),
-        ("targets.yaml", '"command_template"', '"verbose": true, "command_template"', set()),
-        ("targets.yaml", "--end !", "--end ?", {"cli"}),
-        ("targets.yaml", '"judge_target"', '"arguments": {"extra": 1}, "judge_target"', {"python", "model"}),
-        ("targets.yaml", '{\\"score\\": 1}', '{\\"score\\": 1.0}', {"model"}),
-        ("own_agent.py", "return", "return 'oh ' +", {"python", "model"}),
-        ("prices.py", "hello", "hello!", {"python", "model"}),
-        ("late.py", "''", "'!'", {"python", "model"}),
-        ("helper.py", "hello", "hello!", {"cli"}),
-        ("main.py", "print", "print ", {"cli"}),
-        ("judge.py", "import json, ", "import json, os, ", {"script"}),
-        ("rules.py", "1", "1.0", {"script"}),
-        ("judge.md", "Judge", "Grade", {"model"}),
-        ("ideal.md", "hello", "hello, hello", {"ideal"}),
-        ("other.py", "", "new", set()),
-    ],
-)
-def test_what_an_answer_or_its_judgement_came_from_is_part_of_the_case(project, file, old, new, again):
+CHANGES = [
+    ("targets.yaml", '"response": "hello"', '"response": "hello again"', {"mock", "script", "ideal"}),
+    ("targets.yaml", '"command_template"', '"verbose": true, "command_template"', set()),
+    ("targets.yaml", "--end !", "--end ?", {"cli"}),
+    ("targets.yaml", '"judge_target"', '"arguments": {"extra": 1}, "judge_target"', {"python", "model"}),
+    ("targets.yaml", '{\\"score\\": 1}', '{\\"score\\": 1.0}', {"model"}),
+    ("own_agent.py", "return", "return 'oh ' +", {"python", "model"}),
+    ("prices.py", "hello", "hello!", {"python", "model"}),
+    ("late.py", "''", "'!'", {"python", "model"}),
+    ("helper.py", "hello", "hello!", {"cli"}),
+    ("main.py", "print", "print ", {"cli"}),
+    ("judge.py", "import json, ", "import json, os, ", {"script"}),
+    ("rules.py", "1", "1.0", {"script"}),
+    ("judge.md", "Judge", "Grade", {"model"}),
+    ("ideal.md", "hello", "hello, hello", {"ideal"}),
+    ("other.py", "", "new", set()),
+]
+"""Files, what is changed in them, and the cases that run again."""
+
+
+def test_what_an_answer_or_its_judgement_came_from_is_part_of_the_case(project):
     stale_project(project)
-    first = run(project)
-    if file == "targets.yaml" and "arguments" in new:
-        project.write("own_agent.py", PYTHON_AGENT.replace("(prompt)", "(prompt, extra=0)"))
-        (project.path / "own.jsonl").unlink()
-        first = run(project)
-    assert first.outcomes == {"passed": 6}
-    path = project.path / file
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new) if old else new)
-    before = len(results(project))
-    assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 6}
-    assert {result["eval_id"] for result in results(project)[before:]} == again
+    assert run(project).outcomes == {"passed": 6}
+    before = (project.path / "own.jsonl").read_bytes()
+    for file, old, new, again in CHANGES:
+        path = project.path / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new) if old else new)
+        assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 6}
+        assert {result["eval_id"] for result in results(project)[6:]} == again, (file, new)
+        path.write_text(text)
+        (project.path / "own.jsonl").write_bytes(before)
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
@@ -376,7 +384,7 @@ def test_a_secret_that_changed_is_another_target_and_stands_nowhere(project, mod
     }
     project.write("targets.yaml", json.dumps({"targets": [target]}))
     write_cases(project, {"one": "say hello"})
-    assert run(project, *mode).outcomes == {"passed": 1}
+    assert run(project).outcomes == {"passed": 1}
     run(project, *mode, "--agentv-resume=own.jsonl")
     assert len(results(project)) == 1
     monkeypatch.setenv("AGENT_API_KEY", "quite-secret-2")
@@ -421,7 +429,7 @@ def test_evaluations_in_python_are_resumed_and_another_target_is_asked_anew(proj
             assert agentv.evaluate("hello", evaluators=WORDS)
         """,
     )
-    run(project, *mode)
+    run(project)
     run(project, *mode, "--agentv-resume=own.jsonl")
     assert len(results(project)) == 2
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello you}]\n")
@@ -430,22 +438,23 @@ def test_evaluations_in_python_are_resumed_and_another_target_is_asked_anew(proj
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
-def test_the_summary_of_a_resumed_run_counts_what_was_selected(project, mode):
-    run(project)
-    called(project)
+def test_the_summary_of_a_resumed_run_counts_what_was_selected(project, whole, mode):
     resumed = run(project, *mode, "--agentv-resume=own.jsonl", "-k", "case-0 or case-1")
     assert called(project) == []
     assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in resumed.lines
 
 
 @pytest.mark.parametrize(
-    "flags", [("--agentv-resume=own.jsonl",), ("--agentv-resume=own.jsonl", "--agentv-out=b.jsonl")]
+    ("flags", "mode"),
+    [
+        (("--agentv-resume=own.jsonl",), ()),
+        (("--agentv-resume=own.jsonl",), ("-n2",)),
+        (("--agentv-resume=own.jsonl", "--agentv-out=b.jsonl"), ()),
+    ],
+    ids=["plain", "n2", "into another file"],
 )
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
-def test_the_file_of_another_project_is_refused(project, flags, mode):
-    run(project)
+def test_the_file_of_another_project_is_refused(project, whole, flags, mode):
     (project.path / "a.eval.yaml").rename(project.path / "moved.eval.yaml")
-    called(project)
     refused = run(project, *mode, *flags, out=None)
     assert refused.exit_code == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in refused.lines if "another project" in line]
@@ -458,13 +467,11 @@ def test_the_file_of_another_project_is_refused(project, flags, mode):
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
-def test_a_file_that_is_being_resumed_is_refused_until_that_run_ends_even_if_it_is_killed(project, mode):
-    run(project)
+def test_a_file_that_is_being_resumed_is_refused_until_that_run_ends_even_if_it_is_killed(project, whole, mode):
     cut_to(project, "case-0")
     write_cases(project, {**SUITE, "case-3": "sleep 60"})
-    called(project)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-resume=own.jsonl"]
-    first = subprocess.Popen([*command, *mode], cwd=project.path, stdout=subprocess.DEVNULL)
+    first = warm.Popen([*command, *mode], cwd=project.path, stdout=DEVNULL)
     try:
         deadline = time.monotonic() + 30
         while "case-3" not in read_calls(project.path).started and time.monotonic() < deadline:

@@ -8,6 +8,8 @@ import urllib.parse
 
 import pytest
 
+from .conftest import IN_ONE_PROCESS
+
 SHELL = "sk-shell-0123456789abcdef"
 DOTENV = "sk-dotenv-fedcba9876543210"
 PLAIN = "plain-name-but-secret-key-77"
@@ -270,9 +272,10 @@ def test_prints_are_masked_where_nothing_is_captured(loud):
     assert [line for line in run.lines if line.strip().startswith("::")] == []
 
 
+@IN_ONE_PROCESS
 def test_the_streams_are_put_back(loud):
     streams = sys.stdout, sys.stderr
-    loud.run("-s", mode=())
+    loud.run("-s")
     assert (sys.stdout, sys.stderr) == streams
 
 
@@ -363,7 +366,7 @@ def test_a_cached_run_judges_the_same_answers(project, monkeypatch, mode):
         for target in ("number", "leak")
     )
     project.write("ollama.eval.yaml", f"evalcases:\n{cases}")
-    first, second = (project.run("--agentv-cache", mode=mode) for _ in range(2))
+    first, second = project.run("--agentv-cache", mode=mode), project.run("--agentv-cache")
     assert first.statuses == second.statuses == {"ollama-number": "pass", "ollama-leak": "pass"}
     answers = [
         run.by_id[f"ollama-{target}"]["candidate_answer"] for run in (first, second) for target in ("number", "leak")

@@ -8,20 +8,22 @@ import shutil
 import zipfile
 from collections import Counter
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from elsewhere import reason_not_to_hide
-from fake_llm import FakeLlm, Reply
+import yaml
+from elsewhere import reason_not_to_hide, write_interpreter
+from every_kind import ARGS, AT_HOME, EVAL_FILES, ON_WORKERS, TESTS, every_kind, kinds_in, without_times
+from fake_llm import FakeLlm
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.executors.shipping.parcel import Parcel
+from pytest_agentv.providers.table import KINDS
 
-TESTS = Path(__file__).parents[1]
 BUNDLE = "--agentv-ship=bundle"
-AT_HOME, ON_WORKERS = "sk-at-home-0123456789abcdef", "sk-on-workers-0123456789abcdef"
 
 ELSEWHERE = """
 import sys
@@ -55,183 +57,34 @@ class Machines:
         return self.log.read_bytes()
 
 
-TARGETS = """
-targets:
-  - {name: default, provider: mock, response: hello world}
-  - {name: shell, provider: cli, command_template: "sh ../tools/hello.sh $SHOP_API_KEY", judge_target: judge}
-  - {name: code, provider: python, callable: agent.py:answer}
-  - {name: module, provider: python, callable: shop.agents:answer}
-  - {name: service, provider: asgi, app: service.py:app, body: {question: "{{ prompt }}"}, answer: $.said}
-  - name: web
-    provider: http
-    url: ${{ MODEL_URL }}/v1/chat/completions
-    headers: {Authorization: "Bearer ${{ SHOP_API_KEY }}"}
-    body: {model: m, messages: [{role: user, content: "{{ prompt }}"}]}
-    answer: $.choices[0].message.content
-  - {name: model, provider: openai, base_url: "${{ MODEL_URL }}", api_key: "${{ SHOP_API_KEY }}", model: m}
-  - {name: judge, provider: openai, base_url: "${{ JUDGE_URL }}", api_key: "${{ SHOP_API_KEY }}", model: m}
-  - {name: embeddings, provider: openai, base_url: "${{ MODEL_URL }}", api_key: "${{ SHOP_API_KEY }}", model: e}
-  - {name: claude, provider: claude-code, executable: agents/claude}
-  - {name: codex, provider: codex, executable: agents/codex}
-  - {name: pi, provider: pi, executable: agents/pi}
-  - {name: broken, provider: cli, command_template: "echo no such thing >&2; exit 3"}
-  - {name: unset, provider: openai, api_key: "${{ NOWHERE }}", model: m}
-  - {name: absent, provider: cli, command_template: "cat ../notes/absent.txt; pwd"}
+PROCESSES = """
+from types import SimpleNamespace
+from pytest_agentv.executors import processes
+
+processes.sys = SimpleNamespace(executable={program!r})
 """
 
-FILES = {
-    "evals/agent.py": """
-        import logging
-        import os
 
-        from helpers.polite import greeting
-
-        def answer(prompt):
-            logging.getLogger("agent").warning("my key is %s", os.environ["SHOP_API_KEY"])
-            return f"{greeting()} from python: {open('notes/note.txt').read()}"
-        """,
-    "evals/helpers/__init__.py": "",
-    "evals/helpers/polite.py": "def greeting():\n    return 'hello'\n",
-    "evals/service.py": """
-        import json
-
-        async def app(scope, receive, send):
-            question = json.loads((await receive())["body"])["question"]
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": json.dumps({"said": f"hello {question}"}).encode()})
-        """,
-    "evals/checks.py": "def is_short(answer):\n    return len(answer) < 500\n",
-    "src/shop/__init__.py": "",
-    "src/shop/agents.py": "from shop.words import HELLO\n\ndef answer(prompt):\n    return f'{HELLO} from a package'\n",
-    "src/shop/words.py": "HELLO = 'hello'\n",
-    "src/shop/unused.py": "",
-    "pytest.ini": "[pytest]\npythonpath = src\n",
-    "notes/note.txt": "Say hello to the note.\n",
-    "notes/style.instructions.md": "Be polite.\n",
-    "tools/hello.sh": "echo hello $1; echo $0 >&2\n",
-    "judges/judge.py": """
-        import json, sys
-        from rules import SCORE
-        case = json.load(sys.stdin)
-        table = open("table.txt").read()
-        print(json.dumps({"score": SCORE, "hits": [table.strip(), *case["input_files"]]}))
-        """,
-    "judges/rules.py": "SCORE = 0.5\n",
-    "judges/reused.py": "from rules import SCORE\n\ndef judge(case):\n    return {'score': 1, 'hits': [f'{SCORE}']}\n",
-    "judges/asking.py": """
-        from pytest_agentv.sdk import Result, code_judge, create_target_client
-
-        @code_judge
-        def judge(case):
-            return Result(score=1, hits=[create_target_client().invoke("Is it?", target="default").raw_text])
-        """,
-    "judges/table.txt": "what lies beside it\n",
-    "prompts/judge.md": "Was it polite? {{ candidate_answer }}\n",
-    "schemas/offer.json": '{"type": "object", "required": ["price"]}',
-}
-
-PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\6\0\0\0\x1f\x15\xc4\x89"
+def write_processes(project, folder):
+    """Have the workers of `processes:N` live like those of `Machines`."""
+    (folder / ".env").write_text(env_of_workers(project))
+    hidden = [project.path] if reason_not_to_hide() is None else []
+    project.write("conftest.py", PROCESSES.format(program=str(write_interpreter(folder, hidden))))
 
 
-def content(*files):
-    return [
-        {"role": "user", "content": [{"type": "text", "value": "read"}, *({"type": "file", "value": f} for f in files)]}
-    ]
+def env_of_workers(project):
+    return (project.path / ".env").read_text().replace(AT_HOME, ON_WORKERS)
 
 
-def write_project(project, url):
-    (project.path / ".git").mkdir()
-    for name, text in FILES.items():
-        project.write(name, text)
-    project.write("evals/targets.yaml", TARGETS)
-    for name in ("claude", "codex", "pi"):
-        path = project.write(f"agents/{name}", f'#!/bin/sh\ncat > /dev/null\ncat "$(dirname $0)/{name}.jsonl"\n')
-        path.chmod(0o755)
-        project.write(f"agents/{name}.jsonl", (TESTS / f"golden/agents/{name}-tools.jsonl").read_text())
-    project.write(".env", f"SHOP_API_KEY={AT_HOME}\nMODEL_URL={url}/model\nJUDGE_URL={url}/judge\n")
-    (project.path / "notes/chart.png").write_bytes(PICTURE)
-    words = {"name": "words", "type": "heuristic", "hits": ["hello"], "misses": ["bye"]}
-    code = {"name": "code", "type": "code_judge", "script": ["python3", "judge.py"], "cwd": "judges"}
-    reused = {**code, "name": "reused", "script": ["python3", "reused.py"], "reuse": True}
-    asking = {**code, "name": "asking", "script": ["python3", "asking.py"], "target": True}
-    judge = {"name": "judge", "type": "llm_judge", "prompt": "../prompts/judge.md"}
-    both = {
-        "name": "both",
-        "type": "composite",
-        "evaluators": [words, code],
-        "aggregator": {"type": "weighted_average"},
-    }
-    check = {"name": "check", "type": "python", "value": "checks.py:is_short"}
-    json_check = {"name": "json", "type": "is-json", "value": "../schemas/offer.json"}
-    tokens = {"name": "tokens", "type": "token_usage", "max_total": 100000}
-    similar = {"name": "similar", "type": "similar", "value": "hello", "target": "embeddings"}
-    calls = {"name": "calls", "type": "tool_trajectory", "mode": "any_order", "minimums": {"search": 1}}
-    files = content("notes/note.txt", "notes/style.instructions.md")
-    cases = {
-        "mock": ("default", [words, json_check, calls], "hi"),
-        "shell": ("shell", [words, code, judge], files),
-        "python": ("code", [both, check], files),
-        "package": ("module", [words], "hi"),
-        "asgi": ("service", [words], "hi"),
-        "scripts": ("default", [reused, asking], "hi"),
-        "http": ("web", [words], "hi"),
-        "model": ("model", [words, tokens], files),
-        "picture": ("model", [words], content("notes/chart.png")),
-        "similar": ("default", [similar], "hi"),
-        "claude": ("claude", [words, code], files),
-        "codex": ("codex", [words, calls], files),
-        "pi": ("pi", [words], files),
-        "broken": ("broken", [words], "hi"),
-        "unset": ("unset", [words], "hi"),
-        "unknown": ("nowhere", [words], "hi"),
-        "absent": ("absent", [words], "hi"),
-    }
-    entries = [
-        {"id": name, "expected_outcome": "hello", "input": said, "execution": {"target": target, "evaluators": checks}}
-        for name, (target, checks, said) in cases.items()
-    ]
-    repeated = {"id": "repeated", "expected_outcome": "hello", "input": "x", "evaluators": [words], "repeat": 3}
-    project.write("evals/a.eval.yaml", json.dumps({"evalcases": [*entries, repeated]}))
-    write_examples(project)
+@dataclass(frozen=True)
+class There:
+    """A run on other machines."""
 
-
-def write_examples(project):
-    """Write the examples of all evaluators that have some, each with a target that gives its answer."""
-    targets, cases = [], []
-    for word, kind in EVALUATORS.items():
-        for number, example in enumerate(kind.examples if word == kind.kind else ()):
-            name = f"{word}-{number}"
-            targets.append({"name": name, "provider": "mock", "response": example["answer"], "judge_target": "judge"})
-            case = {"id": name, "expected_outcome": "x", "input": "q", "target": name, "assert": example["assert"]}
-            cases.append({**case, **({"vars": example["vars"]} if "vars" in example else {})})
-    checks = [{"id": f"statement-{number}", "satisfied": True, "reasoning": ""} for number in (1, 2)]
-    reply = json.dumps({"checks": checks, "overall_reasoning": ""})
-    judge = {"name": "judge", "provider": "mock", "response": reply}
-    model = {"provider": "openai", "base_url": "${{ MODEL_URL }}", "api_key": "${{ SHOP_API_KEY }}", "model": "e"}
-    targets += [judge, {"name": "embeddings", **model}]
-    project.write("examples/targets.yaml", json.dumps({"targets": targets}))
-    project.write("examples/checks.py", "def is_polite(answer):\n    return True\n")
-    project.write("examples/kinds.eval.yaml", json.dumps({"evalcases": cases}))
-
-
-TIMES = {"timestamp", "run_id", "duration_ms", "tool_durations", "durationMs", "waited_ms"}
-
-
-def without_times(results):
-    """Return results by id, without what differs between any two runs."""
-    text = json.dumps({result["eval_id"]: result for result in results}, sort_keys=True)
-    text = re.sub("quoted-[0-9a-f]{16}", "quoted", text)
-    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z_(.+?)_[0-9a-f]{8}\.log", r"\1.log", text)
-    return _timeless(json.loads(text))
-
-
-def _timeless(value):
-    if isinstance(value, dict):
-        return {key: _timeless(item) for key, item in value.items() if key not in TIMES}
-    return [_timeless(item) for item in value] if isinstance(value, list) else value
-
-
-ARGS = ("evals", "examples", "--agentv-include-trace", "--agentv-dump-prompts=dumped")
+    run: Any
+    dumped: dict[str, str]
+    """The prompts that came home."""
+    keys: list[str | None]
+    """The API keys that came to the models."""
 
 
 @dataclass(frozen=True)
@@ -241,11 +94,10 @@ class Compared:
     project: Any
     machines: Machines
     here: Any
-    there: Any
     dumped: dict[str, str]
     """The prompts of the local run."""
-    keys: list[str | None]
-    """The API keys that came to the model from the workers."""
+    by_hook: There
+    by_processes: There
 
     @property
     def parcels(self):
@@ -260,20 +112,33 @@ class Compared:
 def kinds(shared_project, tmp_path_factory):
     """Run every kind here and there."""
     project = shared_project()
-    verdict = json.dumps({"score": 0.75, "hits": ["kind"], "misses": [], "reasoning": "because"})
-    with FakeLlm() as model:
-        model.script("judge", Reply(verdict))
-        model.script("model", Reply("hello from the model"))
-        write_project(project, model.url)
+    with every_kind(project, tmp_path_factory.mktemp("home")) as model:
         here = project.run("--agentv-executor=local", *ARGS)
-        dumped = texts_in(project.path / "dumped")
-        shutil.rmtree(project.path / "dumped")
+        dumped = take_dumped(project)
         machines = Machines(project, tmp_path_factory.mktemp("machines"))
-        machines.write(".env", (project.path / ".env").read_text().replace(AT_HOME, ON_WORKERS))
-        before = len(model.asked("model"))
-        there = project.run(BUNDLE, *ARGS, "-v")
-        keys = [request.api_key for request in model.asked("model")[before:]]
-    return Compared(project, machines, here, there, dumped, keys)
+        machines.write(".env", env_of_workers(project))
+        by_hook = run_there(project, model)
+        write_processes(project, tmp_path_factory.mktemp("processes"))
+        by_processes = run_there(project, model, "--agentv-executor=processes:2")
+    return Compared(project, machines, here, dumped, by_hook, by_processes)
+
+
+def run_there(project, model, *args):
+    before = len(model.asked("model"))
+    run = project.run(BUNDLE, *ARGS, "-v", *args)
+    keys = [request.api_key for request in model.asked("model")[before:]]
+    return There(run, take_dumped(project), keys)
+
+
+def take_dumped(project):
+    found = texts_in(project.path / "dumped")
+    shutil.rmtree(project.path / "dumped")
+    return found
+
+
+@pytest.fixture(params=["hook", "processes"])
+def there(kinds, request):
+    return kinds.by_hook if request.param == "hook" else kinds.by_processes
 
 
 def texts_in(folder):
@@ -285,8 +150,8 @@ def test_the_workers_do_not_see_the_project(kinds):
     assert kinds.machines.is_hidden
 
 
-def test_records_are_those_of_a_local_run(kinds):
-    local, shipped = without_times(kinds.here.results), without_times(kinds.there.results)
+def test_records_are_those_of_a_local_run(kinds, there):
+    local, shipped = without_times(kinds.here.results), without_times(there.run.results)
     assert shipped.keys() == local.keys()
     for name, record in local.items():
         assert shipped[name] == record
@@ -303,25 +168,39 @@ def test_the_kinds_are_judged_at_all(kinds):
     assert all(local[name]["trace_summary"]["event_count"] for name in ("claude", "codex", "pi"))
 
 
-EXPECTED_ERRORS = {"broken", "unset", "unknown", "bleu-0", "rouge-0"}
-"""Those of cases that are to fail, and of kinds whose packages may be absent."""
+EXPECTED_ERRORS = {"broken", "unset", "unknown"} | {
+    f"{word}-0" for word, package in (("bleu", "sacrebleu"), ("rouge", "rouge_score")) if find_spec(package) is None
+}
+"""Those of cases that are to fail, and of kinds whose packages are missing."""
 
 
-def test_no_case_stayed_at_home(kinds):
-    assert re.search(r"^agentv: executor Elsewhere: \d+ answers$", kinds.there.text, re.MULTILINE)
+def test_no_kind_of_target_is_forgotten(kinds):
+    written = yaml.safe_load((kinds.project.path / "evals/targets.yaml").read_text())["targets"]
+    providers = {target["name"]: target["provider"] for target in written}
+    asked = {providers.get(each["target"]) for each in kinds.here.results if each["status"] != "error"}
+    assert asked - {None} == set(KINDS.table) - {"litellm"}, "that one takes seconds to import, and has its own test"
 
 
-def test_workers_have_secrets_of_their_own(kinds):
-    assert kinds.keys
-    assert all(key is not None and ON_WORKERS in key for key in kinds.keys)
+def test_no_kind_of_evaluator_is_forgotten(kinds):
+    files = [json.loads((kinds.project.path / name).read_text()) for name in EVAL_FILES]
+    assert set(EVALUATORS) == {*kinds_in(files), *kinds_in(kinds.here.results)}
 
 
-def test_no_secret_travels_or_is_written(kinds):
+def test_no_case_stayed_at_home(there):
+    assert re.search(r"^agentv: executor (Elsewhere|processes:2): \d+ answers$", there.run.text, re.MULTILINE)
+
+
+def test_workers_have_secrets_of_their_own(there):
+    assert there.keys
+    assert all(key is not None and ON_WORKERS in key for key in there.keys)
+
+
+def test_no_secret_travels_or_is_written(kinds, there):
     assert AT_HOME.encode() not in kinds.machines.sent()
     assert not [name for name in shipped_names(kinds) if "/.env" in name]
-    assert "my key is ***" in kinds.there.text
+    assert "my key is ***" in there.run.text
     for secret in (AT_HOME, ON_WORKERS):
-        assert secret not in kinds.there.text
+        assert secret not in there.run.text
         for path in kinds.project.path.rglob("*"):
             if path.is_file() and path.name != ".env":
                 assert secret not in path.read_bytes().decode("utf-8", "replace"), path
@@ -338,9 +217,9 @@ def test_a_job_has_no_path_of_the_run(kinds):
     assert not [job for job in jobs if str(kinds.project.path).encode() in job]
 
 
-def test_nothing_names_a_place_of_a_worker(kinds):
+def test_nothing_names_a_place_of_a_worker(kinds, there):
     written = [path for path in kinds.project.path.rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    texts = [kinds.there.text, *(path.read_bytes().decode("utf-8", "replace") for path in written)]
+    texts = [there.run.text, *(path.read_bytes().decode("utf-8", "replace") for path in written)]
     assert not [text for text in texts if "agentv-stores" in text]
 
 
@@ -360,10 +239,10 @@ def test_each_worker_gets_a_bundle_once_or_a_little_more(kinds):
     assert len(sent) < 10
 
 
-def test_files_that_cases_write_come_home(kinds):
-    assert texts_in(kinds.project.path / "dumped") == kinds.dumped
+def test_files_that_cases_write_come_home(kinds, there):
+    assert there.dumped == kinds.dumped
     for name in ("claude", "codex", "pi"):
-        log = Path(kinds.there.by_id[name]["log_file"])
+        log = Path(there.run.by_id[name]["log_file"])
         assert log.is_relative_to(kinds.project.path)
         assert "stream log" in log.read_text()
 
@@ -371,6 +250,39 @@ def test_files_that_cases_write_come_home(kinds):
 def test_workers_leave_nothing(kinds):
     left = [path for each in kinds.machines.folders for path in (each / "tmp").rglob("*") if path.is_file()]
     assert left == []
+
+
+LITELLM = """
+targets:
+  - {name: default, provider: litellm, base_url: "${{ MODEL_URL }}", api_key: k-0123456789, model: openai/gpt-4o}
+  - name: direct
+    provider: openai
+    client: litellm
+    base_url: ${{ MODEL_URL }}
+    api_key: k-0123456789
+    model: gpt-4o
+"""
+
+
+@pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed")
+def test_models_through_litellm(shared_project, tmp_path):
+    """One worker and few cases: each process imports litellm for seconds."""
+    project = shared_project()
+    (project.path / ".git").mkdir()
+    project.write("targets.yaml", LITELLM)
+    words = [{"contains": "hello"}]
+    cases = {"default": words, "direct": [*words, {"cost": 1}]}
+    keys = {"expected_outcome": "x", "input": "hi"}
+    entries = [{"id": name, **keys, "target": name, "assert": checks} for name, checks in cases.items()]
+    project.write("a.eval.yaml", json.dumps({"evalcases": entries}))
+    with FakeLlm() as model:
+        project.write(".env", f"MODEL_URL={model.script('model')}/v1\n")
+        here = project.run("--agentv-executor=local")
+        write_processes(project, tmp_path)
+        there = project.run("--agentv-executor=processes:1", BUNDLE)
+    assert set(here.statuses.values()) == {"pass"}
+    assert without_times(there.results) == without_times(here.results)
+    assert "agentv: executor processes:1: 2 answers" in there.lines
 
 
 # One matter each

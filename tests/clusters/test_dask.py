@@ -217,7 +217,7 @@ def test_a_lost_worker_costs_its_cases_in_flight(project, make_cluster, model):
     assert results[lost[0]]["error_detail"] == {"stage": "provider", "kind": "process"}
     assert len(passed(project)) == 5
     assert len(model.asked("m")) == 6
-    assert "workers lost: 1" in printed(project)
+    assert "; 1 lost with its worker" in printed(project)
     again = start(project, on(cluster), "--agentv-resume=out.jsonl")
     assert again.wait(LONGEST_WAIT) == 0
     assert len(model.asked("m")) == 7

@@ -1,14 +1,12 @@
 """Every kind of target and evaluator on a Dask cluster whose workers live as on other machines."""
 
-import json
 import re
 
 import pytest
 from acceptance.conftest import Project
-from acceptance.test_shipping import ARGS, AT_HOME, ON_WORKERS, without_times, write_project
 from dask_cluster import NEEDS_DASK
 from elsewhere import reason_not_to_hide
-from fake_llm import FakeLlm, Reply
+from every_kind import ARGS, AT_HOME, ON_WORKERS, every_kind, without_times
 
 pytestmark = [pytest.mark.dask, NEEDS_DASK]
 
@@ -17,10 +15,7 @@ pytestmark = [pytest.mark.dask, NEEDS_DASK]
 def runs(tmp_path_factory, make_shared_cluster):
     """Run every kind here and on a cluster; return the project, the runs, and the keys that the model got there."""
     project = Project(tmp_path_factory.mktemp("kinds"), ())
-    with FakeLlm() as model:
-        model.script("judge", Reply(json.dumps({"score": 0.75, "hits": ["kind"], "misses": [], "reasoning": "so"})))
-        model.script("model", Reply("hello from the model"))
-        write_project(project, model.url)
+    with every_kind(project, tmp_path_factory.mktemp("home")) as model:
         here = project.run("--agentv-executor=local", *ARGS)
         cluster = make_shared_cluster(hidden=[project.path] if reason_not_to_hide() is None else [])
         for name in ("one", "two"):

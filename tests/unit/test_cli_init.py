@@ -1,5 +1,6 @@
 """`agentv init`: what it writes, what it keeps, and that it runs."""
 
+import functools
 import re
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.cli import schema
 from pytest_agentv.cli.starting.project import PROJECT_FILES, PYTEST_INI
 
 FILES = (
@@ -14,6 +16,13 @@ FILES = (
     ".github/workflows/evals.yml",
     *(f".agentv/schemas/{kind}.schema.json" for kind in ("eval", "targets", "config")),
 )
+
+made_once = functools.cache(schema.schema_text)
+
+
+@pytest.fixture(autouse=True)
+def schemas_made_once(monkeypatch):
+    monkeypatch.setattr(schema, "schema_text", made_once)
 
 
 @pytest.fixture

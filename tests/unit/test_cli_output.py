@@ -231,6 +231,14 @@ def test_a_report_prefers_standard_error_and_keeps_the_end_of_a_long_one() -> No
 
 
 @pytest.mark.parametrize(
+    ("said", "first"),
+    [("a\nb", "b\n"), ("a\n b \n  ^", "b\n"), ("\na\n", ""), ("--\na\n==", ""), ("--\n==", ""), ("", "")],
+)
+def test_the_last_line_with_a_word_comes_first_where_several_have_one(said: str, first: str) -> None:
+    assert report_output(result("", said)) == first + said.strip()
+
+
+@pytest.mark.parametrize(
     ("code", "text"),
     [
         (3, "exit code 3"),

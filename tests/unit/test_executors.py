@@ -7,8 +7,9 @@ import json
 import multiprocessing
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -338,6 +339,27 @@ def test_an_executor_of_threads_runs_jobs(setup: Setup, folder: Path) -> None:
     reply = asyncio.run(ask())
     assert reply.result is not None
     assert reply.result["candidate_answer"] == "hello ***"
+
+
+class Interrupted(ThreadPoolExecutor):
+    """Its workers get a signal that ends what they run."""
+
+    def submit(self, *_: object, **__: object) -> Any:
+        future: Future[bytes] = Future()
+        future.set_exception(KeyboardInterrupt())
+        return future
+
+
+def test_a_worker_that_was_interrupted_is_lost(setup: Setup, folder: Path) -> None:
+    async def ask() -> None:
+        futures = Futures(Interrupted(1), setup, lambda: None)
+        try:
+            await futures.ask("ticket", parcel_of(folder))
+        finally:
+            await futures.close()
+
+    with pytest.raises(WorkerLost, match="KeyboardInterrupt"):
+        asyncio.run(ask())
 
 
 def test_an_executor_that_takes_no_more_is_lost(setup: Setup, folder: Path) -> None:

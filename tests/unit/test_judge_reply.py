@@ -168,7 +168,7 @@ def test_no_text_can_close_its_own_marker() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"' * 200_000, '{"a":' * 80_000, '{"a":{"b":1},' * 30_000, '{"a":x' * 60_000, '{"a":"b' * 50_000 + "\n"]
+    "text", ['{"' * 100_000, '{"a":' * 40_000, '{"a":{"b":1},' * 15_000, '{"a":x' * 30_000, '{"a":"b' * 25_000 + "\n"]
 )
 def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:
     def seconds(part: str) -> float:
@@ -178,7 +178,7 @@ def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:
 
     # What is linear takes 8 times as long, what is quadratic 64 times. A busy machine is somewhere in between.
     eighth = min(seconds(text[: len(text) // 8]) for _ in range(3))
-    assert min(seconds(text) for _ in range(2)) < 24 * eighth + 0.1
+    assert any(seconds(text) < 24 * eighth + 0.02 for _ in range(3))
 
 
 def test_a_reply_without_end_is_no_judgement() -> None:

@@ -221,6 +221,15 @@ def test_links_become_what_they_lead_to_unless_that_is_secret(project: Path, tmp
     assert not {"project/settings", "project/loop/notes/n.txt", "project/gone"} & set(names_of(data))
 
 
+def test_a_link_into_a_folder_of_secrets_stays_at_home(project: Path, tmp_path: Path) -> None:
+    (project / "credentials").symlink_to(write(tmp_path / "home/.aws/credentials", "KEY=1"))
+    (project / "keys").symlink_to(write(tmp_path / "home/.ssh/old/rsa", "KEY=1").parent)
+    (project / "near").symlink_to(project / "notes")
+    found = bundled(project, rules=ShippingRules(str(project)))
+    assert {name for name in found if name.startswith(("project/credentials", "project/keys"))} == set()
+    assert "project/near/n.txt" in found
+
+
 def test_pipes_and_files_that_cannot_be_read_stay_at_home(project: Path) -> None:
     os.mkfifo(project / "pipe")
     assert "project/pipe" not in bundled(project)

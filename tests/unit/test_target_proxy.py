@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -346,7 +347,7 @@ def test_a_body_beyond_the_limit_is_refused(monkeypatch):
     monkeypatch.setattr(loopback_server, "BODY_LIMIT", 100)
     assert converse(("POST", "/invoke", {"question": "q" * 50}), ("POST", "/invoke", {"question": "q" * 500})) == [
         (200, answer("judge: " + "q" * 50)),
-        (413, {"error": "Request Entity Too Large"}),
+        (413, {"error": HTTPStatus.REQUEST_ENTITY_TOO_LARGE.phrase}),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -164,7 +165,7 @@ class TestTraceFiles:
     def test_a_path_that_can_be_no_file_is_an_error(self) -> None:
         with pytest.raises(ProviderError) as caught:
             read_trace(Path("/tmp/a\0b"))
-        assert str(caught.value) == "/tmp/a\0b: cannot read this trace file: embedded null byte"
+        assert re.fullmatch("/tmp/a\0b: cannot read this trace file: .*embedded null .*", str(caught.value))
 
 
 class TestSummary:

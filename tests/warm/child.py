@@ -21,10 +21,6 @@ _OWN_PATH = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathse
 _INSTALLED = sys.path[1 + len(_OWN_PATH) :]
 
 
-def has_workers(arguments: list[str]) -> bool:
-    return any(word.startswith(("-n", "--numprocesses", "--tx")) for word in arguments)
-
-
 def work(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     _become(request, descriptors)
     if warm.connection.has_server():

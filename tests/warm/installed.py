@@ -13,35 +13,26 @@ from weakref import WeakKeyDictionary
 import pytest
 from _pytest import fixtures  # noqa: TID251 - what is remembered is how it searches
 
+from warm.hooks import is_constant, search_for_hooks_once
+
 _PROPERTIES = ("metadata", "entry_points", "files")
 
 
 @contextmanager
 def read_once() -> Iterator[None]:
     """Keep what is found in this environment's packages while this lasts; look at all other places anew."""
+    if _is_remembered():  # this process was forked from one that does
+        yield
+        return
     with pytest.MonkeyPatch.context() as patch:
         _read_metadata_once(patch)
-        _search_for_hooks_once(patch)
+        search_for_hooks_once(patch)
         _search_for_fixtures_once(patch)
         yield
 
 
-def _search_for_hooks_once(patch: pytest.MonkeyPatch) -> None:
-    """Search an installed module for hooks once; there are fifty of them, with thousands of names."""
-    search = pytest.PytestPluginManager.parse_hookimpl_opts
-    known: WeakKeyDictionary[ModuleType, dict[str, Any]] = WeakKeyDictionary()
-
-    def parse_hookimpl_opts(self: pytest.PytestPluginManager, plugin: Any, name: str) -> Any:
-        if not name.startswith("pytest_"):
-            return None
-        if not (isinstance(plugin, ModuleType) and _is_installed(plugin)):
-            return search(self, plugin, name)
-        found = known.setdefault(plugin, {})
-        if name not in found:
-            found[name] = search(self, plugin, name)
-        return found[name] and dict(found[name])
-
-    patch.setattr(pytest.PytestPluginManager, "parse_hookimpl_opts", parse_hookimpl_opts)
+def _is_remembered() -> bool:
+    return hasattr(metadata.distributions, "__wrapped__")
 
 
 def _search_for_fixtures_once(patch: pytest.MonkeyPatch) -> None:
@@ -52,7 +43,7 @@ def _search_for_fixtures_once(patch: pytest.MonkeyPatch) -> None:
     def parsefactories(self: fixtures.FixtureManager, *args: Any, **options: Any) -> None:
         holder = options["holder"] if "holder" in options else args[0]
         key = holder if isinstance(holder, ModuleType | type) else type(holder)
-        if isinstance(holder, pytest.Collector) or not _is_installed(key):
+        if isinstance(holder, pytest.Collector) or not is_constant(key):
             search(self, *args, **options)
             return
         if key not in names:
@@ -63,11 +54,6 @@ def _search_for_fixtures_once(patch: pytest.MonkeyPatch) -> None:
                 search(self, *args, **options)
 
     patch.setattr(fixtures.FixtureManager, "parsefactories", parsefactories)
-
-
-def _is_installed(key: ModuleType | type) -> bool:
-    module = key if isinstance(key, ModuleType) else sys.modules.get(key.__module__)
-    return str(getattr(module, "__file__", None)).startswith(sys.prefix)
 
 
 def _fixtures_of(key: ModuleType | type) -> list[str]:
@@ -92,6 +78,7 @@ def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:
     def installed(place: str) -> list[metadata.Distribution]:
         return list(search(path=[place]))
 
+    @functools.wraps(search)
     def distributions(**options: Any) -> Iterable[metadata.Distribution]:
         if options:
             return search(**options)

@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 from execnet import gateway_base, gateway_io
@@ -32,6 +32,9 @@ _NAMES: Final = tuple(inspect.signature(_start_cold).parameters)[1:]
 class Popen(subprocess.Popen[Any]):
     """A process as `subprocess` starts it, but forked from the server where that makes no difference."""
 
+    forks_others: ClassVar = False
+    """Whether the process gets a server in any case; one that starts workers always does."""
+
     def _execute_child(self, *values: Any) -> None:
         start = dict(zip(_NAMES, values, strict=True))
         cwd = str(Path.cwd() / (start["cwd"] or ""))
@@ -43,6 +46,7 @@ class Popen(subprocess.Popen[Any]):
         shown = [os.fspath(word) for word in start["args"]]
         leads = bool(start["start_new_session"])
         request = {**job, "command": shown, "cwd": cwd, "environment": environment, "new_session": leads}
+        request["gets_server"] = self.forks_others or _starts_workers(job["argv"])
         streams = [start[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         inherited = [number if own == -1 else own for number, own in enumerate(streams)]
         self.pid = the_server().fork(request, inherited)
@@ -71,6 +75,10 @@ def _is_ordinary(start: Mapping[str, Any]) -> bool:
     return sys.platform == "linux" and all(start.get(name, usual) == usual for name, usual in _ORDINARY.items())
 
 
+def _starts_workers(arguments: list[str]) -> bool:
+    return any(word.startswith(("-n", "--numprocesses", "--tx")) for word in arguments)
+
+
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
     named = (name for name in environment if name.startswith(_AT_START) and name not in _APPLIED_LATER)
     return {name: environment[name] for name in named}
@@ -94,11 +102,16 @@ def run(
     return finished
 
 
-def start_workers_warm() -> None:
+class _PopenWithServer(Popen):
+    forks_others = True
+
+
+def start_workers_warm(*, that_fork_others: bool = False) -> None:
     """Let xdist, in this process, fork its workers from the server."""
+    start_worker = _PopenWithServer if that_fork_others else Popen
 
     def start(self: Any, args: list[str], execmodel: Any) -> None:
-        self.popen = process = Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.popen = process = start_worker(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         gateway_base.Popen2IO.__init__(self, process.stdin, process.stdout, execmodel=execmodel)
 
     gateway_io.Popen2IOMaster.__init__ = start  # type: ignore[method-assign]

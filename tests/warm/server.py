@@ -78,7 +78,7 @@ def main() -> None:
         gc.collect()
         gc.freeze()  # forked processes share the memory of all that is loaded
         fork = serve(socket.socket(fileno=int(sys.argv[1])))
-        if fork and warm.child.has_workers(fork.request["argv"]):
+        while fork and fork.request["gets_server"] and not warm.connection.has_server():
             fork = give_own_server(fork)
         if fork:
             warm.child.work(fork.request, fork.descriptors)

@@ -46,8 +46,11 @@ class ShippingRules(Record):
 
     def keeps_home(self, path: str) -> bool:
         """Whether a file or folder never travels, even if a case names it: it, or what it is a link to, is secret."""
-        paths = (path, os.path.realpath(path)) if os.path.islink(path) else (path,)  # noqa: PTH114 - as below
-        return any(_is_secret(part) for each in paths for part in self._below(each).split("/"))
+        parts = self._below(path).split("/")
+        if os.path.islink(path):  # noqa: PTH114 - as below
+            real, project = os.path.realpath(path), os.path.realpath(self.project)
+            parts += real.removeprefix(f"{project.rstrip('/')}/").split("/")  # all, where it lies elsewhere
+        return any(map(_is_secret, parts))
 
     def ignores(self, path: str) -> bool:
         """Whether a file or folder within a folder that is shipped stays at home."""

@@ -3,7 +3,8 @@
 import json
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -53,14 +54,15 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
 
 def raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
     """Raise when the command did not end well. Source: "Timeout and retries"."""
-    said = report_output(result)
     if result.timed_out:
         text = f"CLI provider timed out after {format_number(limit or 0)}s"
+        said = report_output(result)
         raise ProviderError(f"{text}: {said}" if said else text, "timeout")
     if result.overflowed:
         size = OUTPUT_LIMIT // 2**20
         raise ProviderError(f"CLI wrote more than {size} MiB and was stopped (exit code unknown)", "process")
     if result.exit_code != 0:
+        said = report_output(result)
         hint = _long_argument_hint(values) if result.exit_code == _CANNOT_EXECUTE else ""
         raise ProviderError(_describe_failure(result.exit_code, said) + hint, "process")
 
@@ -104,11 +106,22 @@ def report_output(result: ProcessResult) -> str:
     """
     said = masked(result.stderr.strip() or result.stdout.strip())
     left_out = len(said) - _LONGEST_REPORT
-    lines = [line.strip() for line in said.split("\n") if re.search(r"\w", line)]
+    lines = list(islice(_lines_with_words(said), 2))
     shown = f"[… {left_out} characters left out] {said[-_LONGEST_REPORT:]}" if left_out > 0 else said
     if len(lines) <= 1:
         return shown
-    return f"{lines[-1][:_LONGEST_LINE]}\n{shown}"
+    return f"{lines[0][:_LONGEST_LINE]}\n{shown}"
+
+
+def _lines_with_words(text: str) -> Iterator[str]:
+    """Yield them from the last one on: there may be millions."""
+    end = len(text)
+    while end >= 0:
+        start = text.rfind("\n", 0, end) + 1
+        line = text[start:end]
+        if re.search(r"\w", line):
+            yield line.strip()
+        end = start - 1
 
 
 def describe_exit(code: int) -> str:

@@ -50,10 +50,11 @@ def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
     """Return how each case did in some runs, by its key; empty where there is only one run."""
     found: dict[str, list[Past]] = {}
     for run in runs if len(runs) > 1 else ():
+        when = when_of(run)
         for result in run.results:
             case = result.case
             status = "error" if case.is_error else "pass" if result.value.get("status") == "pass" else "fail"
-            past = Past(run.name, when_of(run), status, case.passes, case.judged)
+            past = Past(run.name, when, status, case.passes, case.judged)
             found.setdefault(result.key, []).append(past)
     return found
 

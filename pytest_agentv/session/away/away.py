@@ -12,7 +12,7 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.errors import FileError
+from pytest_agentv.errors import FileError, HookError
 from pytest_agentv.executors.base import CaseExecutor, ExecutorLost, Reply, WorkerLost
 from pytest_agentv.executors.kept import KeptResults
 from pytest_agentv.executors.shipper import Shipper
@@ -56,7 +56,7 @@ class Away:
         self.home: Counter[str] = Counter()
         """How many answers this process asked for itself, by reason."""
         self.lost = 0
-        """How often a worker was lost."""
+        """How many answers were lost with their workers."""
         self._open = open_executor
         self._executor: CaseExecutor | None = None
         self._pool = pool
@@ -123,7 +123,14 @@ class Away:
         if hooks.response is not None or hooks.decide is not None:
             return HAS_HOOKS
         has_own = any(each.own_code is not None for one in evaluators_of(job.case) for each in one.walk())
-        return HAS_OWN_KINDS if has_own or len(self._own_providers(job.case.folder)) else None
+        return HAS_OWN_KINDS if has_own or self._asks_own_kind(job) else None
+
+    def _asks_own_kind(self, job: CaseJob) -> bool:
+        try:
+            own = {word.lower() for word in self._own_providers(job.case.folder)}
+        except HookError:
+            return True  # the case says so
+        return bool(own) and not own.isdisjoint(self._shipper.kinds(job))
 
     async def _ask(self, executor: CaseExecutor, job: CaseJob, log: CaseLog) -> EvalResult:
         try:
@@ -136,10 +143,10 @@ class Away:
             try:
                 reply = await self._shipper.ask(executor, ticket, parcel)
             except WorkerLost as error:
-                self.lost += 1
                 kept = self._kept.find(ticket)
                 if kept is not None:  # it was lost after its last word
                     return self._arrived(kept.result)
+                self.lost += 1
                 reason = str(error)
                 if isinstance(error, ExecutorLost):
                     self._pool.stop_reason = self._pool.stop_reason or reason
@@ -188,5 +195,6 @@ def told(away: Away) -> Iterator[str]:
         return
     stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(away.home.items()))
     here = f"; {away.home.total()} ran in this process: {stayed}" if away.home else ""
-    lost = f"; workers lost: {away.lost}" if away.lost else ""
+    workers = "its worker" if away.lost == 1 else "their workers"
+    lost = f"; {away.lost} lost with {workers}" if away.lost else ""
     yield f"executor {away.executor.name}: {away.away} {'answer' if away.away == 1 else 'answers'}{here}{lost}"

@@ -1,0 +1,30 @@
+"""Workers of `processes:N` that are forked, as runs are: a fresh one costs a fifth of a second."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import warm
+
+_MOVE_SOCKET = """
+import os, sys
+sys.argv.insert(1, str(os.dup(0)))
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+del sys.path[0]
+"""
+"""A forked process gets no other files than its streams, so the worker's socket comes as its input."""
+
+
+def fork_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs in this process fork their workers; runs in other processes start fresh ones."""
+    chosen = {**vars(subprocess), "Popen": _start}
+    monkeypatch.setattr("pytest_agentv.executors.processes.subprocess", SimpleNamespace(**chosen))
+
+
+def _start(command: list[str], *, pass_fds: list[int], **options: Any) -> warm.Popen:
+    python, _, _, program, _, *arguments = command
+    assert (python, options.pop("stdin")) == (sys.executable, subprocess.DEVNULL)
+    (socket,) = pass_fds
+    return warm.Popen([python, "-c", _MOVE_SOCKET + program, *arguments], stdin=socket, **options)

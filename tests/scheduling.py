@@ -1,0 +1,63 @@
+"""Which worker runs which tests: what modules share is made once, and what takes long begins early."""
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+IMPORTING_LITELLM: Final = {
+    "tests/unit/test_api_requests.py",
+    "tests/unit/test_llm_provider.py",
+    "tests/unit/test_media.py",
+    "tests/unit/test_model_keys.py",
+    "tests/unit/test_target_proxy.py",
+}
+"""Modules whose tests import litellm into their own process, which takes three seconds."""
+
+WAITING: Final = {"tests/acceptance/test_vscode.py", "tests/unit/test_vscode_provider.py"}
+"""Modules that wait for half a minute, and would do so alone at the end of a run."""
+
+MODULES_FOR_EACH_WORKER: Final = 8
+"""From so many on, whole modules keep the workers evenly busy."""
+
+_SHARES: Final = re.compile(r'scope="(module|class|session)"|shared_')
+
+
+def takes_long(nodeid: str) -> bool:
+    """Whether the module of a test is to begin before others."""
+    return _module_of(nodeid) in IMPORTING_LITELLM | WAITING
+
+
+class ModuleScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives whole modules to workers; of few modules, single tests as well, but for those that share something."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False  # the number of its tests does not tell how long a module takes
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = _module_of(nodeid)
+        if module in IMPORTING_LITELLM:
+            return "litellm"
+        return module if self._are_many_modules or self._shares(module) else nodeid
+
+    @cached_property
+    def _are_many_modules(self) -> bool:
+        modules = set(map(_module_of, self.collection or ()))
+        return len(modules) >= MODULES_FOR_EACH_WORKER * int(self.numnodes)
+
+    def _shares(self, module: str) -> bool:
+        if module not in self._known:
+            self._known[module] = bool(_SHARES.search(Path(self.config.rootpath, module).read_text("utf-8")))
+        return self._known[module]
+
+    @cached_property
+    def _known(self) -> dict[str, bool]:
+        return {}
+
+
+def _module_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]

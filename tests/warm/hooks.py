@@ -1,0 +1,111 @@
+"""Remember what pluggy finds out about a plugin when it registers it: each run registers the same fifty modules."""
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import pluggy._manager
+import pytest
+
+import pytest_agentv
+
+_CONSTANT: Final = (sys.prefix, str(Path(pytest_agentv.__file__).parent))
+_PARSERS: Final = ("parse_hookimpl_opts", "parse_hookspec_opts")
+_HOLDERS_OF_VARNAMES: Final = ("pluggy._hooks", "pluggy._decorators", "pluggy._impl")
+"""Modules of pluggy; which of them use the function depends on the version."""
+
+
+def search_for_hooks_once(patch: pytest.MonkeyPatch) -> None:
+    """Search a module that does not change for hooks and their specifications once, and all others anew."""
+    manager: Any = pluggy._manager
+    patch.setattr(manager, "dir", _names_of_hooks(), raising=False)
+    for parser in _PARSERS:
+        patch.setattr(pytest.PytestPluginManager, parser, _parsed_once(getattr(pytest.PytestPluginManager, parser)))
+    if hasattr(manager, "_static_hook_attr"):
+        patch.setattr(manager, "_static_hook_attr", _found_quickly(manager._static_hook_attr))
+    for module in filter(None, map(sys.modules.get, _HOLDERS_OF_VARNAMES)):
+        if hasattr(module, "varnames"):
+            patch.setattr(module, "varnames", _named_once(module.varnames))
+
+
+def is_constant(key: ModuleType | type) -> bool:
+    """Whether a module, or that of a class, does not change: those of this environment, and those under test."""
+    module = key if isinstance(key, ModuleType) else sys.modules.get(key.__module__)
+    return str(getattr(module, "__file__", None)).startswith(_CONSTANT)
+
+
+def _names_of_hooks() -> Callable[[Any], Iterable[str]]:
+    """Return a `dir` that leaves out names that cannot be hooks."""
+    known: WeakKeyDictionary[ModuleType, tuple[int, list[str]]] = WeakKeyDictionary()
+
+    def names_of(holder: Any) -> Iterable[str]:
+        if not isinstance(holder, ModuleType | type):
+            return [name for name in dir(holder) if name.startswith("pytest_")]
+        if isinstance(holder, type) or not is_constant(holder):
+            return dir(holder)
+        size, names = known.get(holder, (-1, []))
+        if size != len(vars(holder)):
+            names = [name for name in dir(holder) if name.startswith("pytest_") or _is_spec(getattr(holder, name))]
+            known[holder] = len(vars(holder)), names
+        return names
+
+    return names_of
+
+
+def _is_spec(value: object) -> bool:
+    return isinstance(value, FunctionType) and "pytest_spec" in vars(value)
+
+
+def _parsed_once(parse: Callable[..., Any]) -> Callable[..., Any]:
+    known: WeakKeyDictionary[ModuleType, dict[str, Any]] = WeakKeyDictionary()
+
+    @wraps(parse)
+    def parse_once(self: pytest.PytestPluginManager, holder: Any, name: str) -> Any:
+        if not (isinstance(holder, ModuleType) and is_constant(holder)):
+            return parse(self, holder, name)
+        found = known.setdefault(holder, {})
+        if name not in found:
+            found[name] = parse(self, holder, name)
+        return found[name] and dict(found[name])
+
+    return parse_once
+
+
+def _found_quickly(find: Callable[..., Any]) -> Callable[..., Any]:
+    """Look up a function of a module, or a method of an object; pluggy looks for slots and descriptors first."""
+
+    @wraps(find)
+    def find_quickly(holder: Any, name: str) -> Any:
+        if type(holder) is ModuleType:
+            value = vars(holder).get(name)
+            if type(value) is FunctionType:
+                return value, value
+        elif not isinstance(holder, type) and name not in getattr(holder, "__dict__", ()):
+            value = next((vars(base)[name] for base in type(holder).__mro__ if name in vars(base)), None)
+            if type(value) is FunctionType:
+                return value, MethodType(value, holder)
+        return find(holder, name)
+
+    return find_quickly
+
+
+def _named_once(names_of: Callable[..., Any]) -> Callable[..., Any]:
+    known: WeakKeyDictionary[FunctionType, dict[Any, Any]] = WeakKeyDictionary()
+
+    @wraps(names_of)
+    def names_once(function: Any, **options: Any) -> Any:
+        is_bound = type(function) is MethodType
+        key = function.__func__ if is_bound else function
+        if type(key) is not FunctionType:
+            return names_of(function, **options)
+        found = known.setdefault(key, {})
+        case = is_bound, *options.items()
+        if case not in found:
+            found[case] = names_of(function, **options)
+        return found[case]
+
+    return names_once
