@@ -2,11 +2,14 @@
 
 import pytest
 
+from pytest_agentv.cli.main import main
+
 CONFTEST = """
 from pytest_agentv import Evaluator, Provider, Score
 
 class Parrot(Provider):
     kind = "parrot"
+    FOLDER: str
     def open(self, environment):
         return self
     def invoke(self, request):
@@ -44,7 +47,7 @@ targets:
   - {name: function, provider: python, callable: "agent.py:answer"}
   - {name: app, provider: asgi, app: "agent.py:app"}
   - {name: program, provider: cli, command_template: cat answer.txt}
-  - {name: kind, provider: parrot}
+  - {name: kind, provider: parrot, FOLDER: yes}
 """
 
 SUITE = """
@@ -63,6 +66,17 @@ def runs(shared_project):
         for name, text in {**files, "answer.txt": "program FOLDER"}.items():
             project.write(f"{folder}/{name}", text.replace("FOLDER", folder))
     return project.run("--agentv-cache"), project.run("--agentv-cache")
+
+
+def test_validate_knows_the_kinds_of_each_folder(project, monkeypatch, capsys):
+    for folder in ("north", "south"):
+        for name, text in (("conftest.py", CONFTEST), ("targets.yaml", TARGETS.replace("FOLDER: yes", "north: yes"))):
+            project.write(f"{folder}/{name}", text.replace("FOLDER", folder))
+    monkeypatch.chdir(project.path)
+    assert main(["validate", "north", "south"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "south/targets.yaml:5: error: targets[3].south: is missing"
+    assert said[-1].startswith("2 files checked: 1 error")
 
 
 def answers(run):
