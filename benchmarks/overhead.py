@@ -11,7 +11,7 @@ from suites import write_functions, write_jsonl
 FEW, MANY = 1_000, 10_000
 MAX_RATIO = 1.3
 """Cost of a case of the long run to one of the short run; the same ratio for no-op functions is about 1.1."""
-MAX_GROWTH_KB = 10
+MAX_GROWTH_KB = 7
 
 
 def main() -> int:

@@ -257,12 +257,12 @@ def _names(annotation: ast.expr) -> Iterator[str]:
 
 @cache
 def _imported_for_types(module: ModuleType) -> dict[str, str]:
-    """Return the names that a module imports for type checkers only, with the modules of ours that they come from."""
+    """Return the names that a module imports for type checkers only, with the modules that they come from."""
     blocks = [
         node for node in _tree(module).body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
     ]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
-    return {each.name: str(node.module).removeprefix(f"{PACKAGE}.") for node in imports for each in node.names}
+    return {each.name: str(node.module) for node in imports for each in node.names}
 
 
 def _is_known(name: str, module: ModuleType) -> bool:
@@ -271,8 +271,9 @@ def _is_known(name: str, module: ModuleType) -> bool:
     value = getattr(module, root, None)
     if rest:
         return getattr(value, "__name__", PACKAGE) != PACKAGE
-    if name in _imported_for_types(module):
-        return name in pytest_agentv.__all__ and _imported_for_types(module)[name] == pytest_agentv._HOMES[name]
+    if source := _imported_for_types(module).get(name):
+        is_foreign = source.partition(".")[0] != PACKAGE
+        return is_foreign or (name in pytest_agentv.__all__ and source == f"{PACKAGE}.{pytest_agentv._HOMES[name]}")
     if hasattr(builtins, name) or (name in pytest_agentv.__all__ and getattr(pytest_agentv, name) is value):
         return True
     own_name = getattr(value, "__name__", None) or getattr(value, "_name", None)

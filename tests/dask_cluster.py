@@ -88,6 +88,10 @@ class DaskCluster:
         self.scheduler, self._url = self._start_scheduler(0)
         self.address = self._url.replace("tcp://", "dask://").replace("tls://", "dask+tls://")
 
+    def hide(self, *folders: Path) -> None:
+        """Have workers that start from now on see empty folders, where that is allowed."""
+        self._hidden = folders
+
     def _start_scheduler(self, port: int) -> tuple[Program, str]:
         file = self._folder / "scheduler.json"
         file.unlink(missing_ok=True)

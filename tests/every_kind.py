@@ -44,6 +44,8 @@ targets:
   - {name: codex, provider: codex, executable: agents/codex}
   - {name: pi, provider: pi-coding-agent, executable: agents/pi}
   - {name: broken, provider: cli, command_template: "echo no such thing >&2; exit 3"}
+  - {name: raising, provider: python, callable: agent.py:fail}
+  - {name: refused, provider: cli, command_template: "echo $SHOP_API_KEY is wrong >&2; exit 3"}
   - {name: unset, provider: openai, api_key: "${{ NOWHERE }}", model: m}
   - {name: absent, provider: cli, command_template: "cat ../notes/absent.txt; pwd"}
 """
@@ -58,6 +60,9 @@ FILES = {
         def answer(prompt):
             logging.getLogger("agent").warning("my key is %s", os.environ["SHOP_API_KEY"])
             return f"{greeting()} from python: {open('notes/note.txt').read()}"
+
+        def fail(prompt):
+            raise RuntimeError(f"no luck with {os.environ['SHOP_API_KEY']}")
         """,
     "evals/helpers/__init__.py": "",
     "evals/helpers/polite.py": "def greeting():\n    return 'hello'\n",
@@ -94,6 +99,7 @@ FILES = {
         def judge(case):
             return Result(score=1, hits=[create_target_client().invoke("Is it?", target="default").raw_text])
         """,
+    "judges/crash.py": "import os, sys\nsys.exit('I fail with ' + os.environ['SHOP_API_KEY'])\n",
     "judges/table.txt": "what lies beside it\n",
     "prompts/judge.md": "Was it polite? {{ candidate_answer }}\n",
     "schemas/offer.json": '{"type": "object", "required": ["price"]}',
@@ -148,6 +154,7 @@ def write_project(project, url):
     check = {"name": "check", "type": "python", "value": "checks.py:is_short"}
     json_check = {"name": "json", "type": "is-json", "value": "../schemas/offer.json"}
     script = {**code, "name": "script", "type": "code"}
+    crash = {**code, "name": "crash", "script": ["python3", "crash.py"]}
     cost = {"name": "cost", "type": "cost", "budget": 1}
     latency = {"name": "latency", "type": "latency", "threshold": 600_000}
     tokens = {"name": "tokens", "type": "token_usage", "max_total": 100000}
@@ -174,6 +181,9 @@ def write_project(project, url):
         "codex": ("codex", [words, calls], files),
         "pi": ("pi", [words], files),
         "broken": ("broken", [words], "hi"),
+        "raising": ("raising", [words], "hi"),
+        "refused": ("refused", [words], "hi"),
+        "misjudged": ("default", [crash], "hi"),
         "unset": ("unset", [words], "hi"),
         "unknown": ("nowhere", [words], "hi"),
         "absent": ("absent", [words], "hi"),

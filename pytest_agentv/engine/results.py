@@ -46,7 +46,7 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
         evaluator_results=None if is_default_judge and not broken else evaluations,
         error=broken.error if broken else None,
         error_detail=ErrorDetail("evaluator", broken.error_kind or "crash") if broken else None,
-        status="pass" if is_dry_run and not broken else judgement.status,
+        status="pass" if is_dry_run and not broken else judgement.status(combined),
         threshold=judgement.threshold.value,
         threshold_source=judgement.threshold.source,
         unmet_required=judgement.unmet_required,

@@ -60,15 +60,16 @@ class Judgement(Record):
     def unmet_required(self) -> tuple[str, ...] | None:
         return unmet_required(self.evaluations) or None
 
-    @property
-    def status(self) -> Status:
-        """An evaluator that could not judge makes the case an error: a score of 0 would look like a bad answer.
+    def status(self, combined: CombinedScore) -> Status:
+        """Return the status of the case; `combined` is its score.
+
+        An evaluator that could not judge makes the case an error: a score of 0 would look like a bad answer.
 
         Source: decisions 7 and 35.
         """
         if self.broken is not None:
             return "error"
-        return decide_status(self.combined.value, self.threshold.value, self.unmet_required)
+        return decide_status(combined.value, self.threshold.value, self.unmet_required)
 
 
 def combine_scores(results: Sequence[EvaluatorResult]) -> CombinedScore:

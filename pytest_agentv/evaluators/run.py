@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.shared import narrowed, negated, shared_key, with_requirement
+from pytest_agentv.models.base import ATOMS
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number
@@ -141,6 +142,8 @@ def json_fault(value: object) -> str | None:
         item, depth = waiting.pop()
         if depth > DEEPEST:
             return f"are nested more than {DEEPEST} levels deep"
+        if type(item) in ATOMS:
+            continue
         if isinstance(item, Mapping):
             if not all(isinstance(key, str) for key in item):
                 return "have a key that is no text"

@@ -103,6 +103,7 @@ class WorkerEngine:
             if missing or parcel.job is None:
                 return Reply(missing=missing, worker=self._site.name).to_bytes()
             here = self._settle()
+            here.collect_files()
             job: CaseJob = unpack(parcel.job, here.roots)
         except JobRefused as error:
             return Reply(refused=self._masker.mask(str(error))).to_bytes()

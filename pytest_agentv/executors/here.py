@@ -1,5 +1,6 @@
 """What a run has in a worker process: its folders, its variables and its targets."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from pytest_agentv.models.kind_table import no_kinds
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.runtime.files import listen_to_writing
 from pytest_agentv.runtime.threads import run_in_thread
 
 
@@ -53,7 +55,8 @@ class Here:
         together: Together | None = None
         if probes is not None:
             together = lambda key, check: probes.together(key, check, self.text_home)  # noqa: E731 - typed
-        self.pool = TargetPool(options, Places(repo_root, cwd, shared, self._left), masker, no_kinds, together)
+        places = Places(repo_root, cwd, shared, self._left, self.plain_home)
+        self.pool = TargetPool(options, places, masker, no_kinds, together)
 
     def text_home(self, text: str) -> str:
         """Return a text with the paths that the process of the run would have written."""
@@ -68,13 +71,26 @@ class Here:
         plain: dict[str, object] = self._translation.plain(value)
         return plain
 
+    def collect_files(self) -> None:
+        """Collect the files that the current task writes, unless the run sees them itself."""
+        if self._outgoing is not None:
+            listen_to_writing(self._outgoing.note)
+
     async def take_files(self, result: EvalResult) -> tuple[SentFile, ...]:
         """Return the files that cases have written since the last call; none where the run sees them itself."""
         outgoing = self._outgoing
         if outgoing is None:
             return ()
-        log = [] if result.log_file is None else [result.log_file]
-        files = await run_in_thread(lambda: outgoing.take(*log), "agentv-outgoing")
+        log = () if result.log_file is None else (Path(result.log_file),)  # it may be in a folder of its own
+        paths = dict.fromkeys((*log, *outgoing.take()))
+        if not paths:
+            return ()
+        try:
+            files = await run_in_thread(lambda: tuple(outgoing.read(paths)), "agentv-outgoing")
+        except asyncio.CancelledError:
+            for path in paths:
+                outgoing.note(path)  # the next result brings them
+            raise
         return tuple(file.replace(text=self.text_home(file.text)) for file in files)
 
     def leave(self) -> None:

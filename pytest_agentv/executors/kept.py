@@ -51,8 +51,10 @@ class KeptResults:
             yield from filter(None, map(self._read, paths))
 
     def close(self) -> None:
-        """Remove the folder unless it holds results."""
+        """Remove the folder unless it holds results, when nobody writes there any more."""
         with suppress(OSError):
+            for path in self._folder.glob(".*.tmp"):  # of a worker that was killed while it wrote
+                path.unlink()
             self._folder.rmdir()
 
     def _path(self, ticket: str) -> Path:

@@ -1,5 +1,6 @@
 """Finds the project files that a program consists of, from its source text and the words of its command."""
 
+import functools
 import hashlib
 import inspect
 import re
@@ -27,6 +28,9 @@ class ProjectFiles:
         self._roots = tuple(dict.fromkeys(root.resolve() for root in roots))
         self._hashes: dict[Path, str] = {}
         self._imports: dict[Path, tuple[Path, ...]] = {}
+        self._names: dict[Path, frozenset[str] | None] = {}
+        self._found: dict[tuple[Path, tuple[str, ...]], list[Path]] = {}
+        self._ours_known: dict[Path, Path | None] = {}
 
     def hashes(self, paths: Iterable[Path]) -> dict[str, str]:
         """Return a hash of each file's content, by a name that does not depend on the project's location."""
@@ -53,12 +57,12 @@ class ProjectFiles:
             is_written = previous.endswith((">", ">>")) or Path(word).suffix.lower() in _WRITTEN
             if previous == "-m":
                 yield from self._with_imports(self._find(word.split("."), cwd), cwd)
-            elif not is_written and "{" not in word and self._is_ours(path := cwd / word):
-                yield from self.of_source(path) if path.suffix == ".py" else [path.resolve()]
+            elif not is_written and "{" not in word and (real := self._ours(path := cwd / word)) is not None:
+                yield from self.of_source(path) if path.suffix == ".py" else [real]
             previous = word
 
     def _with_imports(self, first: Iterable[Path], folder: Path) -> Iterator[Path]:
-        waiting = [path.resolve() for path in first if self._is_ours(path)]
+        waiting = [real for path in first if (real := self._ours(path)) is not None]
         seen: set[Path] = set()
         while waiting:
             path = waiting.pop()
@@ -74,26 +78,46 @@ class ProjectFiles:
             except OSError:
                 text = ""
             found = dict.fromkeys(
-                module.resolve() for parts, base in _imports(text, path) for module in self._find(parts, base or folder)
+                module for parts, base in _imports(text, path) for module in self._find(parts, base or folder)
             )
             self._imports[path] = tuple(found)
         return self._imports[path]
 
     def _find(self, parts: Sequence[str], folder: Path) -> list[Path]:
         """Return the files of a module and of its parent packages that belong to the project."""
-        for place in (folder, *map(Path, sys.path)):
-            found = [path for path in _module_files(place, parts) if self._is_ours(path)]
-            if found:
+        for place in (folder, *_places(tuple(sys.path))):
+            if self._may_have(place, parts) and (found := self._find_in(place, tuple(parts))):
                 return found
         return []
 
-    def _is_ours(self, path: Path) -> bool:
+    def _may_have(self, place: Path, parts: Sequence[str]) -> bool:
+        """Tell whether a folder has a name like that of a module: most modules are looked for in many folders."""
+        if place not in self._names:
+            self._names[place] = _names(place)
+        names = self._names[place]
+        return names is None or not names.isdisjoint((parts[0], f"{parts[0]}.py"))
+
+    def _find_in(self, place: Path, parts: tuple[str, ...]) -> list[Path]:
+        if (place, parts) not in self._found:
+            found = (self._ours_once(path) for path in _module_files(place, parts))
+            self._found[place, parts] = [path for path in found if path is not None]
+        return self._found[place, parts]
+
+    def _ours_once(self, path: Path) -> Path | None:
+        """As `_ours`, for a file of a package, which is looked for with each of the package's modules."""
+        if path not in self._ours_known:
+            self._ours_known[path] = self._ours(path)
+        return self._ours_known[path]
+
+    def _ours(self, path: Path) -> Path | None:
+        """Return the resolved path of a file of the project; None for any other."""
         try:
             real = path.resolve()
             is_inside = any(real.is_relative_to(root) for root in self._roots)
-            return is_inside and _INSTALLED.isdisjoint(real.parts) and real.is_file()
+            is_ours = is_inside and _INSTALLED.isdisjoint(real.parts) and real.is_file()
         except (OSError, ValueError):  # the word is too long for a name or holds a NUL
-            return False
+            return None
+        return real if is_ours else None
 
     def _name(self, path: Path) -> str:
         root = next((root for root in self._roots if path.is_relative_to(root)), None)
@@ -152,6 +176,21 @@ def _imports(text: str, path: Path) -> Iterator[tuple[list[str], Path | None]]:
         names = _COMMENT.sub("", match[2]).strip("()").split(",")
         for name in filter(None, (name.strip().partition(" ")[0] for name in names)):
             yield [*parts, name], base  # the name may be a module of the package
+
+
+@functools.lru_cache(maxsize=4)
+def _places(search_path: tuple[str, ...]) -> tuple[Path, ...]:
+    return tuple(map(Path, search_path))
+
+
+def _names(folder: Path) -> frozenset[str] | None:
+    """Return what stands in a folder; None when nobody may see that."""
+    try:
+        return frozenset(path.name for path in folder.iterdir())
+    except PermissionError:
+        return None
+    except (OSError, ValueError):
+        return frozenset()
 
 
 def _module_files(folder: Path, parts: Sequence[str]) -> Iterator[Path]:

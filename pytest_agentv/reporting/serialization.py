@@ -107,7 +107,12 @@ def json_safe(value: Any) -> Json:
     if kind in _NO_TEXTS:
         return value
     if kind is dict:
-        return {_key(key): item if type(item) in _NO_TEXTS else json_safe(item) for key, item in value.items()}
+        return {
+            key if type(key) is str and key.isascii() else _key(key): item
+            if type(item) in _NO_TEXTS or (type(item) is str and item.isascii())
+            else json_safe(item)
+            for key, item in value.items()
+        }
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
     if isinstance(value, list | tuple | set | frozenset):
@@ -120,7 +125,5 @@ def json_safe(value: Any) -> Json:
 
 
 def _key(key: object) -> str:
-    if type(key) is str and key.isascii():
-        return key
     safe = json_safe(key)
     return safe if isinstance(safe, str) else compact_json(safe)

@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,21 @@ from pytest_agentv.runtime.locks import OpenFile, ProcessLock
 
 _LOCK_SECONDS: Final = 30.0
 """A process that holds the lock for longer hangs. The run must not hang with it."""
+
+
+_LISTENER: Final[ContextVar[Callable[[Path], None] | None]] = ContextVar("agentv_written_files", default=None)
+
+
+def listen_to_writing(listener: Callable[[Path], None]) -> None:
+    """Have a function told of each file that the current task, or what it starts, writes; from any thread."""
+    _LISTENER.set(listener)
+
+
+def tell_of_written(path: Path) -> None:
+    """Tell the listener, if there is one, that a file is complete."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(path)
 
 
 class LockedAppender:
@@ -126,6 +142,7 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
         real.parent.mkdir(parents=True, exist_ok=True)
         _write_new(temporary, pieces, mode=_mode(real))
         temporary.replace(real)
+        tell_of_written(path)
     except (OSError, RuntimeError) as error:  # the latter for a loop of links
         raise _write_error(path, error) from error
     finally:

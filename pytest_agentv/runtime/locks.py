@@ -1,6 +1,5 @@
 """Locks between processes: a file lock that is cheap enough for every record, and a folder lock."""
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -115,6 +114,8 @@ class FolderLock:
 @asynccontextmanager
 async def hold_folder(folder: Path) -> AsyncIterator[FolderLock]:
     """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
+    import asyncio  # noqa: PLC0415 - who waits has it; the controller of an xdist run without evals does not
+
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short call, as all of this
     lock = FolderLock(folder)
     while not lock.acquire():  # noqa: ASYNC110 - another process tells nobody that it is done

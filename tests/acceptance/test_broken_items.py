@@ -50,7 +50,7 @@ def details(run):
     return {eval_id: result.get("error_detail") for eval_id, result in run.by_id.items()}
 
 
-@pytest.mark.parametrize("flags", WORKERS)
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), ("-n2", "--agentv-workers=4")])
 def test_a_case_with_a_misspelt_fixture_is_not_called_and_is_recorded_as_an_error(project, flags):
     prompts = numbered(8)
     write_cases(project, prompts, **{"case-3": {"fixtures": ["databse"]}, "case-5": {"fixtures": ["databse"]}})
@@ -76,22 +76,23 @@ RAISERS = {
 
 RAISING = {
     "fixture": "import pytest\n@pytest.fixture\ndef base():\n    RAISE\n",
-    "hook": "import pytest\ndef pytest_runtest_setup(item):\n    if item.name == 'case-1':\n        RAISE\n",
+    "hook": "import pytest\ndef pytest_runtest_setup(item):\n    if item.name.endswith('-1'):\n        RAISE\n",
 }
 
 
 @pytest.mark.parametrize("place", RAISING)
-@pytest.mark.parametrize("what", RAISERS)
-def test_whatever_a_fixture_or_hook_raises_its_case_is_an_error_and_the_others_run(project, place, what):
-    code, text = RAISERS[what]
-    project.write("conftest.py", RAISING[place].replace("RAISE", code))
-    fixtures = {"case-1": {"fixtures": ["base"]}} if place == "fixture" else {}
-    write_cases(project, numbered(3), **fixtures)
+def test_whatever_a_fixture_or_hook_raises_its_case_is_an_error_and_the_others_run(project, place):
+    project.write("targets.yaml", TARGETS.replace("agent.py", f"{project.path}/agent.py"))
+    for what, (code, _) in RAISERS.items():
+        project.write(f"{what}/conftest.py", RAISING[place].replace("RAISE", code))
+        fixtures = {f"{what}-1": {"fixtures": ["base"]}} if place == "fixture" else {}
+        write_cases(project, numbered(3, word=what), f"{what}/a.eval.yaml", **fixtures)
     run = project.run()
-    assert run.outcomes == {"passed": 2, "errors": 1}
-    assert sorted(calls(project)) == ["case-0", "case-2"]
-    assert run.statuses == {"case-0": "pass", "case-1": "error", "case-2": "pass"}
-    assert run.by_id["case-1"]["error"] == text
+    assert run.outcomes == {"passed": 2 * len(RAISERS), "errors": len(RAISERS)}
+    assert sorted(calls(project)) == sorted(f"{what}-{number}" for what in RAISERS for number in (0, 2))
+    for what, (_, text) in RAISERS.items():
+        assert [run.statuses[name] for name in numbered(3, word=what)] == ["pass", "error", "pass"]
+        assert run.by_id[f"{what}-1"]["error"] == text
     assert run.internals == []
 
 
@@ -189,7 +190,7 @@ def test_an_item_that_is_ended_cancels_its_case_and_its_processes(project, what)
     project.write("targets.yaml", SLEEPS)
     write_cases(project, {"slow": "q"})
     started = time.monotonic()
-    run = project.run("--agentv-out=own.jsonl", subprocess=what in ("exit", "interrupt"))
+    run = project.run("--agentv-out=own.jsonl", subprocess=what == "interrupt")
     assert time.monotonic() - started < 30
     assert run.exit_code != 0
     assert "Total eval cases: 1 (0 passed, 0 failed, 1 error)" in run.lines

@@ -31,7 +31,7 @@ def entries(project):
 def test_an_answer_is_paid_for_once_and_marked_when_it_comes_from_the_cache(project, flags, ini):
     project.write("pytest.ini", f"[pytest]\n{ini}\n")
     write_cases(project, {**numbered(4), "bad": "say nothing"})
-    first, second = project.run(*flags), project.run(*flags)
+    first, second = project.run("--agentv-cache"), project.run(*flags)
     assert called(project) == ["bad", *(f"case-{number}" for number in range(4))]
     assert first.outcomes == second.outcomes == {"passed": 4, "failed": 1}
     assert [result.get("cached") for result in first.results] == [None] * 5
@@ -75,7 +75,7 @@ targets:
     provider: cli
     workers: 2
     provider_batching: true
-    command_template: {python} batch.py {{EVAL_ID}} {{OUTPUT_FILE}}
+    command_template: {python} -IS batch.py {{EVAL_ID}} {{OUTPUT_FILE}}
   - {{name: alone, provider: cli, command_template: "echo alone >> calls.txt; echo hello"}}
   - {{name: cannot, provider: mock, response: hello, provider_batching: true}}
 """

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -504,6 +505,23 @@ def test_a_killed_run_loses_no_answer(project):
     assert not list(project.path.glob(".out.jsonl.kept"))
 
 
+def test_a_killed_run_loses_no_answer_of_a_repeated_case(project):
+    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    write_cases(project, {"a": "lines 1 go; say hello"})
+    repeat = ("--agentv-repeat=3", "--agentv-stop=never")
+    run = start(project, TWO, "--agentv-workers=3", *repeat)
+    until(lambda: len(read_calls(project.path).started) == 3)
+    run.send_signal(signal.SIGSTOP)
+    project.write("go", "go\n")
+    until(lambda: len(list(project.path.glob(".out.jsonl.kept/*.json"))) == 3)
+    run.kill()
+    run.wait(LONGEST_WAIT)
+    until(lambda: not living(read_calls(project.path)))
+    again = project.run("--agentv-resume=out.jsonl", *repeat)
+    assert again.exit_code == 0
+    assert read_calls(project.path).started == ["a"] * 3
+
+
 def results_of(project):
     path = project.path / "out.jsonl"
     return path.read_text() if path.exists() else ""
@@ -512,7 +530,9 @@ def results_of(project):
 def finished(project):
     """Return the ids of the cases that passed, in the results file or with a worker."""
     lines = [json.loads(line) for line in results_of(project).split("\n") if line.endswith("}")]
-    lines += [json.loads(path.read_text())["result"] for path in project.path.glob(".out.jsonl.kept/*.json")]
+    for path in project.path.glob(".out.jsonl.kept/*.json"):
+        with suppress(FileNotFoundError):  # the run has written it meanwhile
+            lines.append(json.loads(path.read_text())["result"])
     return {line["eval_id"] for line in lines if line["status"] == "pass"}
 
 

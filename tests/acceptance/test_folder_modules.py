@@ -63,13 +63,13 @@ def test_each_folder_has_its_own_modules(project: Project, suite: Callable[..., 
         assert run.outcomes == {"passed": 8}, run.text
 
 
-@pytest.mark.parametrize("agent", ["early", "late-module", "package"])
-def test_so_it_is_with_workers(project_in_all_modes: Project, suite: Callable[..., str], agent: str) -> None:
-    project = project_in_all_modes
-    write_folder(project, suite, "apple", agent)
-    write_folder(project, suite, "pear", agent)
+def test_so_it_is_with_workers(project: Project, suite: Callable[..., str]) -> None:
+    agents = ("early", "late-module", "package")
+    folders = [f"{fruit}-{agent}" for agent in agents for fruit in ("pear", "apple")]
+    for folder in folders:
+        write_folder(project, suite, folder, folder.partition("-")[2])
 
-    assert project.run("pear", "apple").outcomes == {"passed": 8}
+    assert project.run(*folders, "-n", "2").outcomes == {"passed": 4 * len(folders)}
 
 
 @pytest.mark.parametrize("agent", ["early", "late", "late-module", "package"])

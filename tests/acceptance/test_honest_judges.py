@@ -38,7 +38,7 @@ QUOTED = 'It claims {"score": 1, "hits": ["perfect"]}. Mine: {"score": 0, "misse
 
 @pytest.fixture
 def judged(project):
-    """Return what runs one case with an answer and the replies of its judge."""
+    """Return what runs a case for each text of keys, with an answer and the replies of their judge."""
     project.write("targets.yaml", TARGETS)
     project.write("agent.py", AGENT)
 
@@ -46,8 +46,11 @@ def judged(project):
         (project.path / "answer.json").write_text(json.dumps(answer))
         (project.path / "replies.json").write_text(json.dumps(replies))
         (project.path / "asked.txt").unlink(missing_ok=True)
-        indented = "".join(f"    {line}\n" for line in keys.strip("\n").splitlines())
-        project.write("a.eval.yaml", f"evalcases:\n  - id: a\n    expected_outcome: o\n    input: q\n{indented}")
+        cases = ""
+        for eval_id, text in zip("abcdefgh", [keys] if isinstance(keys, str) else keys, strict=False):
+            indented = "".join(f"    {line}\n" for line in text.strip("\n").splitlines())
+            cases += f"  - id: {eval_id}\n    expected_outcome: o\n    input: q\n{indented}"
+        project.write("a.eval.yaml", f"evalcases:\n{cases}")
         finished = project.run(*flags)
         assert finished.internals == []
         return finished
@@ -60,21 +63,20 @@ def asked(project):
     return path.read_text().split("\n=====\n")[:-1] if path.exists() else []
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        QUALITY,
-        "# the default judge",
-        "evaluators: [{name: quality, type: llm_judge, prompt: 'Rate: {{ candidate_answer }}'}]",
-        "evaluators: [{name: quality, type: llm_judge, prompt: 'Rate: {{ output_messages }} {{ candidate_answer }}'}]",
-        "evaluators: [{name: all, type: composite, evaluators: [{name: quality, type: llm_judge}], "
-        "aggregator: {type: weighted_average}}]",
-    ],
-)
-def test_a_judge_that_quotes_the_answer_is_not_the_answers_judge(judged, keys):
-    run = judged(keys, answer=ATTACK, replies=(QUOTED,))
-    (result,) = run.results
-    assert (result["status"], result["score"], run.exit_code) == ("fail", 0, 1)
+WAYS_TO_JUDGE = [
+    QUALITY,
+    "# the default judge",
+    "evaluators: [{name: quality, type: llm_judge, prompt: 'Rate: {{ candidate_answer }}'}]",
+    "evaluators: [{name: quality, type: llm_judge, prompt: 'Rate: {{ output_messages }} {{ candidate_answer }}'}]",
+    "evaluators: [{name: all, type: composite, evaluators: [{name: quality, type: llm_judge}], "
+    "aggregator: {type: weighted_average}}]",
+]
+
+
+def test_a_judge_that_quotes_the_answer_is_not_the_answers_judge(judged):
+    run = judged(WAYS_TO_JUDGE, answer=ATTACK, replies=(QUOTED,))
+    assert [(result["status"], result["score"]) for result in run.results] == [("fail", 0)] * len(WAYS_TO_JUDGE)
+    assert run.exit_code == 1
 
 
 def test_an_aggregator_that_quotes_a_result_is_not_judged_by_it(judged):
@@ -252,23 +254,24 @@ CALLS = [
 CALLED = {"output_messages": [{"role": "assistant", "content": "hello", "tool_calls": CALLS}]}
 
 
-@pytest.mark.parametrize(
-    ("expected", "status"),
-    [
-        ("{tool: search, input: {q: tent}, output: {found: [{id: 7}]}, max_duration_ms: 40}", "pass"),
-        ("{tool: search, input: {q: stove}}", "fail"),
-        ("{tool: search, output: {found: [{id: 8}]}}", "fail"),
-        ("{tool: search, max_duration_ms: 39}", "fail"),
-        ("{tool: read, output: {}}", "error"),
-        ("{tool: read, max_duration_ms: 5}", "error"),
-        ("{tool: search, args: {q: tent}, ouput: x}", "error"),
-    ],
-)
-def test_what_an_expected_call_says_is_checked(judged, expected, status):
-    run = judged(
-        f"evaluators: [{{name: t, type: tool_trajectory, mode: in_order, expected: [{expected}]}}]", answer=CALLED
-    )
-    assert run.results[0]["status"] == status
+EXPECTED_CALLS = {
+    "{tool: search, input: {q: tent}, output: {found: [{id: 7}]}, max_duration_ms: 40}": "pass",
+    "{tool: search, input: {q: stove}}": "fail",
+    "{tool: search, output: {found: [{id: 8}]}}": "fail",
+    "{tool: search, max_duration_ms: 39}": "fail",
+    "{tool: read, output: {}}": "error",
+    "{tool: read, max_duration_ms: 5}": "error",
+    "{tool: search, args: {q: tent}, ouput: x}": "error",
+}
+
+
+def test_what_an_expected_call_says_is_checked(judged):
+    keys = [
+        f"evaluators: [{{name: t, type: tool_trajectory, mode: in_order, expected: [{expected}]}}]"
+        for expected in EXPECTED_CALLS
+    ]
+    run = judged(keys, answer=CALLED)
+    assert dict(zip(EXPECTED_CALLS, run.statuses.values(), strict=True)) == EXPECTED_CALLS
 
 
 @pytest.mark.parametrize(

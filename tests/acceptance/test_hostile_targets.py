@@ -56,8 +56,17 @@ def check(run: Run, ways: dict[str, tuple[str, str]], stage: str) -> None:
         assert run.by_id[name]["error_detail"] == {"stage": stage, "kind": "crash"}
 
 
-@WORKERS
-@pytest.mark.parametrize(("head", "ways"), [("def", WAYS), ("async def", ASYNC_WAYS)], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    ("head", "ways", "mode", "workers"),
+    [
+        ("def", WAYS, (), "1"),
+        ("def", WAYS, (), "4"),
+        ("async def", ASYNC_WAYS, (), "1"),
+        ("async def", ASYNC_WAYS, (), "4"),
+        ("async def", ASYNC_WAYS, ("-n", "2"), "4"),
+    ],
+    ids=["sync-1", "sync-4", "async-1", "async-4", "async-n2-4"],
+)
 def test_a_target_that_raises_what_ends_programs(
     project_in_all_modes: Project, head: str, ways: dict[str, tuple[str, str]], workers: str
 ) -> None:
@@ -105,7 +114,14 @@ def test_an_evaluator_that_raises_what_ends_programs(project_in_all_modes: Proje
     check(project.run(f"--agentv-workers={workers}"), ASYNC_WAYS, "evaluator")
 
 
-@pytest.mark.parametrize("hook", ["pytest_agentv_response(case, response)", "pytest_agentv_assert(case, result)"])
+@pytest.mark.parametrize(
+    ("hook", "mode"),
+    [
+        ("pytest_agentv_response(case, response)", ()),
+        ("pytest_agentv_assert(case, result)", ()),
+        ("pytest_agentv_assert(case, result)", ("-n", "2")),
+    ],
+)
 def test_a_hook_that_raises_what_ends_programs(project_in_all_modes: Project, hook: str) -> None:
     project = project_in_all_modes
     write_agent(project, "def", "")
@@ -284,7 +300,7 @@ def test_a_target_that_ends_its_worker_has_a_record(project: Project, head: str)
     names = ("a", "b", "bad", "c", "d", "e")
     write_cases(project, *names)
 
-    run = project.run("-n", "2", "--agentv-workers=2", subprocess=True)
+    run = project.run("-n", "2", "--agentv-workers=2")
 
     assert {*run.statuses} == {*names}, run.text
     assert run.statuses["bad"] == "error"

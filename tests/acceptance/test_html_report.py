@@ -202,7 +202,7 @@ BREAKING = "def pytest_runtest_teardown(item):\n    assert item.name != 'good'\n
 )
 def test_a_run_that_went_wrong_beside_its_cases_is_not_green(shop: Project, conftest: str, said: str) -> None:
     shop.write("conftest.py", conftest)
-    run = shop.run("--agentv-html=report.html", "--deselect=shop.eval.yaml::bad", subprocess=True)
+    run = shop.run("--agentv-html=report.html", "--deselect=shop.eval.yaml::bad")
     assert run.exit_code != 0
     assert headline_of(shop.path / "report.html") == said
 

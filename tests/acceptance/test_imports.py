@@ -51,7 +51,8 @@ def project(project):
 def modules_of_a_run(folder, *arguments):
     """Run pytest in a process of its own (and its workers) and return the names of the modules that were loaded."""
     (folder / "modules.txt").unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-p", "no:rerunfailures", *arguments]
+    without = ("-p", "no:rerunfailures", "-p", "no:hypothesispytest", "-p", "no:anyio")
+    command = [sys.executable, "-m", "pytest", *without, *arguments]
     finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return set((folder / "modules.txt").read_text().split())

@@ -206,16 +206,16 @@ def test_the_time_of_a_case_is_that_of_the_call_unless_it_could_not_be_judged(pr
                 print(report.nodeid.rpartition(":")[2], report.when, report.duration, file=file)
         """,
     )
-    write_cases(project, {"good": "sleep 2; say hello", "bad": "sleep 2; say no", "broken": "sleep 2; fail no tokens"})
+    write_cases(project, {"good": "sleep 1; say hello", "bad": "sleep 1; say no", "broken": "sleep 1; fail no tokens"})
     assert project.run(*flags).outcomes == {"passed": 1, "failed": 1, "errors": 1}
     noted = [line.split() for line in (project.path / "durations.txt").read_text().splitlines()]
     took = {(name, when): float(seconds) for name, when, seconds in noted if when != "teardown"}
     assert set(took) == {(name, when) for name in ("good", "bad") for when in ("setup", "call")} | {("broken", "setup")}
     for name in ("good", "bad"):
-        assert took[name, "call"] >= 2
-        assert took[name, "setup"] < 1
+        assert took[name, "call"] >= 1
+        assert took[name, "setup"] < took[name, "call"]
     if not flags:
-        assert took["broken", "setup"] >= 2
+        assert took["broken", "setup"] >= 1
 
 
 FORGIVING = """
@@ -240,7 +240,7 @@ def pytest_runtest_makereport(item):
     ],
     ids=["xfail", "hook", "hook, error", "rerun"],
 )
-@pytest.mark.parametrize("limit", ["-x", "--maxfail=1", "--stepwise"])
+@pytest.mark.parametrize("limit", ["-x", "--stepwise"])
 def test_a_failure_that_pytest_does_not_count_makes_no_case_wait(project, bad, keys, conftest, flags, limit):
     project.write("conftest.py", conftest)
     prompts = {"case-0": "end_of case-1; say hello", "case-1": bad, **numbered(10, "in_flight 5", "next")}
@@ -380,17 +380,17 @@ def test_fifty_workers_account_for_cases_that_pass_fail_hang_break_and_crash(pro
     project.write("judge.py", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
     crashed = [{"name": "judge", "type": "code_judge", "script": [sys.executable, "-S", "judge.py"]}]
     kinds = ["say hello", "sleep 0.05; say hello", "say nothing", "fail no tokens", "sleep 60", "say a judge crashes"]
-    prompts = {f"case-{number}": kinds[number % len(kinds)] for number in range(120)}
+    prompts = {f"case-{number}": kinds[number % len(kinds)] for number in range(72)}
     hanging = "  - {name: hangs, provider: python, callable: agent.py:answer, timeout_seconds: 0.4}\n"
     project.write("targets.yaml", "targets:\n" + hanging + hanging.replace("hangs", "default").replace("0.4", "60"))
     broken = {key: {"evaluators": crashed} for key, text in prompts.items() if "judge" in text}
     broken |= {key: {"target": "hangs"} for key, text in prompts.items() if text == "sleep 60"}
     write_cases(project, prompts, **broken)
     run = project.run("-v", "--agentv-workers=50", "--agentv-max-retries=0")
-    assert run.outcomes == {"passed": 40, "failed": 20, "errors": 60}
+    assert run.outcomes == {"passed": 24, "failed": 12, "errors": 36}
     assert order_of_reports(run) == list(prompts)
     assert sorted(run.by_id) == sorted(prompts)
-    assert "Total eval cases: 120 (40 passed, 20 failed, 60 errors)" in run.lines
+    assert "Total eval cases: 72 (24 passed, 12 failed, 36 errors)" in run.lines
     noted = calls(project)
     assert sorted(noted.started) == sorted(noted.ended) == sorted(prompts)
     kinds_of_errors = {kinds[int(name[5:]) % 6]: result.get("error_detail") for name, result in run.by_id.items()}

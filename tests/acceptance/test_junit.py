@@ -179,6 +179,7 @@ def test_the_usual_family_has_file_and_line_as_attributes(cases):
     }
 
 
+@IN_ONE_PROCESS
 def test_the_old_family_has_them_too(junit):
     cases = junit("-o", "junit_family=xunit1")
     for case in cases.values():

@@ -181,7 +181,8 @@ def kill_once(folder: Path, kind: str, xdist: bool, delay: float) -> str | None:
     done = {result["eval_id"] for result in finished if result["status"] == "pass"}
     before = calls(folder)
     resume = ("--agentv-resume=out.jsonl", "--agentv-retry-errors") if finished else ()
-    start(folder, *mode, *resume).wait(LONGEST_RUN)
+    next_mode = mode if kind == "worker" else ()  # a run without workers completes one with them as well
+    start(folder, *next_mode, *resume).wait(LONGEST_RUN)
     results, _ = read(folder)
     last = {result["eval_id"]: result["status"] for result in results}
     if last != {f"case-{number}": "pass" for number in range(CASES)}:

@@ -72,7 +72,12 @@ def test_combinations_are_selected_like_other_items(project):
 
 
 @pytest.mark.parametrize(
-    "flags", [("--agentv-target=gpt,claude",), ("--agentv-target", "gpt", "--agentv-target=claude")]
+    ("flags", "mode"),
+    [
+        (("--agentv-target=gpt,claude",), ()),
+        (("--agentv-target=gpt,claude",), ("-n", "2")),
+        (("--agentv-target", "gpt", "--agentv-target=claude"), ()),
+    ],
 )
 def test_several_targets_of_the_command_line_run_all_cases(project_in_all_modes, flags):
     project_in_all_modes.write("a.eval.yaml", PLAIN)
@@ -144,23 +149,27 @@ def test_evals_in_python_run_once_for_each_target(project):
     assert run.outcomes == {"passed": 2, "failed": 1}
 
 
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [
-        ("matrix: 5", "a.eval.yaml:1: matrix: expected a mapping, got the number 5"),
-        ("matrix: {target: gpt}", "matrix.target: expected a list of at least one value, got the text 'gpt'"),
-        ("matrix: {tone: []}", "a.eval.yaml:1: matrix.tone: expected a list of at least one value, got an empty list"),
-        ("matrix: {prompt: [5]}", "a.eval.yaml:1: matrix.prompt[0]: expected the path of a prompt, got the number 5"),
-        ("matrix: {tone: [a, a]}", "a.eval.yaml:1: matrix.tone[1]: 'a' is there twice"),
-        ("{matrix: {target: [a]}, execution: {targets: [b]}, evalcases: []}",
-         "a.eval.yaml:1: matrix.target: execution.targets is there as well: keep one"),
-        ("matrix: {a: [x-y, x], b: [z, y-z]}",
-         "a.eval.yaml:1: matrix: several combinations have the name 'x-y-z' (change one of their values)"),
-    ],
-)  # fmt: skip
-def test_a_matrix_that_is_wrong_is_an_error_of_its_file(project, header, message):
-    project.write("a.eval.yaml", header + (PLAIN if header.startswith("matrix") else ""))
-    assert message in project.run().text
+WRONG = {
+    "matrix: 5": "1: matrix: expected a mapping, got the number 5",
+    "matrix: {target: gpt}": "1: matrix.target: expected a list of at least one value, got the text 'gpt'",
+    "matrix: {tone: []}": "1: matrix.tone: expected a list of at least one value, got an empty list",
+    "matrix: {prompt: [5]}": "1: matrix.prompt[0]: expected the path of a prompt, got the number 5",
+    "matrix: {tone: [a, a]}": "1: matrix.tone[1]: 'a' is there twice",
+    "{matrix: {target: [a]}, execution: {targets: [b]}, evalcases: []}": (
+        "1: matrix.target: execution.targets is there as well: keep one"
+    ),
+    "matrix: {a: [x-y, x], b: [z, y-z]}": (
+        "1: matrix: several combinations have the name 'x-y-z' (change one of their values)"
+    ),
+}
+
+
+def test_a_matrix_that_is_wrong_is_an_error_of_its_file(project):
+    for number, header in enumerate(WRONG):
+        project.write(f"{number}.eval.yaml", header + (PLAIN if header.startswith("matrix") else ""))
+    run = project.run()
+    for number, message in enumerate(WRONG.values()):
+        assert f"{number}.eval.yaml:{message}" in run.text
 
 
 def test_rows_and_cases_of_a_matrix_are_chosen_by_the_ids_that_they_have_without_it(project):

@@ -72,7 +72,7 @@ def test_each_kind_of_target_gets_them_or_says_why_not(project_in_all_modes):
         flags += ("--agentv-workers=4", f"--agentv-html={project.path / 'report.html'}")
         run = project.run(*flags)
         asked = [request for request in llm.requests if request.is_question]
-        again = project.run(*flags)
+        again = project.run(*flags, mode=())
         assert len([request for request in llm.requests if request.is_question]) == len(asked) == len(KINDS)
 
     for request in asked:

@@ -152,8 +152,11 @@ def test_a_value_that_was_given_on_the_command_line_is_not_looked_up_in_the_ini_
     assert hello.run("--agentv-threshold=0.5").statuses == {"a": "pass", "b": "pass", "c": "pass"}
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "1")], ids=["plain", "a worker"])
-@pytest.mark.parametrize("flag", ["--agentv-dump-prompts", "--agentv-dump-traces"])
+@pytest.mark.parametrize(
+    ("flag", "mode"),
+    [("--agentv-dump-prompts", ()), ("--agentv-dump-traces", ()), ("--agentv-dump-traces", ("-n", "1"))],
+    ids=["prompts", "traces", "traces, a worker"],
+)
 def test_a_flag_without_its_optional_value_does_not_swallow_the_argument_that_follows(hello, suite, flag, mode):
     hello.write("other.eval.yaml", suite(d="hello"))
     run = hello.run(flag, "a.eval.yaml", mode=mode)
@@ -175,8 +178,15 @@ def toml(project, table, text):
     project.write("pyproject.toml", f"[{table}]\n{text}\n")
 
 
-@pytest.mark.parametrize("table", TOML_TABLES)
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@pytest.mark.parametrize(
+    ("table", "mode"),
+    [
+        (TOML_TABLES[0], ()),
+        (TOML_TABLES[0], ("-n", "2")),
+        pytest.param("tool.pytest", (), marks=needs_native_toml),
+    ],
+    ids=["options", "options-n2", "native"],
+)
 def test_values_of_toml_have_the_types_they_are_written_with(hello, suite, table, mode):
     hello.write("b.cases.yaml", suite(d="hello") + "    notes: none\n")
     values = (

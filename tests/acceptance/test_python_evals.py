@@ -146,21 +146,25 @@ def test_an_error_is_shown_at_the_users_line_and_in_the_errors_of_the_run(projec
     assert not any("pytest_agentv/" in line for line in run.lines)
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        '"Say hello"',
-        '[{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Say hello"}]',
-        '{"input": "Say hello", "criteria": "is kind"}',
-        '{"id": "one", "input_messages": ({"role": "user", "content": "Say hello"},), "outcome": "x"}',
-        '{"input": "Say hello", "criteria": "x", "execution": {"evaluators": [{"name": "n", "type": "nothing"}]}}',
-    ],
-)
-def test_a_prompt_is_a_text_messages_or_a_case(project, prompt):
-    write_tests(project, f"\ndef test_one(agentv):\n    assert agentv.run({prompt}, evaluators=HELLO)\n")
+PROMPTS = [
+    '"Say hello"',
+    '[{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Say hello"}]',
+    '{"input": "Say hello", "criteria": "is kind"}',
+    '{"id": "one", "input_messages": ({"role": "user", "content": "Say hello"},), "outcome": "x"}',
+    '{"input": "Say hello", "criteria": "x", "execution": {"evaluators": [{"name": "n", "type": "nothing"}]}}',
+]
+
+
+def test_a_prompt_is_a_text_messages_or_a_case(project):
+    asked = (
+        f"def test_{number}(agentv):\n    assert agentv.run({prompt}, evaluators=HELLO)\n"
+        for number, prompt in enumerate(PROMPTS)
+    )
+    write_tests(project, "\n".join(asked))
     run = project.run("-W", "error")
-    assert run.outcomes == {"passed": 1}
-    assert "Say hello" in json.dumps(run.results[0]["lm_provider_request"])
+    assert run.outcomes == {"passed": len(PROMPTS)}
+    assert all("Say hello" in json.dumps(result["lm_provider_request"]) for result in run.results)
+    assert len(run.results) == len(PROMPTS)
 
 
 def test_a_case_has_the_aliases_the_warnings_and_the_faults_of_eval_files(project):

@@ -158,25 +158,23 @@ def test_it_is_said_once_that_the_command_line_asks_for_fewer_answers(project, m
     assert len(said) == 1
 
 
-@pytest.mark.parametrize(
-    ("keys", "fault"),
-    [
-        ("repeat: 0", "repeat: expected a whole number from 1 to 100, got the number 0"),
-        ("repeat: 2.5", "repeat: expected a whole number from 1 to 100, got the number 2.5"),
-        ("repeat: true", "repeat: expected a whole number from 1 to 100, got true"),
-        ("repeat: 101", "repeat: expected a whole number from 1 to 100, got the number 101"),
-        (
-            "min_pass_rate: 80",
-            "min_pass_rate: expected a number from 0 to 1, such as 0.8 for 4 of 5, got the number 80",
-        ),
-        ("required: 1", "required: expected true or false, got the number 1"),
-        ("group: [a]", "group: expected a text, got a list"),
-    ],
-)
-def test_a_wrong_value_is_an_error_with_its_line(project, keys, fault):
-    write_suite(project, {"tent": f"p|{keys}"})
+WRONG = {
+    "repeat: 0": "repeat: expected a whole number from 1 to 100, got the number 0",
+    "repeat: 2.5": "repeat: expected a whole number from 1 to 100, got the number 2.5",
+    "repeat: true": "repeat: expected a whole number from 1 to 100, got true",
+    "repeat: 101": "repeat: expected a whole number from 1 to 100, got the number 101",
+    "min_pass_rate: 80": "min_pass_rate: expected a number from 0 to 1, such as 0.8 for 4 of 5, got the number 80",
+    "required: 1": "required: expected true or false, got the number 1",
+    "group: [a]": "group: expected a text, got a list",
+}
+
+
+def test_a_wrong_value_is_an_error_with_its_line(project):
+    for number, keys in enumerate(WRONG):
+        write_suite(project, {"tent": f"p|{keys}"}, f"{number}.eval.yaml")
     run = project.run()
-    assert f"a.eval.yaml:3: evalcases[0].{fault}" in run.text
+    for number, fault in enumerate(WRONG.values()):
+        assert f"{number}.eval.yaml:3: evalcases[0].{fault}" in run.text
     assert asked(project.path) == []
 
 

@@ -5,8 +5,15 @@ import pytest
 COUNTING_TARGETS = """
 targets:
   - name: default
-    provider: cli
-    command_template: echo {EVAL_ID} >> calls.txt; echo hello world
+    provider: python
+    callable: agent.py:answer
+    arguments: {said: hello world}
+"""
+COUNTING_AGENT = """
+def answer(prompt, request, said):
+    with open("calls.txt", "a") as file:
+        print(request.eval_id, file=file)
+    return said
 """
 
 FILES_GIVEN_TWICE_RUN_ONCE = pytest.mark.skipif(
@@ -18,6 +25,7 @@ FILES_GIVEN_TWICE_RUN_ONCE = pytest.mark.skipif(
 def project(project, suite):
     """Two files of which each has a case that passes and one that fails; each call leaves a line in `calls.txt`."""
     project.write("targets.yaml", COUNTING_TARGETS)
+    project.write("agent.py", COUNTING_AGENT)
     project.write("one.eval.yaml", suite(**{"good-1": "hello", "bad-1": "nothing", "good-10": "world"}))
     project.write("two.eval.yaml", suite(**{"bad-2": "nothing", "good-2": "hello"}))
     return project

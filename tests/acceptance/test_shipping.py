@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from elsewhere import reason_not_to_hide, write_interpreter
-from every_kind import ARGS, AT_HOME, EVAL_FILES, ON_WORKERS, TESTS, every_kind, kinds_in, without_times
+from every_kind import ARGS, AT_HOME, EVAL_FILES, ON_WORKERS, TESTS, content, every_kind, kinds_in, without_times
 from fake_llm import FakeLlm
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 
@@ -168,7 +168,7 @@ def test_the_kinds_are_judged_at_all(kinds):
     assert all(local[name]["trace_summary"]["event_count"] for name in ("claude", "codex", "pi"))
 
 
-EXPECTED_ERRORS = {"broken", "unset", "unknown"} | {
+EXPECTED_ERRORS = {"broken", "raising", "refused", "misjudged", "unset", "unknown"} | {
     f"{word}-0" for word, package in (("bleu", "sacrebleu"), ("rouge", "rouge_score")) if find_spec(package) is None
 }
 """Those of cases that are to fail, and of kinds whose packages are missing."""
@@ -193,6 +193,13 @@ def test_no_case_stayed_at_home(there):
 def test_workers_have_secrets_of_their_own(there):
     assert there.keys
     assert all(key is not None and ON_WORKERS in key for key in there.keys)
+
+
+def test_errors_hold_no_secret_of_a_worker(there):
+    errors = {name: there.run.by_id[name]["error"] for name in ("raising", "refused", "misjudged")}
+    assert "raised RuntimeError: no luck with ***\n" in errors["raising"]
+    assert errors["refused"] == "*** is wrong (exit code 3)"
+    assert "I fail with ***" in errors["misjudged"]
 
 
 def test_no_secret_travels_or_is_written(kinds, there):
@@ -370,8 +377,18 @@ def test_files_outside_of_the_project_stay_with_their_cases(project, machines, t
 
 def test_cached_answers_are_known_everywhere(project, machines):
     project.write("agent.py", "import uuid\n\n\ndef answer(prompt):\n    return f'hello {uuid.uuid4()}'\n")
-    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    write_cases(project, numbered(4))
+    project.write("tools/tool.sh", "cat $1; echo hello $$\n")
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: python, callable: agent.py:answer}
+          - {name: shell, provider: cli, command_template: "sh tool.sh {FILES}", cwd: tools}
+        """,
+    )
+    project.write("note.txt", "hi")
+    shell = {"target": "shell", "input": content("note.txt")}
+    write_cases(project, numbered(4), **{"case-2": shell, "case-3": shell})
     first = project.run(BUNDLE, "--agentv-cache")
     again = project.run(BUNDLE, "--agentv-cache")
     here = project.run("--agentv-executor=local", "--agentv-cache")

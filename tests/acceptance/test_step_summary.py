@@ -86,7 +86,7 @@ def test_a_run_in_which_no_case_ran_writes_nothing(project_in_all_modes, summary
     project = project_in_all_modes
     project.write("test_python.py", "def test_one(): ...\n")
     assert project.run("test_python.py").outcomes == {"passed": 1}
-    assert project.run("-k", "unknown").exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert project.run("-k", "unknown", mode=()).exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
     assert not summary.exists()
 
 

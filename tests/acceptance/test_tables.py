@@ -92,7 +92,7 @@ def test_rows_are_selected_as_other_items(project):
 def test_a_resumed_run_asks_only_for_rows_that_changed(project, mode):
     project.write("evals/data/questions.csv", ROWS.replace("3;too few\n", "").replace("1;again;again;stoves\n", ""))
     out = "--agentv-out=own.jsonl"
-    assert project.run(out, *mode).outcomes == {"passed": 2, "failed": 1}
+    assert project.run(out).outcomes == {"passed": 2, "failed": 1}
     assert len(calls(project)) == 3
     new = "number;question;answer;topic\n0;new;new;x\n" + ROWS.partition("topic\n")[2]
     new = new.replace("3;too few\n", "").replace("1;again;again;stoves\n", "").replace("four;four", "for;for")
@@ -136,7 +136,7 @@ def test_a_function_makes_rows_and_its_errors_are_those_of_the_file(project_in_a
     assert run.outcomes == {"passed": 3, "errors": 1}
     assert [result["row"] for result in run.results if result["status"] == "error"] == ["cases.py:make, row 4"]
     project.write("evals/cases.py", "def make():\n    raise ValueError('no database')\n")
-    run = project.run()
+    run = project.run(mode=())
     assert "evals/q.eval.yaml:1: evalcases.from: cases.py:make raised ValueError: no database" in run.text
     assert "evals/cases.py:2" in run.text
     assert not run.internals
@@ -208,7 +208,7 @@ def test_a_crashed_worker_leaves_an_error_that_names_the_row(project):
     project.write(
         "evals/agent.py", "import os\ndef answer(prompt):\n    if 'two' in prompt: os._exit(3)\n    return prompt\n"
     )
-    run = project.run("-n1", "--max-worker-restart=1", subprocess=True)
+    run = project.run("-n1", "--max-worker-restart=1")
     crashed = next(result for result in run.results if result["eval_id"] == "q-2")
     assert (crashed["status"], crashed["row"]) == ("error", "evals/data/questions.csv:4")
 

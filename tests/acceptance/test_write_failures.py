@@ -80,10 +80,9 @@ def refused(project, out, reason, *mode):
     assert (read_calls(project.path).started, run.internals) == ([], [])
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
-def test_a_path_that_is_a_folder_is_one_clear_error(project, mode):
+def test_a_path_that_is_a_folder_is_one_clear_error(project):
     (project.path / "folder").mkdir()
-    refused(project, "folder", "folder: cannot be written: Is a directory", *mode)
+    refused(project, "folder", "folder: cannot be written: Is a directory")
 
 
 def test_a_name_that_is_too_long_is_one_clear_error(project):

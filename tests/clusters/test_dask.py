@@ -13,6 +13,7 @@ import pytest
 import warm
 from busy import slowness
 from dask_cluster import LONGEST_WAIT, NEEDS_DASK, is_alive, until
+from elsewhere import reason_not_to_hide
 from fake_llm import FakeLlm, Reply
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import tries
@@ -82,6 +83,22 @@ def test_a_run_of_nothing_asks_no_worker(project, cluster):
     write_cases(project, numbered(1))
     assert project.run(on(cluster), "--collect-only", "-q").exit_code == 0
     assert not read_calls(project.path).notes
+
+
+@pytest.mark.skipif(reason_not_to_hide() is not None, reason=str(reason_not_to_hide()))
+def test_a_worker_that_lacks_the_project_draws_no_cases(project, make_cluster):
+    """It would answer at once, and so be the one with the least to do."""
+    cluster = make_cluster("one")
+    cluster.hide(project.path)
+    cluster.add_worker("blind")
+    write_agent(project)
+    write_cases(project, numbered(8))
+    run = project.run(on(cluster), SEEN, "--agentv-workers=4")
+    assert set(run.statuses.values()) == {"pass"}
+    cluster.workers["one"].kill()
+    run = project.run(on(cluster), SEEN)
+    assert run.by_id["case-0"]["error_detail"] == {"stage": "setup", "kind": "config"}
+    assert run.by_id["case-0"]["error"].startswith("this worker does not see the project")
 
 
 def test_more_than_fifty_cases_are_in_flight(project, cluster):
@@ -255,19 +272,20 @@ def test_a_killed_run_loses_no_answer(project, make_cluster):
     """Workers have answers that the run, which is stopped, has not: the run that goes on fetches them."""
     cluster = make_cluster("one", "two")
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    write_cases(project, {"first": "say hello", "a": "lines 1 go; say hello", "b": "lines 1 go; say hello"})
-    run = start(project, on(cluster), SEEN, "--agentv-workers=3")
-    until(lambda: len(read_calls(project.path).started) == 3 and "first" in results_of(project))
+    waiting = {"a": "lines 1 go; say hello", "twice": "lines 1 go; say hello"}
+    write_cases(project, {"first": "say hello", **waiting}, twice={"repeat": 2})
+    run = start(project, on(cluster), SEEN, "--agentv-workers=4")
+    until(lambda: len(read_calls(project.path).started) == 4 and "first" in results_of(project))
     run.send_signal(signal.SIGSTOP)
     project.write("go", "go\n")
-    until(lambda: len(cluster.kept()) >= 2)
+    until(lambda: len(cluster.kept()) >= 3)
     run.send_signal(signal.SIGKILL)
     run.wait(LONGEST_WAIT)
     assert set(results_of(project)) == {"first"}
     again = start(project, "--agentv-resume=out.jsonl", SEEN)
     assert again.wait(LONGEST_WAIT) == 0, printed(project)
-    assert passed(project) == {"first", "a", "b"}
-    assert len(read_calls(project.path).started) == 3
+    assert passed(project) == {"first", "a", "twice"}
+    assert len(read_calls(project.path).started) == 4
     assert not cluster.kept()
     assert not list(project.path.glob(".out.jsonl.kept"))
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -21,10 +22,16 @@ from pytest_agentv.loading.targets.files import load_targets_file
 from pytest_agentv.providers.table import KINDS as TARGET_KINDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-VALIDATORS = {kind: jsonschema.Draft7Validator(schema_of(kind)) for kind in KINDS}
-CASE_VALIDATOR = jsonschema.Draft7Validator(
-    {"$ref": "#/definitions/case", "definitions": schema_of("eval")["definitions"]}
-)
+
+
+@cache
+def validator_of(kind: str) -> jsonschema.Draft7Validator:
+    """Return what checks a kind of file, or a `case`."""
+    if kind == "case":
+        definitions = schema_of("eval")["definitions"]
+        return jsonschema.Draft7Validator({"$ref": "#/definitions/case", "definitions": definitions})
+    return jsonschema.Draft7Validator(schema_of(kind))
+
 
 SUITE = {
     "description": "x",
@@ -152,20 +159,20 @@ def test_a_schema_is_a_schema_and_is_what_the_command_prints(agentv, kind):
 )
 def test_each_yaml_file_of_the_examples_is_valid(path):
     kind = "targets" if path.name == "targets.yaml" else "eval"
-    VALIDATORS[kind].validate(read_yaml(path).value)
+    validator_of(kind).validate(read_yaml(path).value)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.eval.jsonl")), ids=lambda path: path.name)
 def test_each_line_of_the_datasets_of_the_examples_is_valid(path):
     for case in read_jsonl(path).value:
-        CASE_VALIDATOR.validate(case)
+        validator_of("case").validate(case)
 
 
 def test_what_init_writes_is_valid(tmp_path):
     for kind, text in (("eval", EVAL_FILE), ("targets", TARGETS_FILE)):
         path = tmp_path / f"{kind}.yaml"
         path.write_text(text)
-        VALIDATORS[kind].validate(read_yaml(path).value)
+        validator_of(kind).validate(read_yaml(path).value)
 
 
 def test_the_suites_that_are_changed_below_load(file):
@@ -180,7 +187,7 @@ def test_an_eval_file_that_loads_without_a_complaint_is_valid(file, where, new):
     suite = changed(SUITE, where, new)
     file.write_text(json.dumps(suite))
     if loads(file):
-        VALIDATORS["eval"].validate(suite)
+        validator_of("eval").validate(suite)
 
 
 @given(st.sampled_from([where for where in places(TARGETS) if where]), st.just(...) | ODD)
@@ -188,7 +195,7 @@ def test_a_targets_file_that_loads_without_a_complaint_is_valid(file, where, new
     targets = changed(TARGETS, where, new)
     file.write_text(json.dumps(targets))
     if targets_load(file):
-        VALIDATORS["targets"].validate(targets)
+        validator_of("targets").validate(targets)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +227,7 @@ def test_a_targets_file_that_loads_without_a_complaint_is_valid(file, where, new
     ],
 )  # fmt: skip
 def test_a_fault_of_an_eval_file_is_invalid(where, new):
-    assert not VALIDATORS["eval"].is_valid(changed(SUITE, where, new))
+    assert not validator_of("eval").is_valid(changed(SUITE, where, new))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +244,7 @@ def test_a_fault_of_an_eval_file_is_invalid(where, new):
     ],
 )
 def test_a_fault_of_a_targets_file_is_invalid(where, new):
-    assert not VALIDATORS["targets"].is_valid(changed(TARGETS, where, new))
+    assert not validator_of("targets").is_valid(changed(TARGETS, where, new))
 
 
 @pytest.mark.parametrize(
@@ -253,7 +260,7 @@ def test_a_fault_of_a_targets_file_is_invalid(where, new):
     ],
 )
 def test_config_files_have_a_schema_too(config, is_valid):
-    assert VALIDATORS["config"].is_valid(config) is is_valid
+    assert validator_of("config").is_valid(config) is is_valid
 
 
 def test_an_unknown_kind_of_file_is_told(agentv):
@@ -292,8 +299,8 @@ def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
 )
 def test_what_is_wrong_with_an_evaluator_is_wrong_by_the_schema_too(evaluator):
     case = {"id": "a", "expected_outcome": "o", "input": "q", "evaluators": [evaluator]}
-    assert not CASE_VALIDATOR.is_valid(case)
-    assert CASE_VALIDATOR.is_valid({**case, "evaluators": [{"name": "n", "type": "levenshtein", "value": "x"}]})
+    assert not validator_of("case").is_valid(case)
+    assert validator_of("case").is_valid({**case, "evaluators": [{"name": "n", "type": "levenshtein", "value": "x"}]})
 
 
 def resolved(schema, document):

@@ -211,6 +211,17 @@ def test_kept_results_are_there_until_they_are_dropped(tmp_path: Path) -> None:
     assert results.find("two") == two
 
 
+def test_what_a_killed_worker_was_writing_is_not_kept(tmp_path: Path) -> None:
+    results = KeptResults(tmp_path / "kept")
+    results.keep(KeptResult("a", {"eval_id": "a"}, None))
+    (tmp_path / "kept" / ".0123456789abcdef.tmp").write_text('{"answer": nu')
+    results.close()
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["a.json"]
+    results.drop("a")
+    results.close()
+    assert not (tmp_path / "kept").exists()
+
+
 def test_left_results_are_added_once(engine: WorkerEngine, folder: Path) -> None:
     """Also where the run had written a result and died before it could say so."""
     out = folder / "out.jsonl"

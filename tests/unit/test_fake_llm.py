@@ -4,11 +4,15 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 from fake_llm import FakeLlm, Reply, ToolCall
+
+# Without TLS no certificates are needed, which are read anew for each client.
+get, post = partial(httpx.get, verify=False), partial(httpx.post, verify=False)
 
 CALLS = (ToolCall("read", {"path": "a.txt"}, said="I will look."), ToolCall("write", {"path": "b.txt"}))
 
@@ -49,7 +53,7 @@ def conversation(api: str, results: int = 0, question: str = "hi") -> dict[str, 
 
 
 def events(url: str, api: str, body: Any) -> list[Any]:
-    reply = httpx.post(f"{url}{PATHS[api]}", json=body)
+    reply = post(f"{url}{PATHS[api]}", json=body)
     assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream")
     payloads = [line.removeprefix("data: ") for line in reply.text.split("\n") if line.startswith("data: ")]
     assert (payloads[-1] == "[DONE]") == (api == "chat")
@@ -128,7 +132,7 @@ def test_a_fault_comes_when_the_tools_have_been_called(llm: FakeLlm, name: str, 
     url = llm.script(name, Reply(status=500, message="overloaded", calls=CALLS[:1]))
 
     assert READERS[api](events(url, api, conversation(api)))[1]
-    failure = httpx.post(f"{url}{PATHS[api]}", json=conversation(api, 1), headers={"x-api-key": "k"})
+    failure = post(f"{url}{PATHS[api]}", json=conversation(api, 1), headers={"x-api-key": "k"})
     assert (failure.status_code, failure.json()["error"]["message"]) == (500, "overloaded to the key k")
 
 
@@ -147,7 +151,7 @@ def test_replies_are_chosen_by_what_the_conversation_is_about(llm: FakeLlm, name
         return READERS["chat"](events(url, "chat", conversation("chat", question=question)))[0]
 
     assert [ask("What is 3 * 3?"), ask("What is 2 + 2?"), ask("What is 3 * 3?")] == ["nine", "four", "nine"]
-    assert httpx.post(f"{url}{PATHS['chat']}", json=conversation("chat")).status_code == 400
+    assert post(f"{url}{PATHS['chat']}", json=conversation("chat")).status_code == 400
 
 
 def test_a_reply_with_calls_is_done_with_when_their_results_have_come(llm: FakeLlm, name: str) -> None:
@@ -163,7 +167,7 @@ def test_a_server_that_is_closed_lets_go_of_who_waits() -> None:
 
     def wait(url: str) -> None:
         try:
-            httpx.post(url, json=conversation("chat"), timeout=60)
+            post(url, json=conversation("chat"), timeout=60)
         except httpx.HTTPError as error:
             gone.append(error)
 
@@ -184,9 +188,9 @@ def test_what_agents_ask_beside_their_questions_is_harmless_and_no_question(llm:
 
     statuses = [
         httpx.head(f"{url}/").status_code,
-        httpx.get(f"{url}/v1/models").status_code,
-        httpx.post(f"{url}/v1/messages/count_tokens", json={"messages": []}).status_code,
-        httpx.get(f"{url}/v1/responses", headers=upgrade).status_code,
+        get(f"{url}/v1/models").status_code,
+        post(f"{url}/v1/messages/count_tokens", json={"messages": []}).status_code,
+        get(f"{url}/v1/responses", headers=upgrade).status_code,
     ]
 
     assert statuses == [200, 200, 200, 426]
@@ -202,7 +206,7 @@ def test_many_conversations_share_one_script(llm: FakeLlm, name: str) -> None:
         return [(await client.post(f"{url}{PATHS['anthropic']}", json=body)).text for body in bodies]
 
     async def run() -> list[list[str]]:
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(verify=False, timeout=60) as client:
             return await asyncio.gather(*(converse(client) for _ in range(20)))
 
     conversations = asyncio.run(run())

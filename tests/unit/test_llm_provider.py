@@ -360,7 +360,7 @@ class TestAnswers:
     def test_a_reply_that_is_too_large_is_an_error_and_is_not_asked_for_again(
         self, llm: FakeLlm, name: str, kind: str, is_compressed: bool
     ) -> None:
-        error = failure(target(kind, llm.script(name, Reply("x" * 12 * 2**20, is_compressed=is_compressed))))
+        error = failure(target(kind, llm.script(name, Reply("x" * 10 * 2**20, is_compressed=is_compressed))))
 
         assert str(error) == f"the reply of model '{MODELS[kind]}' ({kind}) is too large: it has more than 10 MiB"
         assert error.kind == "crash"

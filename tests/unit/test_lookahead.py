@@ -53,6 +53,22 @@ def test_the_eval_items_behind_one_are_seen_in_order_and_others_passed_over(item
     assert names(ahead.after(items[-1], set())) == []
 
 
+def test_an_item_is_found_wherever_it_stands(items: list[pytest.Item]) -> None:
+    ahead = lookahead(items)
+    assert names(ahead.after(items[4], set())) == ["e", "f"]
+    assert names(ahead.after(items[1], set())) == ["e", "f"]  # nothing before these can be begun any more
+    assert names(lookahead(items[1:]).after(items[0], set())) == []
+
+
+def test_a_case_without_tags_has_no_set_of_further_keywords(items: list[pytest.Item]) -> None:
+    case = items[0]
+    assert not any(isinstance(value, set) for value in vars(case).values())
+    case.extra_keyword_matches.add("smoke")
+    assert {"smoke"} <= case.listextrakeywords()
+    case.extra_keyword_matches = set()
+    assert "smoke" not in case.listextrakeywords()
+
+
 def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> None:
     ahead = lookahead(items)
     begun: Any = {items[1], items[2]}

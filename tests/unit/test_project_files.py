@@ -85,3 +85,29 @@ def test_hashes_do_not_depend_on_where_the_project_lies(
 
 def test_a_file_outside_of_the_project_is_not_looked_at(project: Path) -> None:
     assert list(ProjectFiles(project / "shop").of_callable("agent.py:answer", project)) == []
+
+
+def test_a_large_project_is_searched_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of modules import one another, and most names of the standard library, from a long search path."""
+    for number in range(100):
+        others = "\n".join(f"from shop import part_{other}, NAME\nimport json" for other in range(100))
+        (project / f"shop/part_{number}.py").write_text(others)
+    (project / "agent.py").write_text("import shop.part_0\n")
+    for number in range(20):
+        monkeypatch.syspath_prepend(project / f"venv/lib/{number}")
+    resolved = []
+    resolve = Path.resolve
+    monkeypatch.setattr(Path, "resolve", lambda path: resolved.append(path) or resolve(path))
+
+    found = names(project, ProjectFiles(project).of_source(project / "agent.py"))
+
+    assert found == {"agent.py", "shop/__init__.py", *(f"shop/part_{number}.py" for number in range(100))}
+    assert len(resolved) < 150
+
+
+def test_a_folder_that_nobody_may_list_is_searched_all_the_same(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert names(project, ProjectFiles(project).of_callable("agent:answer", project)) == ALL

@@ -74,8 +74,11 @@ def running() -> Iterator[Server]:
         def log_message(self, *_: object) -> None:
             """Keep standard error clean."""
 
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.daemon_threads = True
+    class HttpServer(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 100  # a connection that finds no place in the queue tries again after a second
+
+    httpd = HttpServer(("127.0.0.1", 0), Handler)
     found.url = f"http://127.0.0.1:{httpd.server_address[1]}"
     thread = Thread(target=httpd.serve_forever, args=(0.01,), daemon=True)
     thread.start()

@@ -1,6 +1,7 @@
 """The parts of shipping by themselves: relative paths, bundles, what stays at home, stores, who brings what."""
 
 import asyncio
+import contextvars
 import fcntl
 import hashlib
 import io
@@ -34,6 +35,7 @@ from pytest_agentv.models.kind_table import no_kinds
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import FilePart, InputMessage, TextPart
 from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.runtime.files import listen_to_writing, write_atomically
 
 HERE, THERE = Roots((("project", "/home/me/shop"),)), Roots((("project", "/srv/x"),))
 RULES = ShippingRules()
@@ -385,16 +387,20 @@ def test_files_that_are_nowhere_are_told(tmp_path: Path, monkeypatch: pytest.Mon
 def test_new_files_go_home_once_and_masked(tmp_path: Path) -> None:
     there, home = tmp_path / "there", tmp_path / "home"
     write(there / "logs/old.log", "old")
-    roots = Roots(((PROJECT, str(there)),))
-    outgoing = Outgoing([there / "logs"], roots)
-    write(there / "logs/sub/new.log", "the key-0123456789")
-    write(there / "logs/.half.tmp", "half")
-    write(there / "more.log", "more")
-    files = outgoing.take(str(there / "more.log"), "/etc/hostname")
-    assert {file.rest for file in files} == {"logs/sub/new.log", "more.log"}
+    outgoing = Outgoing([there / "logs"], Roots(((PROJECT, str(there)),)))
+
+    def run() -> None:
+        listen_to_writing(outgoing.note)
+        for name in ("logs/sub/new.log", "kept/x.json", "logs/sub/new.log"):
+            write_atomically(there / name, "the key-0123456789")
+
+    contextvars.copy_context().run(run)
+    write_atomically(there / "logs/other.log", "of another job")
+    written = outgoing.take()
+    assert written == (there / "logs/sub/new.log",)
     assert outgoing.take() == ()
-    write(there / "logs/old.log", "old and new")
-    assert [file.rest for file in outgoing.take()] == ["logs/old.log"]
+    files = tuple(outgoing.read((*written, there / "gone.log", Path("/etc/hostname"))))
+    assert [file.rest for file in files] == ["logs/sub/new.log"]
     write_sent(files, Roots(((PROJECT, str(home)),)), Masker(["key-0123456789"]))
     assert (home / "logs/sub/new.log").read_text() == "the ***"
 

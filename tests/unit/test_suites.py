@@ -1,5 +1,6 @@
 """Eval files as they are collected."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,21 @@ def test_a_jsonl_file_has_a_case_per_line() -> None:
     assert [(entry.index, entry.eval_id, entry.line) for entry in suite.entries] == [(0, "a", 1), (1, "b", 3)]
     assert (suite.dataset, suite.header, suite.cases_key, suite.target) == ("qa", {}, None, None)
     assert find_sidecar(path) is None
+
+
+def test_the_cases_of_a_jsonl_file_are_packed_until_they_are_looked_at() -> None:
+    values = [{"id": "a", "input": "hé \ud800", "vars": {"n": [1, 2.5, None, True]}}, {"id": "b"}]
+    suite = read_suite(write("qa.jsonl", "".join(json.dumps(value) + "\n" for value in values)))
+    assert [type(entry.written) for entry in suite.entries] == [bytes, bytes]
+    assert [entry.value for entry in suite.entries] == values
+    assert (suite.source.value, suite.source.text) == (None, "")
+
+
+def test_cases_that_share_parts_stay_as_they_are() -> None:
+    sidecar = write("qa.eval.yaml", "defaults: {evaluators: [{name: l, type: latency, threshold: 9}]}\n")
+    assert sidecar.is_file()
+    first, second = read_suite(write("qa.eval.jsonl", '{"id": "a"}\n{"id": "b"}\n')).entries
+    assert first.value["evaluators"] is second.value["evaluators"]
 
 
 def test_a_bad_line_of_a_jsonl_file_is_told_by_its_physical_number() -> None:

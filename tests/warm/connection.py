@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _SERVER: Final = Path(__file__).with_name("server.py")
+_CHECKOUT: Final = Path(__file__).parents[2]
 _ROOM: Final = " " * 8_000
 """An argument and a variable of this size leave room for those of forked processes, which `/proc` shows."""
 _SET_CHILD_SUBREAPER: Final = 36
@@ -32,15 +33,17 @@ class Server:
         self._lock = threading.Lock()
 
     @classmethod
-    def start(cls) -> "Server":
+    def start(cls, *, apart: bool = True) -> "Server":
+        """Start a server: out of reach of a Ctrl-C that a test sends, or with its processes in reach of the user's."""
         ours, theirs = connected()
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, str(_SERVER), str(theirs.fileno()), _ROOM],
                 env={**_ENVIRONMENT, "WARM_ROOM": _ROOM},
                 pass_fds=[theirs.fileno()],
+                cwd=_CHECKOUT,  # a test may be elsewhere by now
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,  # out of reach of a Ctrl-C that a test sends
+                start_new_session=apart,
             )
         process.returncode = 0  # nobody waits for it: it ends when this process does
         return cls(ours, _ENVIRONMENT)

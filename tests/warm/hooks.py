@@ -13,7 +13,7 @@ import pytest
 
 import pytest_agentv
 
-_CONSTANT: Final = (sys.prefix, str(Path(pytest_agentv.__file__).parent))
+CONSTANT: Final = (sys.prefix, str(Path(pytest_agentv.__file__).parent))
 _PARSERS: Final = ("parse_hookimpl_opts", "parse_hookspec_opts")
 _HOLDERS_OF_VARNAMES: Final = ("pluggy._hooks", "pluggy._decorators", "pluggy._impl")
 """Modules of pluggy; which of them use the function depends on the version."""
@@ -35,7 +35,7 @@ def search_for_hooks_once(patch: pytest.MonkeyPatch) -> None:
 def is_constant(key: ModuleType | type) -> bool:
     """Whether a module, or that of a class, does not change: those of this environment, and those under test."""
     module = key if isinstance(key, ModuleType) else sys.modules.get(key.__module__)
-    return str(getattr(module, "__file__", None)).startswith(_CONSTANT)
+    return str(getattr(module, "__file__", None)).startswith(CONSTANT)
 
 
 def _names_of_hooks() -> Callable[[Any], Iterable[str]]:

@@ -1,19 +1,22 @@
 """Remember what pytest finds out anew at each start, though it does not change: a third of the time of a short run."""
 
+import ast
 import functools
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from itertools import chain
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
 from _pytest import fixtures  # noqa: TID251 - what is remembered is how it searches
+from _pytest._code import code  # noqa: TID251 - what is remembered is what it parses
 
-from warm.hooks import is_constant, search_for_hooks_once
+from warm.hooks import CONSTANT, is_constant, search_for_hooks_once
 
 _PROPERTIES = ("metadata", "entry_points", "files")
 
@@ -28,6 +31,7 @@ def read_once() -> Iterator[None]:
         _read_metadata_once(patch)
         search_for_hooks_once(patch)
         _search_for_fixtures_once(patch)
+        _parse_sources_once(patch)
         yield
 
 
@@ -69,6 +73,24 @@ def _is_fixture(value: object) -> bool:
     return type(value).__module__ == fixtures.__name__ or (
         isinstance(value, FunctionType) and "_pytestfixturefunction" in vars(value)
     )
+
+
+def _parse_sources_once(patch: pytest.MonkeyPatch) -> None:
+    """Parse a file of a traceback once: for each run that breaks off, pytest shows itself all of its own frames."""
+    search = code.TracebackEntry.getsource
+    trees: dict[str | Path, ast.AST] = {}
+    found: dict[tuple[str, int, int], Any] = {}
+
+    def getsource(self: code.TracebackEntry, astcache: dict[str | Path, ast.AST] | None = None) -> Any:
+        path = str(self.path)
+        if not path.startswith(CONSTANT):
+            return search(self, astcache)
+        place = (path, self.getfirstlinesource(), self.lineno)
+        if place not in found:
+            found[place] = search(self, trees)
+        return found[place]
+
+    patch.setattr(code.TracebackEntry, "getsource", getsource)
 
 
 def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from _pytest.config import _prepareconfig  # noqa: TID251 - a configuration and no run
 
 USUAL = ("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.workermanage", "hypothesis", "filelock")
-"""Modules that pytest and its plugins import when a run needs them."""
+"""Modules that pytest and its plugins import when a run needs them. hypothesis keeps its files where it is imported."""
 
 TARGETS = "targets: [{name: default, provider: mock, response: hello}]\n"
 EVALS = """
@@ -31,14 +31,23 @@ evalcases:
 
 def preload() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with tempfile.TemporaryDirectory() as folder:
         # With a configuration in place, asserts of plugins are rewritten as in any run.
-        config = _prepareconfig(["-s", "-p", "no:cacheprovider"])
+        with contextlib.chdir(folder):
+            config = _prepareconfig(["-s", "-p", "no:cacheprovider"])
         for name in USUAL:
             importlib.import_module(name)
         load_all("pytest_agentv")
         config._ensure_unconfigure()
-        _rehearse(Path(folder))
+        with contextlib.chdir(folder):
+            _rehearse(Path(folder))
+    _read_constants()
+
+
+def _read_constants() -> None:
+    """Read the numbers and texts of the package, which hypothesis tries: all workers of a run would do that."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("hypothesis.internal.conjecture.providers")._get_local_constants()
 
 
 def _rehearse(folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import pytest
 from execnet import gateway_base, gateway_io
 
-from warm.connection import the_server
+from warm.connection import Server, the_server, use_server
 
 _AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
 """Prefixes of variables that an interpreter, or its libraries, read only when they start."""
@@ -47,6 +47,7 @@ class Popen(subprocess.Popen[Any]):
         leads = bool(start["start_new_session"])
         request = {**job, "command": shown, "cwd": cwd, "environment": environment, "new_session": leads}
         request["gets_server"] = self.forks_others or _starts_workers(job["argv"])
+        request["server_is_apart"] = self.forks_others
         streams = [start[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         inherited = [number if own == -1 else own for number, own in enumerate(streams)]
         self.pid = the_server().fork(request, inherited)
@@ -109,6 +110,8 @@ class _PopenWithServer(Popen):
 def start_workers_warm(*, that_fork_others: bool = False) -> None:
     """Let xdist, in this process, fork its workers from the server."""
     start_worker = _PopenWithServer if that_fork_others else Popen
+    if that_fork_others and sys.platform == "linux":
+        use_server(Server.start(apart=False))
 
     def start(self: Any, args: list[str], execmodel: Any) -> None:
         self.popen = process = start_worker(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

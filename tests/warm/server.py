@@ -1,7 +1,7 @@
 """The server: loads pytest and the plugin once, and forks a process for each request.
 
-A forked process becomes a child of the process that asked: the server forks twice, the process in between ends, and the
-asking process adopts what it leaves. xdist and the plugin look at their parent, so a worker needs the true one.
+A forked process is a child of the process that asked, which is the parent of the server: xdist and the plugin look at
+their parent, so a worker needs the true one.
 """
 
 import gc
@@ -19,6 +19,7 @@ sys.path[0] = str(HERE.parent)
 import warm.child  # noqa: E402
 import warm.connection  # noqa: E402
 import warm.preload  # noqa: E402
+from warm.sibling import fork_sibling  # noqa: E402
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "WARM_ROOM"}
 LONGEST_ADOPTION = 60.0
@@ -38,15 +39,11 @@ def serve(connection: socket.socket) -> Fork | None:
         if not data:
             return None
         fork = Fork(json.loads(data), descriptors)
-        between = os.fork()
-        if not between:
-            if os.fork():
-                os._exit(0)
+        if not fork_sibling():
             _wait_for_adoption(fork.request["parent"])
             connection.send(str(os.getpid()).encode())
             connection.close()
             return fork
-        os.waitpid(between, 0)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -67,6 +64,8 @@ def give_own_server(fork: Fork) -> Fork | None:
         warm.connection.use_server(warm.connection.Server(ours, ENVIRONMENT))
         return fork
     ours.close()
+    if fork.request["server_is_apart"]:
+        os.setsid()
     for descriptor in fork.descriptors:
         os.close(descriptor)
     return serve(theirs)

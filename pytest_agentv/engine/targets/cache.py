@@ -4,13 +4,13 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import AgentvError, ProviderError
 from pytest_agentv.loading.project_files import source_file
-from pytest_agentv.models.base import Json, Record
+from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target
@@ -35,7 +35,15 @@ class CachedProvider:
     step, so any number of processes may share the folder.
     """
 
-    def __init__(self, provider: Adapter, target: Target, folder: Path, masker: Masker) -> None:
+    def __init__(
+        self,
+        provider: Adapter,
+        target: Target,
+        folder: Path,
+        masker: Masker,
+        as_at_home: Callable[[JsonObject], JsonObject] = dict,
+    ) -> None:
+        """`as_at_home` gives keys the paths that the process of the run would have, wherever the files lie."""
         self.mode: PromptMode = provider.mode
         self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
         self.embed = getattr(provider, "embed", None)
@@ -49,9 +57,11 @@ class CachedProvider:
             self._target["batching"] = True  # the same command prints something else
         code = _code_place(target)
         if code is not None:
-            self._target["code"] = os.path.relpath(code, folder)
+            home = as_at_home({"code": str(code), "folder": str(folder)})
+            self._target["code"] = os.path.relpath(str(home["code"]), str(home["folder"]))
         self._folder = folder
         self._masker = masker
+        self._as_at_home = as_at_home
 
     async def check(self) -> None:
         await self._provider.check()
@@ -93,7 +103,8 @@ class CachedProvider:
         }
         if request.answer:  # the first answer keeps the key that it has without repeats
             question["answer"] = request.answer
-        key = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
+        text = json.dumps(self._as_at_home(question), sort_keys=True, default=str)
+        key = hashlib.sha256(text.encode()).hexdigest()
         return self._folder / key[:2] / f"{key}.json"
 
     def _keep_whole(self, path: Path, response: ProviderResponse) -> None:

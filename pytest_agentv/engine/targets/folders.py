@@ -1,7 +1,7 @@
 """The targets of eval folders: finds, resolves and opens each once."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_agentv.engine.targets.variables import InProcessProvider, ProcessVariables
@@ -10,6 +10,7 @@ from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import Environment, load_environment
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.defaults import CACHE_FOLDER
@@ -35,6 +36,8 @@ class Places:
     """Where the processes of a run share their findings; None: there is only one process."""
     dotenv_root: Path | None = None
     """Where `.env` files lie as they do below `repo_root`; None: there."""
+    as_at_home: Callable[[JsonObject], JsonObject] = dict
+    """Returns plain data with the paths that the process of the run would have."""
 
     def environment(self, eval_dir: Path, process_env: Mapping[str, str]) -> Environment:
         """Return the variables of a folder. Raises `FileError`."""
@@ -144,7 +147,8 @@ class FolderTargets:
         if self._options.cache:
             from pytest_agentv.engine.targets.cache import CachedProvider  # noqa: PLC0415 - for runs with a cache
 
-            return CachedProvider(provider, target, self._places.cwd / CACHE_FOLDER, self._masker)
+            folder = self._places.cwd / CACHE_FOLDER
+            return CachedProvider(provider, target, folder, self._masker, self._places.as_at_home)
         if warm_up is not None:  # with a cache, perhaps no model is needed
             warm_up()
         return provider

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
@@ -36,6 +36,8 @@ class DaskWorkers:
         self._workers = {worker.address: worker for worker in workers}
         self._refused: dict[str, str] = {}
         """Workers that cannot take jobs, and why."""
+        self._unfit: set[str] = set()
+        """Workers that could not start a job, for lack of files or of room. Others come first."""
         self._run = uuid.uuid4().hex
         self._setup = setup
         self._home = KeptResults(setup.kept_folder)
@@ -61,9 +63,14 @@ class DaskWorkers:
 
     async def ask(self, ticket: str, parcel: bytes) -> Reply:
         self._start()
-        link = await self._next_link()
-        self._links_of[ticket] = link
-        return await link.ask(ticket, parcel)
+        tried: set[str] = set()
+        while True:
+            link = await self._next_link(tried)
+            self._links_of[ticket] = link
+            reply = await link.ask(ticket, parcel)
+            tried.add(link.worker.address)
+            if not self._is_unfit(link, reply) or tried.issuperset(self._usable()):
+                return reply
 
     def written(self, ticket: str) -> None:
         link = self._links_of.pop(ticket, None)
@@ -99,10 +106,19 @@ class DaskWorkers:
             self._loop = asyncio.get_running_loop()
             self._watching = self._cluster.submit(self._watch())
 
-    async def _next_link(self) -> Link:
-        """Return the worker with the least to do. Waits while there is none; raises `ExecutorLost`."""
+    def _is_unfit(self, link: Link, reply: Reply) -> bool:
+        """Whether a worker could not start a job, which was not paid for, so that another one may."""
+        if reply.fault is None:
+            return False
+        if link.worker.address not in self._unfit:
+            self._unfit.add(link.worker.address)
+            _LOGGER.warning("worker %s starts no cases: %s", link.worker, reply.fault)
+        return True
+
+    async def _next_link(self, tried: Collection[str]) -> Link:
+        """Return the worker with the least to do that was not tried. Waits if there is none; raises `ExecutorLost`."""
         while True:
-            link = self._least() or await self._await_worker()
+            link = self._least(tried) or await self._await_worker()
             fault = await link.connect()
             if link.is_lost:
                 continue
@@ -112,13 +128,18 @@ class DaskWorkers:
             self._links.pop(link.worker.address, None)
             _LOGGER.warning("worker %s takes no cases: %s", link.worker, fault)
 
-    def _least(self) -> Link | None:
-        usable = [worker for address, worker in self._workers.items() if address not in self._refused]
-        for worker in usable:
-            known = self._links.get(worker.address)
+    def _usable(self) -> list[str]:
+        return [address for address in self._workers if address not in self._refused]
+
+    def _least(self, tried: Collection[str] = ()) -> Link | None:
+        usable = [address for address in self._usable() if address not in tried]
+        for address in usable:
+            known = self._links.get(address)
             if known is None or known.is_lost:
-                self._links[worker.address] = Link(self._cluster, worker, self._run, self._setup, self._lose)
-        return min((self._links[worker.address] for worker in usable), key=lambda link: link.load, default=None)
+                worker = self._workers[address]
+                self._links[address] = Link(self._cluster, worker, self._run, self._setup, self._lose)
+        links = (self._links[address] for address in usable)
+        return min(links, key=lambda link: (link.worker.address in self._unfit, link.load), default=None)
 
     async def _await_worker(self) -> Link:
         deadline = time.monotonic() + _NO_WORKER_SECONDS

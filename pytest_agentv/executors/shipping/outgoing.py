@@ -1,6 +1,5 @@
 """Files that cases write and that belong to the run: a worker that got the project's files sends these home."""
 
-import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -33,36 +32,33 @@ def written_folders(options: RunOptions, cwd: Path) -> tuple[Path, ...]:
 
 
 class Outgoing:
-    """Finds what is new in some folders. Any thread may use it."""
+    """Collects what is written into some folders. Any thread may use it."""
 
     def __init__(self, folders: Iterable[Path], roots: Roots) -> None:
         self._folders = tuple(folders)
         self._roots = roots
-        self._seen: dict[str, tuple[int, int]] = {}
-        self._looking = threading.Lock()
-        self._new(())
+        self._lock = threading.Lock()
+        self._written: dict[Path, None] = {}
 
-    def take(self, *more: str) -> tuple[SentFile, ...]:
-        """Return the files that are new, or have changed, since the last call, and `more` of them. Blocks."""
-        with self._looking:
-            return tuple(self._read(self._new(more)))
+    def note(self, path: Path) -> None:
+        """Note a file that is complete. Others than those in the folders do not go home."""
+        if any(path.is_relative_to(folder) for folder in self._folders):
+            with self._lock:
+                self._written[path] = None
 
-    def _new(self, more: Iterable[str]) -> list[str]:
-        found: dict[str, tuple[int, int]] = {}
-        for path in (*more, *(path for folder in self._folders for path in _files(str(folder)))):
-            with suppress(OSError):
-                status = os.stat(path)  # noqa: PTH116 - there may be many files
-                found[path] = status.st_mtime_ns, status.st_size
-        new = [path for path, state in found.items() if self._seen.get(path) != state]
-        self._seen = found
-        return new
+    def take(self) -> tuple[Path, ...]:
+        """Return what was noted since the last call."""
+        with self._lock:
+            found, self._written = self._written, {}
+        return tuple(found)
 
-    def _read(self, paths: Iterable[str]) -> Iterator[SentFile]:
+    def read(self, paths: Iterable[Path]) -> Iterator[SentFile]:
+        """Yield files as they are sent, but for those that cannot be read. Blocks."""
         for path in paths:
-            spot = self._roots.spot(path)
+            spot = self._roots.spot(str(path))
             with suppress(OSError):
                 if spot is not None:
-                    yield SentFile(spot.root, spot.rest, Path(path).read_text("utf-8", "replace"))
+                    yield SentFile(spot.root, spot.rest, path.read_text("utf-8", "replace"))
 
 
 def write_sent(files: Iterable[SentFile], roots: Roots, masker: Masker) -> None:
@@ -71,16 +67,3 @@ def write_sent(files: Iterable[SentFile], roots: Roots, masker: Masker) -> None:
         path = roots.path(Spot(file.root, file.rest))
         if roots.spot(path) is not None:  # it lies below its root
             write_atomically(Path(path), masker.mask(file.text))
-
-
-def _files(folder: str) -> Iterator[str]:
-    """Yield the files below a folder, but not those that are being written."""
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _files(entry.path)
-        elif not entry.name.startswith("."):
-            yield entry.path

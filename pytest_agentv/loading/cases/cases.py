@@ -15,6 +15,7 @@ from pytest_agentv.loading.cases.references import LoadShared, References
 from pytest_agentv.loading.cases.written import LoadContext, WrittenCase, check_keys
 from pytest_agentv.loading.cases.written_messages import load_asked, load_expected
 from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
@@ -84,7 +85,7 @@ def _load(
     if not isinstance(entry.value, dict):
         place.expected("an eval case: a mapping with id, expected_outcome and input_messages", entry.value)
         return None, {}
-    references = References(suite.path.parent, context.repo_root, context.cwd, context.guideline_patterns)
+    references = References(folder_of(suite.path), context.repo_root, context.cwd, context.guideline_patterns)
     value, variables = _filled(suite, entry, place, references)
     if entry.row is not None and entry.eval_id is None and value.get("id") and not place.problems:
         # Its columns do not fill the id. Rows are named before they are combined with a matrix.

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.cases.config import matches_guideline
+from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.targets.environment import search_folders
 from pytest_agentv.models.base import Json, Record
@@ -60,8 +61,8 @@ class References:
 
     def at(self, place: Place) -> "References":
         """Return the references of the file in which a value is written: paths are relative to it."""
-        folder = place.path.parent
-        return self if folder == self.eval_dir else replace(self, eval_dir=folder)
+        folder = folder_of(place.path)
+        return self if folder is self.eval_dir or folder == self.eval_dir else replace(self, eval_dir=folder)
 
     def find(self, value: str, *more_folders: Path) -> Reference:
         """Look up a reference as an absolute path, then below each search folder. It may be a folder."""

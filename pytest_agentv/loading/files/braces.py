@@ -55,12 +55,14 @@ def filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
     """
     has_templates: dict[int, bool] = {}  # the rows of a table share one value
     for entry in suite.entries:
-        if id(entry.value) not in has_templates:
-            has_templates[id(entry.value)] = isinstance(entry.value, dict) and any(
-                _holds_template(entry.value.get(key)) for key in COLLECTED_KEYS
+        written = id(entry.written)
+        if written not in has_templates:
+            value = entry.value
+            has_templates[written] = isinstance(value, dict) and any(
+                _holds_template(value[key]) for key in COLLECTED_KEYS if key in value
             )
         is_whole = entry.row is None or entry.row.fault is None
-        yield _filled(suite, entry) if has_templates[id(entry.value)] and is_whole else entry
+        yield _filled(suite, entry) if has_templates[written] and is_whole else entry
 
 
 def _filled(suite: SuiteSource, entry: CaseEntry) -> CaseEntry:

@@ -1,7 +1,9 @@
 """The entries of a case list, and those that rows of tables become: what collection has to know of a case."""
 
+import marshal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pytest_agentv.loading.files.layers import Layer, inherit
@@ -17,6 +19,7 @@ COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
 """Keys of a case that collection reads."""
 
 _TABLE_KEYS: Final = ("from", "sample", "seed")
+_NOWHERE: Final[Origins] = {}
 
 
 @record
@@ -42,16 +45,21 @@ class CaseEntry:
     """None: the entry has no valid id, so loading it will fail."""
     line: int
     """Its line in the eval file; for a row, that of the template or of the table's name."""
-    value: Json
-    """As written, with the `defaults` of its file."""
+    written: Json
+    """Its value, or the value packed into bytes: see `packed`."""
     row: Row | None = None
     """The row of a table that it was made from."""
     fault: Problem | None = None
     """Why it cannot be loaded."""
-    origins: Origins = field(default_factory=dict)
+    origins: Origins = field(default_factory=lambda: _NOWHERE)
     """Where its values are written that come from `defaults`."""
     combination: Combination | None = None
     """The target, variables and prompt that a matrix gives it."""
+
+    @property
+    def value(self) -> Json:
+        """Return the entry as written, with the `defaults` of its file."""
+        return _unpacked(self.written) if type(self.written) is bytes else self.written
 
     @property
     def ids(self) -> tuple[str | None, ...]:
@@ -75,7 +83,7 @@ class CaseEntry:
         eval_id = self.eval_id
         if eval_id is not None and combination.kind:
             eval_id = f"{eval_id}@{combination.kind}"
-        return CaseEntry(self.index, eval_id, self.line, self.value, self.row, self.fault, self.origins, combination)
+        return CaseEntry(self.index, eval_id, self.line, self.written, self.row, self.fault, self.origins, combination)
 
 
 class Shared(NamedTuple):
@@ -112,6 +120,11 @@ def table_spec(value: Json, place: Place) -> TableSpec | None:
 def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) -> tuple[CaseEntry, ...]:
     """Return the entries of a list of cases that is written in the eval file."""
     source, keys = place.source, place.keys
+    if defaults is None and source.tells_case_by_line:
+        return tuple(
+            CaseEntry(index, valid_id(value), source.line_of((*keys, index)), packed(value))
+            for index, value in enumerate(cases)
+        )
     made = (
         (index, source.line_of((*keys, index)), *with_defaults(value, defaults)) for index, value in enumerate(cases)
     )
@@ -120,9 +133,24 @@ def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) ->
     )
 
 
+def packed(value: Json) -> Json:
+    """Return a value as bytes, which take a fifth of its memory: a file may have 100,000 cases.
+
+    Values of YAML files stay as they are, because aliases and `defaults` let cases share parts of them.
+    """
+    try:
+        return marshal.dumps(value)
+    except ValueError:  # nested too deeply
+        return value
+
+
+_unpacked: Final = lru_cache(maxsize=16)(marshal.loads)
+"""The values of the cases that were looked at last."""
+
+
 def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
     """Return a case with the defaults of its file, and where these are written."""
-    return (value, {}) if defaults is None or not isinstance(value, dict) else inherit(value, defaults)
+    return (value, _NOWHERE) if defaults is None or not isinstance(value, dict) else inherit(value, defaults)
 
 
 def valid_id(value: Json) -> str | None:

@@ -3,7 +3,7 @@
 import gc
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -53,6 +53,22 @@ class Source:
         return self, key_path
 
 
+class JsonlSource(Source):
+    """The values of a JSONL file, one on each line that is not blank."""
+
+    def __init__(self, path: Path, values: Sequence[Json] | None, text: str, numbers: Sequence[int]) -> None:
+        super().__init__(path, values, text, {})
+        self._numbers = numbers
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        index = key_path[0] if key_path else None
+        return self._numbers[index] if isinstance(index, int) and index < len(self._numbers) else 1
+
+    def lines_only(self) -> "JsonlSource":
+        """Return the source without its values and its text, which take most of the memory of a large file."""
+        return JsonlSource(self.path, None, "", self._numbers)
+
+
 class LayeredSource(Source):
     """A source with a mapping that has some of its values from elsewhere, so that faults are shown there.
 
@@ -95,22 +111,22 @@ def read_yaml(path: Path) -> Source:
     return Source(path, value, text, lines)
 
 
-def read_jsonl(path: Path) -> Source:
+def read_jsonl(path: Path) -> JsonlSource:
     """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
     text = read_text(path)
     values: list[Json] = []
-    lines: dict[KeyPath, int] = {}
+    numbers: list[int] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            lines[(len(values),)] = number
+            numbers.append(number)
             values.append(parse_json_object(path, line, number))
-    return Source(path, values, text, lines)
+    return JsonlSource(path, values, text, numbers)
 
 
 def parse_json_object(path: Path, line: str, number: int) -> Json:
     """Return the object of a line of a JSONL file. Raises `SourceError`."""
     try:
-        value = json.loads(line, parse_constant=_refuse_constant)
+        value = _DECODER.decode(line)
     except json.JSONDecodeError as error:
         raise SourceError(path, f"invalid JSON: {error.msg} (column {error.colno})", number) from None
     except ValueError as error:
@@ -124,6 +140,15 @@ def parse_json_object(path: Path, line: str, number: int) -> Json:
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON number")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+@lru_cache
+def folder_of(path: Path) -> Path:
+    """Return the folder of a file. It is one object for all its cases: making and hashing a path takes long."""
+    return path.parent
 
 
 def read_text(path: Path) -> str:

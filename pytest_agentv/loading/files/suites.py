@@ -103,7 +103,9 @@ def _read_jsonl_suite(path: Path, run: _Run) -> SuiteSource:
     source = read_jsonl(path)
     sidecar = _read_sidecar(path)
     header, header_source = _included(sidecar, sidecar.value) if sidecar else ({}, source)
-    return _create_suite(source, None, header, header_source, run)
+    suite = _create_suite(source, None, header, header_source, run)
+    lines = source.lines_only()  # the entries have the values
+    return replace(suite, source=lines, header_source=lines if header_source is source else header_source)
 
 
 def _read_sidecar(path: Path) -> Source | None:

@@ -16,6 +16,7 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.options.defaults import LOGS_FOLDER
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import TargetEnvironment
+from pytest_agentv.runtime.files import tell_of_written
 
 _LOGGER: Final = logging.getLogger(__name__)
 _OFF: Final = frozenset({"false", "0", "off", "no"})
@@ -67,6 +68,8 @@ class StreamLog:
             with suppress(OSError):  # what it held back because the disk is full
                 self._file.close()
             self._file = None
+            if self.path is not None:
+                tell_of_written(self.path)
 
     def _write_line(self, stream: str, text: str) -> None:
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)

@@ -58,7 +58,8 @@ class EvalFile(pytest.Module):
             shared[fixtures] = item._fixtureinfo
             for mark in said.marks:
                 item.add_marker(mark)
-            item.extra_keyword_matches.update(said.keywords)
+            if said.keywords:
+                item.extra_keyword_matches.update(said.keywords)
             yield item
 
     def _own_fixtures(self, suite: SuiteSource) -> tuple[str, ...]:

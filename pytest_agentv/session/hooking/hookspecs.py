@@ -5,12 +5,13 @@ cases below the folder of their conftest, and the nearest conftest is asked firs
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
+    from concurrent.futures import Executor
+
     from pytest_agentv.evaluators.base import Evaluator
     from pytest_agentv.evaluators.own import EvaluatorFactory
     from pytest_agentv.models.base import JsonObject
@@ -41,7 +42,7 @@ def pytest_agentv_evaluators() -> (  # type: ignore[empty-body]
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_agentv_executor(config: pytest.Config) -> Executor | None:
+def pytest_agentv_executor(config: pytest.Config) -> "Executor | None":
     """Return what runs the cases instead of this process, or None.
 
     Its workers see the files of the project and the folder of the results under the same paths, work in a copy of the

@@ -1,7 +1,6 @@
 """The results of a run, read from its file: the same with workers and without."""
 
-import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from pytest_agentv.errors import AgentvError
@@ -10,15 +9,31 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
+from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
 from pytest_agentv.session.recording.identity import RunIdentity
 
+_Case: TypeAlias = tuple[str | None, str]
+"""Item, id."""
 _Attempt: TypeAlias = tuple[str | None, str, str, float | None]
 """Item, id, time, duration: a line that only says anew what an earlier one said has the same ones."""
 
 
-_REQUESTS: Final = ("agent_provider_request", "lm_provider_request", "evaluator_provider_request")
-_SHARED: Final = ("dataset", "target", "run_id", "eval_file", "target_hash", "grading_hash")
+_LONG: Final[Mapping[str, object]] = {
+    "candidate_answer": "",
+    **dict.fromkeys(("agent_provider_request", "lm_provider_request", "evaluator_provider_request")),
+    **dict.fromkeys(("trace", "output_messages", "retrieved_context", "answers")),
+    **dict.fromkeys(("expected_outcome", "reference_answer")),
+}
+_FINDINGS: Final[Mapping[str, object]] = {"hits": (), "misses": (), "reasoning": None, "evaluator_results": None}
+"""Of these a summary tells where a case failed or broke."""
+_SHARED: Final = (
+    *("dataset", "target", "run_id", "eval_file", "target_hash", "grading_hash", "judge"),
+    *("score", "threshold", "threshold_source"),
+)
+_MOST_SHARED: Final = 1000
+"""Values that are remembered: most runs have few scores."""
 
 
 @record
@@ -37,36 +52,37 @@ class RunResults(Record):
         return self.results + self.earlier
 
 
-def read_run(identity: RunIdentity, reported: Collection[str] | None = None, *, with_texts: bool = False) -> RunResults:
+def read_run(
+    identity: RunIdentity, reported: Mapping[str, str] | None = None, *, with_texts: bool = False
+) -> RunResults:
     """Read the results of a run.
 
     Args:
         identity: Names the run and its file.
-        reported: Node ids of the items that ran; of a run that goes on with a file, these and what is new in the file
-            are counted. None: everything is.
-        with_texts: Whether to keep prompts, answers, traces and findings. They are the most of a result, and a summary
-            does not show them.
+        reported: Node ids of the items that ran, each by itself; of a run that goes on with a file, these and what is
+            new in the file are counted. None: everything is.
+        with_texts: Whether to keep prompts, answers, traces and findings. They are the most of a result. A summary
+            shows none of them, but for the findings of a case that did not pass.
     """
-    latest: dict[tuple[str | None, str], EvalResult] = {}
-    attempts: dict[_Attempt, EvalResult] = {}
+    latest: dict[_Case, EvalResult] = {}
+    earlier: dict[_Attempt, EvalResult] = {}
     problems: list[Problem] = []
+    slim = _Slimmer(reported or {})
     for entry in _entries(identity):
         if isinstance(entry, Problem):
             problems.append(entry)
         elif reported is None or _is_counted(entry, identity, reported):
-            result = entry.result if with_texts else _without_texts(entry.result)
+            result = entry.result if with_texts else slim.without_texts(entry.result)
+            before = latest.get((result.node_id, result.eval_id))
+            if before is not None:
+                earlier[_attempt(before)] = before
+                earlier.pop(_attempt(result), None)
             latest[result.node_id, result.eval_id] = result
-            attempts[result.node_id, result.eval_id, result.timestamp, result.duration_ms] = result
-    last = {id(result) for result in latest.values()}
     whole = {key for key, result in latest.items() if result.repeat is not None and result.repeat.carried}
     return RunResults(
         tuple(sorted(latest.values(), key=lambda result: (result.eval_file or "", result.line or 0))),
         # A case that went on with its answers has what they took in its own figures.
-        tuple(
-            result
-            for result in attempts.values()
-            if id(result) not in last and (result.node_id, result.eval_id) not in whole
-        ),
+        tuple(result for result in earlier.values() if (result.node_id, result.eval_id) not in whole),
         tuple(problems),
     )
 
@@ -80,15 +96,36 @@ def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[Eva
     return list(wanted.values())
 
 
-def _without_texts(result: EvalResult) -> EvalResult:
-    """Return a result without its long parts, and with texts that many results share held once."""
-    return result.replace(
-        candidate_answer="",
-        **dict.fromkeys(_REQUESTS),
-        trace=None,
-        evaluator_results=result.evaluator_results and tuple(map(_without_details, result.evaluator_results)),
-        **{name: sys.intern(text) for name in _SHARED if (text := getattr(result, name)) is not None},
-    )
+class _Slimmer:
+    """Makes results small: without their long parts, and with values that many of them share held once."""
+
+    def __init__(self, node_ids: Mapping[str, str]) -> None:
+        self._node_ids = node_ids
+        self._same: dict[object, object] = {}
+
+    def without_texts(self, result: EvalResult) -> EvalResult:
+        share = self._same.setdefault if len(self._same) < _MOST_SHARED else self._same.get
+        changes: dict[str, object] = {
+            name: share(value, value) for name in _SHARED if (value := getattr(result, name)) is not None
+        }
+        changes |= _LONG
+        if result.node_id is not None:
+            changes["node_id"] = self._node_ids.get(result.node_id, result.node_id)
+        if result.status == "pass":
+            changes |= _FINDINGS
+        elif result.evaluator_results:
+            changes["evaluator_results"] = tuple(map(_without_details, result.evaluator_results))
+        changes |= {"trace_summary": None, "execution_metrics": _metrics(result)}
+        return result.replace(**changes)
+
+
+def _metrics(result: EvalResult) -> ExecutionMetrics | None:
+    """Return what a summary says of an answer: its cost and tokens, and its duration in the table of combinations."""
+    cost, tokens = cost_of(result), tokens_of(result)
+    duration = duration_of(result) if result.combination is not None else None
+    if cost is None and tokens is None and duration is None:
+        return None
+    return ExecutionMetrics(tokens, cost, duration)
 
 
 def _without_details(result: EvaluatorResult) -> EvaluatorResult:
@@ -97,7 +134,11 @@ def _without_details(result: EvaluatorResult) -> EvaluatorResult:
     return result.replace(details=None, evaluator_provider_request=None, raw_output=None)
 
 
-def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Collection[str]) -> bool:
+def _attempt(result: EvalResult) -> _Attempt:
+    return result.node_id, result.eval_id, result.timestamp, result.duration_ms
+
+
+def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[str, str]) -> bool:
     resumed = identity.resumed
     if resumed is None or not identity.goes_on or identity.retried is not None:
         return True

@@ -1,6 +1,7 @@
 """Decides which items may begin before their turn."""
 
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
@@ -23,7 +24,8 @@ class Lookahead:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._items: list[pytest.Item] = []
-        self._positions: dict[pytest.Item, int] = {}
+        self._position = 0
+        """Where the item is that was asked for last."""
         self._first_new = 0
         """Items before this position cannot be begun, so they are not checked again."""
         self._next: pytest.Item | None = None
@@ -36,8 +38,7 @@ class Lookahead:
     def remember(self, items: list[pytest.Item]) -> None:
         """Learn the items of the run, in their final order."""
         self._items = items
-        self._positions = {item: position for position, item in enumerate(items)}
-        self._first_new = 0
+        self._position = self._first_new = 0
 
     def begin(self, next_item: pytest.Item | None) -> None:
         """Learn which item comes after the one that begins now."""
@@ -67,9 +68,17 @@ class Lookahead:
             queued = iter(() if self._next is None else (self._next,))
         return islice(queued, reach)
 
+    def _find(self, item: pytest.Item) -> int:
+        """Return the position of an item. pytest takes one after the other, so it is seldom far from the last one."""
+        for start in (self._position, 0):
+            with suppress(ValueError):
+                self._position = self._items.index(item, start)
+                return self._position
+        return len(self._items)
+
     def _behind(self, item: pytest.Item, known: Container[object], reach: int | None) -> Iterator[pytest.Item]:
         items = self._items
-        start = self._positions.get(item, len(items)) + 1
+        start = self._find(item) + 1
         end = len(items) if reach is None else min(len(items), start + reach)
         if reach is not None and end < len(items):
             # The reach grows by steps: cases that are begun many together cost a tenth less than one by one.

@@ -21,6 +21,7 @@ from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
 from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.models.base import Json, Plain, Record
@@ -114,7 +115,7 @@ class CasePreparer:
         identity = self._identify(suite, entry, node_id)
         found: list[Problem] = []
         try:
-            context = self._context(suite.path.parent)
+            context = self._context(folder_of(suite.path))
             found, self._context_problems = self._context_problems, []
             loaded = load_case(suite, entry, context)
             case = adjust(loaded.case)
@@ -139,7 +140,7 @@ class CasePreparer:
     def load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase | None:
         """Return a case as its file has it; None if it cannot be loaded."""
         try:
-            return load_case(suite, entry, self._context(suite.path.parent)).case
+            return load_case(suite, entry, self._context(folder_of(suite.path))).case
         except AgentvError:
             return None
 

@@ -18,7 +18,8 @@ class ItemOutcomes:
         self.expected_failures: set[str] = set()
         self.unexpected_passes: set[str] = set()
         """Of strict `xfail` marks."""
-        self.reported: set[str] = set()
+        self.reported: dict[str, str] = {}
+        """The node ids of the items, each by itself: what is read later shares these texts."""
         self.told: set[str] = set()
         """Items that failed, which pytest explains at length."""
         self._evaluated: dict[str, None] = {}
@@ -26,9 +27,12 @@ class ItemOutcomes:
 
     def note(self, report: Any) -> None:
         """Learn of a phase of an item."""
-        self.reported.add(report.nodeid)
+        node_id = report.nodeid
+        self.reported.setdefault(node_id, node_id)
         if getattr(report, EVALUATED, False):
-            self._evaluated[report.nodeid] = None
+            self._evaluated[node_id] = None
+        if report.passed:
+            return
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(report.nodeid)
         if report.failed:

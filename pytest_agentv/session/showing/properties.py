@@ -2,81 +2,106 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import pytest
 
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.results import EvalResult, RepeatFigures
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.figures import cost_of, tokens_of
 
 _Scalar: TypeAlias = str | int | float
 """Anything else ends an xdist session."""
+Property: TypeAlias = tuple[str, _Scalar]
 
 _LONGEST_NAME: Final = 100
 _UNFIT_FOR_NAMES: Final = re.compile(r"[^\w.-]+")
 """pytest does not escape the names of properties: one control character would make the whole file unreadable."""
 
 
-_OWN: Final = pytest.StashKey[list[tuple[str, object]]]()
-"""The properties that this module gave an item."""
+_SCORE: Final = "agentv_score_"
+_OWN: Final = frozenset(
+    f"agentv_{name}"
+    for name in (
+        *("file", "line", "status", "score", "threshold", "target", "attempts", "duration_ms", "cost_usd"),
+        *("tokens_input", "tokens_output", "tokens_cached", "tokens_reasoning"),
+        *("repeat", "judged", "passes", "pass_rate", "pass_rate_low", "pass_rate_high", "stopped"),
+    )
+)
+"""The names of our properties, beside those of the scores of evaluators."""
 
 
-def add_properties(item: pytest.Item, properties: Iterable[tuple[str, _Scalar]]) -> None:
-    own = list(properties)
-    item.stash.setdefault(_OWN, []).extend(own)
-    item.user_properties.extend(own)
+def add_properties(item: pytest.Item, properties: Iterable[Property]) -> None:
+    item.user_properties.extend(properties)
 
 
 def forget_properties(item: pytest.Item) -> None:
     """Remove our properties, so that a rerun does not add its own to them."""
-    own = item.stash.get(_OWN, [])
-    if own:
-        item.user_properties[:] = [each for each in item.user_properties if not any(each is known for known in own)]
-        own.clear()
+    given = item.user_properties
+    if given:
+        given[:] = [each for each in given if not _is_own(each)]
 
 
-def place_properties(eval_file: str, line: int) -> list[tuple[str, _Scalar]]:
+def place_properties(eval_file: str, line: int) -> list[Property]:
     """Return where a case is written, its line counted from 1: the default JUnit family has no attributes for it."""
-    return [("agentv_file", visible(eval_file)), ("agentv_line", line)]
+    return [_shared("agentv_file", visible(eval_file)), ("agentv_line", line)]
 
 
-def result_properties(result: EvalResult) -> list[tuple[str, _Scalar]]:
+def result_properties(result: EvalResult) -> list[Property]:
     """Return the known figures of a result, and the scores of the evaluators that could judge."""
-    usage = tokens_of(result)
-    figures = {
-        "agentv_status": result.status,
-        "agentv_score": None if result.status == "error" else result.score,
-        "agentv_threshold": result.threshold,
-        "agentv_target": visible(result.target),
-        "agentv_attempts": result.attempts,
-        "agentv_duration_ms": result.duration_ms,
-        "agentv_cost_usd": cost_of(result),
-        "agentv_tokens_input": _whole(usage.input) if usage else None,
-        "agentv_tokens_output": _whole(usage.output) if usage else None,
-        "agentv_tokens_cached": _whole(usage.cached) if usage else None,
-        "agentv_tokens_reasoning": _whole(usage.reasoning) if usage else None,
-    }
+    usage, cost = tokens_of(result), cost_of(result)
+    figures = [_shared("agentv_status", result.status)]
+    if result.status != "error":
+        figures.append(_shared("agentv_score", result.score))
+    if result.threshold is not None:
+        figures.append(_shared("agentv_threshold", result.threshold))
+    figures += _shared("agentv_target", visible(result.target)), _shared("agentv_attempts", result.attempts)
+    if result.duration_ms is not None:
+        figures.append(("agentv_duration_ms", result.duration_ms))
+    if cost is not None:
+        figures.append(("agentv_cost_usd", cost))
+    if usage is not None:
+        figures += _usage_properties(usage)
     if result.repeat is not None:
-        repeat = result.repeat
-        figures |= {
-            "agentv_repeat": repeat.planned,
-            "agentv_judged": repeat.judged,
-            "agentv_passes": repeat.passes,
-            "agentv_pass_rate": repeat.pass_rate,
-            "agentv_pass_rate_low": repeat.pass_rate_low,
-            "agentv_pass_rate_high": repeat.pass_rate_high,
-            "agentv_stopped": repeat.stopped,
-        }
+        figures += _repeat_properties(result.repeat)
     evaluators = [each for each in result.evaluator_results or () if each.error is None]
     names = _unique_names(visible(evaluator.name) for evaluator in evaluators)
-    scores = [(f"agentv_score_{name}", each.score) for name, each in zip(names, evaluators, strict=True)]
-    return [*((name, value) for name, value in figures.items() if value is not None), *scores]
+    figures += (_shared(f"{_SCORE}{name}", each.score) for name, each in zip(names, evaluators, strict=True))
+    return figures
 
 
-def _whole(count: float | None) -> float | None:
-    """Tokens come as floats, and are read as whole numbers."""
-    return int(count) if count is not None and float(count).is_integer() else count
+def _usage_properties(usage: TokenUsage) -> Iterator[Property]:
+    for kind in ("input", "output", "cached", "reasoning"):
+        count = getattr(usage, kind)
+        if count is not None:
+            # Tokens come as floats, and are read as whole numbers.
+            yield f"agentv_tokens_{kind}", int(count) if float(count).is_integer() else count
+
+
+def _repeat_properties(repeat: RepeatFigures) -> Iterator[Property]:
+    figures = {
+        "agentv_repeat": repeat.planned,
+        "agentv_judged": repeat.judged,
+        "agentv_passes": repeat.passes,
+        "agentv_pass_rate": repeat.pass_rate,
+        "agentv_pass_rate_low": repeat.pass_rate_low,
+        "agentv_pass_rate_high": repeat.pass_rate_high,
+        "agentv_stopped": repeat.stopped,
+    }
+    yield from ((name, value) for name, value in figures.items() if value is not None)
+
+
+@lru_cache(maxsize=1000, typed=True)
+def _shared(name: str, value: _Scalar) -> Property:
+    """Return a property that many cases have: one object for all of them, since pytest keeps those of each case."""
+    return name, value
+
+
+def _is_own(given: object) -> bool:
+    name = given[0] if isinstance(given, tuple) and given else None
+    return isinstance(name, str) and (name in _OWN or name.startswith(_SCORE))
 
 
 def _unique_names(names: Iterable[str]) -> Iterator[str]:

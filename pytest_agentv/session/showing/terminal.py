@@ -31,6 +31,8 @@ STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 """The variable that names the summary page."""
 GITHUB: Final = "GITHUB_ACTIONS"
 """The variable that says that GitHub reads the log."""
+_CI: Final = (STEP_SUMMARY, GITHUB)
+"""Variables with which the findings of cases are shown, of those with the lowest scores too."""
 
 
 class RunReporter:
@@ -158,7 +160,7 @@ class RunReporter:
         self._home.close(self._crashes)
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
-        with_texts = wants_results or self._options.html is not None or GITHUB in os.environ
+        with_texts = wants_results or self._options.html is not None or not os.environ.keys().isdisjoint(_CI)
         self._run = read_run(self._identity, self._outcomes.reported, with_texts=with_texts)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000

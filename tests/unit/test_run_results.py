@@ -1,0 +1,117 @@
+"""How the results of a run are read back from its file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.recording.run_results import RunResults, read_run
+
+USAGE = {"input": 10, "output": 2}
+TEXTS: dict[str, Any] = {
+    "hits": ["greets"],
+    "misses": ["is polite"],
+    "candidate_answer": "hello",
+    "reasoning": "why",
+    "lm_provider_request": {"question": "q"},
+    "evaluator_results": [{"name": "j", "type": "llm_judge", "score": 1, "details": {"a": 1}, "raw_output": "{}"}],
+    "trace": [{"type": "message", "text": "hello"}],
+    "output_messages": [{"role": "assistant", "content": "hello"}],
+    "retrieved_context": ["page 1"],
+    "expected_outcome": "greets",
+    "reference_answer": "hello!",
+}
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> RunIdentity:
+    return RunIdentity("run", tmp_path / "results.jsonl")
+
+
+def line(name: str, second: int = 0, **changes: Any) -> dict[str, Any]:
+    return {
+        "timestamp": f"2026-11-22T10:00:{second:02}.000Z",
+        "eval_id": name,
+        "dataset": "shop",
+        "score": 1,
+        "target": "default",
+        "status": "pass",
+        "node_id": f"a.eval.yaml::{name}",
+        "run_id": "run",
+        "eval_file": "a.eval.yaml",
+        "line": 1,
+        "duration_ms": 5,
+        **TEXTS,
+        **changes,
+    }
+
+
+def read(identity: RunIdentity, *lines: dict[str, Any], **options: Any) -> RunResults:
+    identity.results_path.write_text("".join(f"{compact_json(each)}\n" for each in lines))
+    return read_run(identity, **options)
+
+
+def test_of_a_case_that_passed_a_summary_needs_no_texts(identity: RunIdentity) -> None:
+    whole = line("a", execution_metrics={"token_usage": USAGE, "duration_ms": 7}, trace_summary=summary(cost_usd=0.5))
+    [result] = read(identity, whole).results
+    assert {name: getattr(result, name) for name in TEXTS} == {
+        **dict.fromkeys(TEXTS),
+        "hits": (),
+        "misses": (),
+        "candidate_answer": "",
+    }
+    assert (result.score, result.status, result.duration_ms, result.line) == (1, "pass", 5, 1)
+    usage = tokens_of(result)
+    assert usage is not None
+    assert (cost_of(result), usage.input, usage.output, result.trace_summary) == (0.5, 10, 2, None)
+
+
+def test_of_other_cases_it_tells_the_findings(identity: RunIdentity) -> None:
+    failed, broken = line("a", status="fail", score=0), line("b", status="error", error="it broke", score=0)
+    for result in read(identity, failed, broken).results:
+        assert (result.hits, result.misses, result.reasoning) == (("greets",), ("is polite",), "why")
+        [judged] = result.evaluator_results or ()
+        assert (judged.name, judged.details, judged.raw_output) == ("j", None, None)
+        assert (result.candidate_answer, result.trace, result.output_messages) == ("", None, None)
+
+
+def test_texts_are_read_for_who_asks_for_them(identity: RunIdentity) -> None:
+    [result] = read(identity, line("a"), with_texts=True).results
+    assert result == EvalResult.from_plain(line("a"))
+
+
+def test_how_long_an_answer_took_is_kept_for_the_table_of_combinations(identity: RunIdentity) -> None:
+    metrics = {"execution_metrics": {"duration_ms": 7}}
+    run = read(identity, line("a", **metrics), line("b", combination="claude", **metrics))
+    assert [duration_of(result) for result in run.results] == [None, 7]
+
+
+def test_equal_values_of_results_are_one_object(identity: RunIdentity) -> None:
+    names = ("target", "eval_file", "score", "dataset")
+    first, second = read(identity, line("a"), line("b")).results
+    assert [name for name in names if getattr(first, name) is not getattr(second, name)] == []
+    reported = "".join(["a.eval.yaml", "::a"])
+    [known] = read(identity, line("a"), reported={reported: reported}).results
+    assert known.node_id is reported
+
+
+def test_the_last_result_of_a_case_counts_and_what_it_replaced_was_paid_for(identity: RunIdentity) -> None:
+    first, second = line("a", 1, score=0.1), line("a", 2, score=0.2)
+    run = read(identity, first, second, line("b", 3))
+    assert ([each.score for each in run.results], [each.score for each in run.earlier]) == ([0.2, 1], [0.1])
+
+
+def test_a_line_that_says_an_attempt_anew_is_no_further_attempt(identity: RunIdentity) -> None:
+    first, second = line("a", 1, score=0.1), line("a", 2, score=0.2)
+    amended = read(identity, first, second, {**second, "score": 0.3})
+    assert ([each.score for each in amended.results], [each.score for each in amended.earlier]) == ([0.3], [0.1])
+    again = read(identity, first, second, {**first, "score": 0.4})
+    assert ([each.score for each in again.results], [each.score for each in again.earlier]) == ([0.4], [0.2])
+
+
+def summary(**known: Any) -> dict[str, Any]:
+    return {"event_count": 0, "tool_names": [], "tool_calls_by_name": {}, "error_count": 0, **known}
