@@ -5,7 +5,6 @@ It reads no variables and calls nothing.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -24,10 +23,9 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import find_repo_root
 from pytest_agentv.loading.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
-from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.kind_table import KindsOf, no_kinds
 from pytest_agentv.models.options.values import UnknownKeys
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.python.row_makers import call_row_maker
@@ -47,10 +45,10 @@ class CheckSettings(Record):
     cwd: Path
     targets: Path | None = None
     """The targets file of the run; None: search for it."""
-    evaluators: KindTable = field(default_factory=lambda: EVALUATORS, compare=False)
-    """The kinds of evaluators, including those of the project."""
-    providers: TargetKinds = field(default_factory=lambda: KINDS, compare=False)
-    """The kinds of targets, including those of the project."""
+    own_evaluators: KindsOf = no_kinds
+    """The kinds of evaluators that the project adds."""
+    own_providers: KindsOf = no_kinds
+    """The kinds of targets that the project adds."""
     unknown_keys: UnknownKeys = "error"
 
 
@@ -134,7 +132,7 @@ class Checker:
                 self._repo_root,
                 self._settings.cwd,
                 patterns,
-                evaluators=self._settings.evaluators,
+                evaluators=EVALUATORS.with_own(self._settings.own_evaluators(eval_dir)),
                 unknown_keys=self._settings.unknown_keys,
             )
         return self._contexts[eval_dir]
@@ -152,8 +150,9 @@ class Checker:
     def _load_targets(self, path: Path) -> TargetsFile | None:
         if path not in self._targets_files:
             self._targets_files[path] = None
+            kinds = KINDS.with_own(self._settings.own_providers(path.parent))
             try:
-                file = self._targets_files[path] = load_targets_file(path, self._settings.providers)
+                file = self._targets_files[path] = load_targets_file(path, kinds)
                 self._note(file.warnings)
             except FileError as error:
                 self._note(_problems_of(error, path))

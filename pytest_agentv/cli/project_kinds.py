@@ -2,14 +2,17 @@
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.kind_table import merge_kinds
+
+_Key: TypeAlias = tuple[str, Path | None]
+"""A hook and a folder; None: wherever a conftest lies."""
 
 _HOOKS: Final = ("pytest_agentv_evaluators", "pytest_agentv_providers")
 _SIGNS: Final = (b"pytest_agentv_", b"pytest_plugins")
@@ -28,9 +31,9 @@ class ProjectKinds:
         """The faults that prevented the loading of conftest files."""
         self._folders = sorted({path.parent for path in files})
 
-    def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "LazyKinds":
-        """Return the kinds of one hook. `named` ones always count as kinds."""
-        return LazyKinds(self, hook, built_in, named)
+    def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "Callable[[Path], LazyKinds]":
+        """Return what gives the kinds of one hook for a folder. `named` ones always count as kinds."""
+        return lambda folder: LazyKinds(self, hook, built_in, named, folder)
 
     @cached_property
     def mentions_hooks(self) -> bool:
@@ -38,12 +41,15 @@ class ProjectKinds:
         folders = {folder for start in self._folders for folder in (start, *start.parents)}
         return any(any(sign in _read(folder / "conftest.py") for sign in _SIGNS) for folder in folders)
 
+    def find(self, hook: str, folder: Path) -> Mapping[str, Any]:
+        """Return the kinds of a hook: those of the conftest files above a folder win."""
+        return self._found.get((hook, folder)) or self._found.get((hook, None)) or {}
+
     @cached_property
-    def found(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the kinds by hook."""
+    def _found(self) -> "Mapping[_Key, Mapping[str, Any]]":
         import pytest  # noqa: PLC0415 - a fifth of a second
 
-        asker = _Asker()
+        asker = _Asker(self._folders)
         said = io.StringIO()
         arguments = ["-p", "no:cacheprovider", "-o", "addopts=", *map(str, self._folders)]
         environment = os.environ.pop("PYTEST_ADDOPTS", None)
@@ -64,16 +70,28 @@ class ProjectKinds:
 class _Asker:
     """A pytest plugin that calls our hooks instead of running tests."""
 
-    def __init__(self) -> None:
-        self.found: dict[str, Mapping[str, Any]] = {}
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.found: dict[_Key, Mapping[str, Any]] = {}
         self.fault = ""
+        self._folders = folders
 
     def pytest_cmdline_main(self, config: Any) -> int:
         try:
-            self.found = {hook: merge_kinds(getattr(config.hook, hook)()) for hook in _HOOKS}
+            self._ask(config)
         except Exception as error:  # noqa: BLE001 - hooks are code of the user's
             self.fault = f"{type(error).__name__}: {error}"
         return 0
+
+    def _ask(self, config: Any) -> None:
+        import pytest  # noqa: PLC0415 - it runs
+
+        session = pytest.Session.from_config(config)
+        for hook in _HOOKS:
+            everywhere = getattr(config.hook, hook)()
+            self.found[hook, None] = merge_kinds(everywhere)
+            for folder in self._folders:
+                near = getattr(session.gethookproxy(folder), hook)()
+                self.found[hook, folder] = merge_kinds([*near, *everywhere])
 
 
 # pluggy reads this mark. Importing pytest to set it would cost every `agentv` command a fifth of a second.
@@ -83,15 +101,18 @@ _Asker.pytest_cmdline_main.pytest_impl = {"tryfirst": True}  # type: ignore[attr
 class LazyKinds(Mapping[str, Any]):
     """The kinds of one hook. Calls the hook only when its kinds may matter."""
 
-    def __init__(self, project: ProjectKinds, hook: str, built_in: Mapping[str, Any], named: Sequence[str]) -> None:
+    def __init__(
+        self, project: ProjectKinds, hook: str, built_in: Mapping[str, Any], named: Sequence[str], folder: Path
+    ) -> None:
         self._project = project
+        self._folder = folder
         self._hook = hook
         self._built_in = built_in
         self._named = dict.fromkeys(named, _any_keys)
 
     @property
     def _kinds(self) -> Mapping[str, Any]:
-        return {**self._named, **self._project.found.get(self._hook, {})}
+        return {**self._named, **self._project.find(self._hook, self._folder)}
 
     def __getitem__(self, word: str) -> Any:
         if self._project.mentions_hooks or word not in {**self._built_in, **self._named}:

@@ -36,8 +36,8 @@ def run(arguments: Sequence[str]) -> int:
         CheckSettings(
             Path.cwd(),
             options.targets,
-            EVALUATORS.with_own(kinds.of("pytest_agentv_evaluators", EVALUATORS, options.plugin_kind)),
-            KINDS.with_own(kinds.of("pytest_agentv_providers", KINDS.table, options.plugin_kind)),
+            kinds.of("pytest_agentv_evaluators", EVALUATORS, options.plugin_kind),
+            kinds.of("pytest_agentv_providers", KINDS.table, options.plugin_kind),
             options.unknown_keys,
         )
     )

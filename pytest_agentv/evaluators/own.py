@@ -1,6 +1,6 @@
 """Kinds that a hook adds by a factory, the older form of `pytest_agentv_evaluators`."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, TypeAlias
 
 from pydantic import ConfigDict, Field, PrivateAttr
@@ -28,7 +28,7 @@ class EvaluatorSpec(Record):
 
 
 EvaluatorFactory: TypeAlias = Callable[[EvaluatorSpec, Services], Any]
-"""Returns an object with `async def evaluate(context) -> Score`."""
+"""Returns an object with `evaluate(context) -> Score`, async or not."""
 
 
 class FactoryEvaluator(Evaluator):
@@ -58,10 +58,10 @@ class FactoryEvaluator(Evaluator):
         prepared._live = type(self).factory(spec, services)
         return prepared
 
-    async def evaluate(self, context: Context) -> Score:
+    def evaluate(self, context: Context) -> Awaitable[Score] | Score:
         if self._live is None:
             raise EvaluatorError(f"evaluator {self.label!r} was not prepared")
-        score: Score = await self._live.evaluate(context)
+        score: Awaitable[Score] | Score = self._live.evaluate(context)
         return score
 
 

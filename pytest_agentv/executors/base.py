@@ -56,6 +56,8 @@ class Setup(Record):
     """Whether the worker keeps results until the run has written them."""
     results: Path | None = None
     """The results file: where it is, and the folder of kept results is not, the run is over."""
+    own_providers: tuple[str, ...] = ()
+    """The kinds of targets that the project adds. Workers know their words only: what needs them runs with the run."""
     passed: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables of `--agentv-pass-env`, which are secrets."""
 

@@ -5,10 +5,12 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from pytest_agentv.engine.targets.checks import Together
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.errors import ProviderError
 from pytest_agentv.executors.base import Setup
 from pytest_agentv.executors.leash import process_name
 from pytest_agentv.executors.probes import Probes
@@ -18,6 +20,7 @@ from pytest_agentv.executors.shipping.roots import Roots, Translation
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.targets import Target
 from pytest_agentv.runtime.files import listen_to_writing
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -25,6 +28,10 @@ from pytest_agentv.runtime.threads import run_in_thread
 def is_elsewhere(setup: Setup) -> bool:
     """Whether this process gets files of the run. An executor of threads runs jobs in the process that has them."""
     return setup.ships and setup.process != process_name()
+
+
+def _open_nothing(target: Target, variables: Mapping[str, str]) -> NoReturn:  # noqa: ARG001 - a factory's
+    raise ProviderError(f"kind {target.kind!r} is one of the project's, which workers do not have", "config")
 
 
 class Here:
@@ -55,7 +62,8 @@ class Here:
         if probes is not None:
             together = lambda key, check: probes.together(key, check, self.text_home)  # noqa: E731 - typed
         places = Places(repo_root, cwd, shared, self._left, self.plain_home)
-        self.pool = TargetPool(options, places, masker, {}, together)
+        own = dict.fromkeys(setup.own_providers, _open_nothing)
+        self.pool = TargetPool(options, places, masker, lambda _: own, together)
 
     def text_home(self, text: str) -> str:
         """Return a text with the paths that the process of the run would have written."""

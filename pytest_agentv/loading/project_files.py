@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import inspect
 import re
 import shlex
 import sys
@@ -129,6 +130,26 @@ class ProjectFiles:
             except OSError:
                 self._hashes[path] = "unreadable"
         return self._hashes[path]
+
+
+def source_file(value: object) -> Path | None:
+    """Return the file that defines a function, a class, or the class of an object; None: it shows none."""
+    function = getattr(value, "func", value)  # of a `functools.partial`
+    for candidate in (function, type(function)):
+        try:
+            return _file_of_methods(candidate) or Path(inspect.getfile(candidate))  # type: ignore[arg-type]
+        except (TypeError, OSError):
+            continue
+    return None
+
+
+def _file_of_methods(kind: object) -> Path | None:
+    """Return the file of a class by its own methods. Its module may be another: several conftest files share a name."""
+    if not isinstance(kind, type):
+        return None
+    members = (inspect.unwrap(each) for each in vars(kind).values() if inspect.isfunction(each))
+    names = (each.__code__.co_filename for each in members if each.__module__ == kind.__module__)
+    return next((Path(name) for name in names if not name.startswith("<")), None)
 
 
 def command_words(command: str) -> list[str]:

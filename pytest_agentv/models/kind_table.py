@@ -3,14 +3,26 @@
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 Factory: TypeAlias = Callable[..., object]
+
+KindsOf: TypeAlias = Callable[[Path], Mapping[str, Any]]
+"""Returns the kinds that plugins and conftest files add for a folder: classes or factories by their words.
+
+Folders with the same kinds get the same object.
+"""
 
 NEGATION: Final = "not-"
 """What stands before a kind of evaluator whose verdict is turned round."""
 
 _NONE: Final[Mapping[str, Any]] = {}
+
+
+def no_kinds(folder: Path) -> Mapping[str, Any]:  # noqa: ARG001 - as `KindsOf`
+    """Return that nothing adds kinds."""
+    return _NONE
 
 
 def merge_kinds(found: Sequence[object]) -> dict[str, Any]:

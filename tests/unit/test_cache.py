@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
 from pytest_agentv.providers.apis.openai import OpenAi
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli.cli import Cli
 from pytest_agentv.providers.kind import Provider
 
@@ -144,3 +145,40 @@ def test_a_torn_entry_is_asked_for_again(tmp_path: Path) -> None:
     entry.write_text(entry.read_text()[:20])
     assert not ask(cached(provider, tmp_path)).cached
     assert ask(cached(provider, tmp_path)).cached
+
+
+class BatchingProvider(CountingProvider):
+    """Answers with the ids of the cases, several of them in one call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[str]] = []
+
+    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        self.batches.append([request.eval_id for request in requests])
+        return [ProviderResponse((Message("assistant", request.eval_id),)) for request in requests]
+
+
+def test_a_batch_has_only_the_requests_that_are_not_in_the_cache(tmp_path: Path) -> None:
+    provider = BatchingProvider()
+    kept = cached(provider, tmp_path)
+    requests = [REQUEST.replace(eval_id=name) for name in "abc"]
+    for some in (requests[1:2], requests, requests):
+        answers = asyncio.run(kept.invoke_batch(some))
+        assert [answer.output_messages[0].content for answer in answers] == [request.eval_id for request in some]
+    assert provider.batches == [["b"], ["a", "c"]]
+    assert [answer.cached for answer in answers] == [True] * 3
+    assert ask(kept, requests[0]).cached
+    assert not isinstance(cached(CountingProvider(), tmp_path), BatchProvider)
+
+
+def test_a_batch_with_an_answer_too_few_keeps_none_of_them(tmp_path: Path) -> None:
+    class Short(BatchingProvider):
+        async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+            return (await super().invoke_batch(requests))[1:]
+
+    kept = cached(Short(), tmp_path)
+    requests = [REQUEST.replace(eval_id=name) for name in "abc"]
+    with pytest.raises(ProviderError, match="3 requests were sent and 2 responses came back"):
+        asyncio.run(kept.invoke_batch(requests))
+    assert not any(tmp_path.rglob("*.json"))

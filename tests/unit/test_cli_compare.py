@@ -70,6 +70,17 @@ def test_a_table_goes_to_standard_output_when_it_is_asked_for(agentv):
     )
 
 
+def test_the_table_tells_cases_of_the_same_id_apart(agentv):
+    cases = [("x", "a.yaml", "gpt"), ("x", "a.yaml", "claude"), ("y", "a.yaml", "gpt"), ("y", "b.yaml", "gpt")]
+    keys = ("eval_id", "eval_file", "target")
+    lines = [
+        json.dumps({**dict(zip(keys, case, strict=True)), "score": 1}) for case in (*cases, ("z", "b.yaml", "gpt"))
+    ]
+    Path("a.jsonl").write_text("\n".join(lines))
+    shown = agentv("compare", "--format=table", "a.jsonl", "a.jsonl").out.splitlines()[3:8]
+    assert [line.partition("  ")[0] for line in shown] == ["x (gpt)", "x (claude)", "a.yaml::y", "b.yaml::y", "z"]
+
+
 def test_on_a_terminal_the_table_is_on_standard_error_and_json_stays_what_it_is(agentv, monkeypatch):
     arguments = ("compare", results("a.jsonl", x=0.8), results("b.jsonl", x=0.9))
     plain = agentv(*arguments)

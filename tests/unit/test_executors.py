@@ -29,6 +29,7 @@ from pytest_agentv.executors.shipping.parcel import Parcel
 from pytest_agentv.executors.shipping.roots import roots_of
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.kind_table import no_kinds
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import InputMessage, TextPart
 from pytest_agentv.models.options.run_options import RunOptions
@@ -282,9 +283,9 @@ def test_a_worker_that_is_lost_after_its_last_word_loses_nothing(
     record = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60)).result
     kept = KeptResults(folder / "lost")
     executor = LosingExecutor(kept, record if is_kept else None)
-    pool = TargetPool(RunOptions(), Places(folder, folder), Masker(), {})
+    pool = TargetPool(RunOptions(), Places(folder, folder), Masker(), no_kinds)
     shipper = Shipper(roots_of([folder]), pool, None)
-    away = Away(lambda: executor, pool=pool, shipper=shipper, own_providers={}, kept=kept, lost_retries=retries)
+    away = Away(lambda: executor, pool=pool, shipper=shipper, own_providers=no_kinds, kept=kept, lost_retries=retries)
     away.open()
     asking = away.ask(job_of(folder), CaseLog(), hooks=NO_HOOKS, own=NO_OVERRIDES, may_travel=True, is_batched=False)
     result = asyncio.run(asking)

@@ -31,6 +31,7 @@ from pytest_agentv.executors.shipping.roots import PROJECT, Roots, Spot, Transla
 from pytest_agentv.executors.shipping.site import FilesAbsent, SeenFiles
 from pytest_agentv.executors.shipping.store import Store
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.kind_table import no_kinds
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import FilePart, InputMessage, TextPart
 from pytest_agentv.models.options.run_options import RunOptions
@@ -431,7 +432,7 @@ def shipper(project: Path) -> Callable[..., Shipper]:
     write(project / "evals/targets.yaml", "targets: [{name: default, provider: mock}]\n")
 
     def make(rules: ShippingRules | None = RULES) -> Shipper:
-        pool = TargetPool(RunOptions(), Places(project, project), Masker(), {})
+        pool = TargetPool(RunOptions(), Places(project, project), Masker(), no_kinds)
         return Shipper(roots_of([project]), pool, rules)
 
     return make

@@ -74,6 +74,20 @@ def test_the_target_of_a_file_is_in_its_execution_map_or_at_top_level(header: st
 
 
 @pytest.mark.parametrize(
+    ("case", "target"),
+    [
+        ("execution: {target: ' a '}, target: b", "a"),
+        ("execution: [a], target: b", "b"),
+        ("target: '{{ name }}'", "of-file"),
+        ("target: [b]", "of-file"),
+    ],
+)
+def test_the_target_of_a_case_is_known_before_it_is_loaded(case: str, target: str) -> None:
+    suite = read_suite(write("qa.yaml", f"target: of-file\nevalcases: [{{id: a, {case}}}]\n"))
+    assert suite.target_of(suite.entries[0]) == target
+
+
+@pytest.mark.parametrize(
     ("header", "threshold"),
     [("threshold: 0", 0.0), ("execution: {threshold: 0.5}", 0.5), ("threshold: 1\nexecution: {threshold: 0}", 1.0)],
 )

@@ -3,20 +3,23 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import AgentvError
+from pytest_agentv.errors import AgentvError, ProviderError
+from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.runtime.files import write_atomically
 
 _LOGGER: Final = logging.getLogger(__name__)
+_PACKAGE: Final = "pytest_agentv."
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
 
@@ -45,8 +48,17 @@ class CachedProvider:
         self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
         self.embed = getattr(provider, "embed", None)
         """Embeddings have a cache of their own."""
+        if isinstance(provider, BatchProvider):
+            self._batch_provider = provider
+            self.invoke_batch = self._invoke_batch
         self._provider = provider
         self._target = {"kind": target.kind, "settings": public_settings(target.settings.to_plain())}
+        if target.provider_batching:
+            self._target["batching"] = True  # the same command prints something else
+        code = _code_place(target)
+        if code is not None:
+            home = as_at_home({"code": str(code), "folder": str(folder)})
+            self._target["code"] = os.path.relpath(str(home["code"]), str(home["folder"]))
         self._folder = folder
         self._masker = masker
         self._as_at_home = as_at_home
@@ -60,13 +72,24 @@ class CachedProvider:
         if known is not None:
             return known.replace(cached=True)
         response = await self._provider.invoke(request)
-        is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
-        if is_whole and response.output_messages != ():  # nobody waited for an answer
-            self._keep(path, response)
+        self._keep_whole(path, response)
         return response
 
     async def close(self) -> None:
         await self._provider.close()
+
+    async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        """Ask the requests that are not in the cache in one call, if there are some."""
+        paths = [self._path(request) for request in requests]
+        kept = [None if known is None else known.replace(cached=True) for known in map(_read, paths)]
+        missing = [number for number, known in enumerate(kept) if known is None]
+        asked = await self._batch_provider.invoke_batch([requests[number] for number in missing]) if missing else []
+        if len(asked) != len(missing):  # nobody knows which answer is whose
+            raise ProviderError(f"{len(missing)} requests were sent and {len(asked)} responses came back", "crash")
+        responses = dict(zip(missing, asked, strict=True))
+        for number, response in responses.items():
+            self._keep_whole(paths[number], response)
+        return [known or responses[number] for number, known in enumerate(kept)]
 
     def _path(self, request: ProviderRequest) -> Path:
         question = {
@@ -84,6 +107,11 @@ class CachedProvider:
         key = hashlib.sha256(text.encode()).hexdigest()
         return self._folder / key[:2] / f"{key}.json"
 
+    def _keep_whole(self, path: Path, response: ProviderResponse) -> None:
+        is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
+        if is_whole and response.output_messages != ():  # nobody waited for an answer
+            self._keep(path, response)
+
     def _keep(self, path: Path, response: ProviderResponse) -> None:
         """Write an answer if reading it back gives the same answer, so that later runs judge the same."""
         plain = response.to_plain()
@@ -99,6 +127,19 @@ class CachedProvider:
             write_atomically(path, text)
         except (AgentvError, TypeError, ValueError, RecursionError) as error:
             _LOGGER.warning("the answer cannot be kept for later runs: %s", self._masker.mask(str(error)))
+
+
+def _code_place(target: Target) -> Path | None:
+    """Return where the code lies that the settings of a target name by a relative path, or by a word.
+
+    Two folders may each have an `agent.py`, or a kind of the same name.
+    """
+    settings = target.settings
+    if settings.sources.callable is not None:
+        return Path(settings.sources.folder or Path(target.path or "").parent)
+    kind = type(settings)
+    own = getattr(kind, "factory", None) if kind.__module__.startswith(_PACKAGE) else kind
+    return None if own is None else source_file(own)
 
 
 def _read(path: Path) -> ProviderResponse | None:

@@ -1,7 +1,6 @@
 """Hashes everything that affects a case's answer and score. With equal hashes, an earlier result is still valid."""
 
 import hashlib
-import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.judging import needs_judge, needs_targets
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.loading.project_files import ProjectFiles, command_words
+from pytest_agentv.loading.project_files import ProjectFiles, command_words, source_file
 from pytest_agentv.models.base import ATOMS, Json, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Secret
@@ -101,7 +100,7 @@ class Fingerprints:
     def _hash_object(self, value: object) -> str:
         """Return the hash of a user object's code, as far as its file shows it."""
         files = self._files_of(None)
-        path = _source_file(value)
+        path = source_file(value)
         found = {} if path is None else files.hashes(files.of_source(path))
         return _digest({"object": getattr(value, "__qualname__", type(value).__qualname__), "files": found})
 
@@ -144,16 +143,6 @@ def _judge_scripts(evaluator: AnyEvaluator) -> Iterator[tuple[Path, Sequence[str
     for folder, words in evaluator.scripts:
         is_shell = words[:1] == ("sh",) and len(words) > len(_SHELL)
         yield Path(folder or "."), command_words(words[2]) if is_shell else words
-
-
-def _source_file(value: object) -> Path | None:
-    function = getattr(value, "func", value)  # of a `functools.partial`
-    for candidate in (function, type(function)):
-        try:
-            return Path(inspect.getfile(candidate))  # type: ignore[arg-type]
-        except (TypeError, OSError):
-            continue
-    return None
 
 
 def _digest(value: Json) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
 
 from pytest_agentv.engine.targets.variables import InProcessProvider, ProcessVariables
@@ -11,8 +10,8 @@ from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import Environment, load_environment
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
-from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.defaults import CACHE_FOLDER
 from pytest_agentv.models.options.run_options import RunOptions
@@ -55,16 +54,17 @@ class FolderTargets:
     Used on the run's event loop only.
     """
 
-    def __init__(self, options: RunOptions, places: Places, masker: Masker, kinds: Mapping[str, object]) -> None:
+    def __init__(self, options: RunOptions, places: Places, masker: Masker, own_kinds: KindsOf) -> None:
         self.warnings: list[Problem] = []
         """Warnings about targets files, until `take_warnings`."""
         self._options = options
         self._places = places
         self._masker = masker
-        self._own_kinds = kinds
+        self._own_kinds = own_kinds
         self._paths: dict[Path, Path] = {}
         """Targets file by eval folder."""
-        self._files: dict[Path, TargetsFile] = {}
+        self._files: dict[tuple[Path, int], TargetsFile] = {}
+        """By path and the identity of the kinds, which are those of the eval folder."""
         self._environments: dict[Path, Environment] = {}
         self._targets: dict[tuple[Path, str], Target] = {}
         self._providers: dict[tuple[Path, str], Adapter] = {}
@@ -78,13 +78,15 @@ class FolderTargets:
             places = self._places
             self._paths[eval_dir] = find_targets_file(self._options.targets, eval_dir, places.repo_root, places.cwd)
         path = self._paths[eval_dir]
-        if path not in self._files:
-            file = load_targets_file(path, self._kinds)
+        own = self._own_kinds(eval_dir)  # calls no hook yet
+        key = (path, id(own))
+        if key not in self._files:
+            file = load_targets_file(path, KINDS.with_own(own))
             if file.warnings and self._options.strict:
                 raise TargetError(join_problems(file.warnings))
             self.warnings.extend(file.warnings)
-            self._files[path] = file
-        return self._files[path]
+            self._files[key] = file
+        return self._files[key]
 
     def environment(self, eval_dir: Path) -> Environment:
         """Return the variables of a folder. From here on its secrets are masked. Raises `AgentvError`."""
@@ -134,10 +136,6 @@ class FolderTargets:
         self._process.close()
         await run_in_thread(USER_LOOP.close, "agentv-close")
 
-    @cached_property
-    def _kinds(self) -> TargetKinds:
-        return KINDS.with_own(self._own_kinds)  # calls the hooks, so only when a target is needed
-
     def _create(self, eval_dir: Path, target: Target) -> Adapter:
         variables = self.environment(eval_dir).variables
         if target.settings.is_one_by_one and self._places.shared_folder is not None:
@@ -146,7 +144,7 @@ class FolderTargets:
         warm_up = getattr(provider, "warm_up", None)
         if getattr(provider, "reads_environ", False):
             provider = self.in_process(eval_dir, provider)
-        if self._options.cache and not target.provider_batching:
+        if self._options.cache:
             from pytest_agentv.engine.targets.cache import CachedProvider  # noqa: PLC0415 - for runs with a cache
 
             folder = self._places.cwd / CACHE_FOLDER

@@ -24,6 +24,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import Environment
 from pytest_agentv.models.cases import AnyEvaluator
+from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.defaults import CACHE_FOLDER
 from pytest_agentv.models.options.run_options import RunOptions
@@ -72,7 +73,7 @@ class TargetPool:
         options: RunOptions,
         places: Places,
         masker: Masker,
-        kinds: Mapping[str, object],
+        own_kinds: KindsOf,
         together: Together | None = None,
     ) -> None:
         """`together` is how processes share health checks; None: by the shared folder, if there is one."""
@@ -81,7 +82,7 @@ class TargetPool:
         """Set when a health check failed, which ends the run (decisions 32)."""
         self._options = options
         self._places = places
-        self._folders = FolderTargets(options, places, masker, kinds)
+        self._folders = FolderTargets(options, places, masker, own_kinds)
         shared = None if places.shared_folder is None else sharing(places.shared_folder)
         self._checks = HealthChecks(together or shared, places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}

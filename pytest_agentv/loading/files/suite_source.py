@@ -61,9 +61,15 @@ class SuiteSource:
         return Place(source, keys, problems)
 
     def target_of(self, entry: CaseEntry | None) -> str | None:
-        """Return the target of a case that cannot be loaded, as far as it is known."""
-        combination = None if entry is None else entry.combination
-        return self.target if combination is None or combination.target is None else combination.target
+        """Return the target of a case that cannot be loaded, as far as it is known.
+
+        The case's result has it, so that the one of the mended case takes its place.
+        """
+        if entry is None:
+            return self.target
+        if entry.combination is not None and entry.combination.target is not None:
+            return entry.combination.target
+        return _own_target(entry.value) or self.target
 
     def variables_of(self, entry: CaseEntry) -> JsonObject | None:
         """Return the variables of a case: those of its file, its own, the columns of its row. None: it has none.
@@ -81,6 +87,15 @@ class SuiteSource:
         """Return the place of the header. Errors name `row`, if one fills it."""
         source = LayeredSource(self.header_source, (), {}, row) if row else self.header_source
         return Place(source, (), problems)
+
+
+def _own_target(value: Json) -> str | None:
+    """Return the target that a case names; None where it names none, or variables would have to fill it."""
+    case = value if isinstance(value, dict) else {}
+    execution = case.get("execution")
+    of_execution = execution.get("target") if isinstance(execution, dict) else None
+    named = (each.strip() for each in (of_execution, case.get("target")) if isinstance(each, str))
+    return next((each for each in named if each and "{{" not in each), None)
 
 
 def names_of(value: Json) -> tuple[str, ...]:

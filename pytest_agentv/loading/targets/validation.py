@@ -153,7 +153,8 @@ def _fault(part: type[BaseModel], keys: Mapping[str, str], error: ErrorDetails) 
     if error["type"] == "extra_forbidden":
         return Fault(where, _message(error), _known_hint(str(where[-1]), owner))
     if error["type"] == "missing":
-        return Fault(where, _message(error), f"expected {_description(owner, str(where[-1]))}")
+        meaning = _description(owner, str(where[-1]))
+        return Fault(where, _message(error), None if meaning is None else f"expected {meaning}")
     return Fault(where, _message(error))
 
 

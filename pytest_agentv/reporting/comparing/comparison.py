@@ -4,6 +4,7 @@ Source: eval-cli-2026-01, "Result Comparison Command"; decisions 23.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -164,12 +165,24 @@ def _compare(key: CaseKey, score1: float, score2: float, threshold: float) -> Co
 
 
 def _table_lines(cases: tuple[ComparedCase, ...]) -> Iterator[str]:
-    ids = [_one_line(case.eval_id) for case in cases]
+    ids = [*_names(cases)]
     width = max(len("Eval ID"), *map(len, ids))
     yield f"{'Eval ID':{width}}  Baseline  Candidate   Delta  Result"
     for eval_id, case in zip(ids, cases, strict=True):
         scores = f"{format_fixed(case.score1, 2):>8}  {format_fixed(case.score2, 2):>9}"
         yield f"{eval_id:{width}}  {scores}  {_signed(case.delta, 2):>6}  {_MARKS[case.outcome]}"
+
+
+def _names(cases: Sequence[ComparedCase]) -> Iterator[str]:
+    """Yield the id of each case, with its file and its target where cases of the same id differ in these."""
+    files, targets = defaultdict[str, set[str | None]](set), defaultdict[str, set[str | None]](set)
+    for case in cases:
+        files[case.eval_id].add(case.eval_file)
+        targets[case.eval_id].add(case.target)
+    for case in cases:
+        file = f"{_one_line(case.eval_file or '')}::" if len(files[case.eval_id]) > 1 else ""
+        target = f" ({_one_line(case.target or '')})" if len(targets[case.eval_id]) > 1 else ""
+        yield f"{file}{_one_line(case.eval_id)}{target}"
 
 
 def _one_line(eval_id: str) -> str:

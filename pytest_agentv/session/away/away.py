@@ -3,7 +3,7 @@
 import logging
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from pytest_agentv.executors.shipping.outgoing import write_sent
 from pytest_agentv.executors.shipping.packing import JobRefused
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.showing.logs import CaseLog
 
@@ -44,7 +45,7 @@ class Away:
         *,
         pool: TargetPool,
         shipper: Shipper,
-        own_providers: Mapping[str, object],
+        own_providers: KindsOf,
         kept: KeptResults,
         lost_retries: int,
     ) -> None:
@@ -126,7 +127,7 @@ class Away:
 
     def _asks_own_kind(self, job: CaseJob) -> bool:
         try:
-            own = {word.lower() for word in self._own_providers}
+            own = {word.lower() for word in self._own_providers(job.case.folder)}
         except HookError:
             return True  # the case says so
         return bool(own) and not own.isdisjoint(self._shipper.kinds(job))

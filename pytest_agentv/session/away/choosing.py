@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.errors import AgentvError, HookError, locate
 from pytest_agentv.executors.base import CaseExecutor, Setup
 from pytest_agentv.executors.leash import process_name
 from pytest_agentv.executors.left_runs import missing_text
@@ -23,6 +23,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.values import is_cluster, is_encrypted
 from pytest_agentv.reporting.writers import kept_folder
 from pytest_agentv.runtime.processes.reaper import remove_at_end
+from pytest_agentv.session.hooking.kinds import HookedKinds
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.workers.shares import shared_folder
 
@@ -40,7 +41,7 @@ def executor_opener(
     passed = passed_variables(options, places)
 
     def open_executor() -> CaseExecutor | None:
-        setup = _setup(options, identity, places, roots)
+        setup = _setup(options, identity, places, roots).replace(own_providers=_own_providers(config))
         if options.executor is not None and is_cluster(options.executor):
             if passed and not is_encrypted(options.executor):
                 raise pytest.UsageError(_open_text(options.executor, "use dask+tls://"))
@@ -88,6 +89,13 @@ def _setup(options: RunOptions, identity: RunIdentity, places: Places, roots: Ro
         setup.shared_folder.mkdir(mode=0o700, exist_ok=True)
         remove_at_end(setup.shared_folder)
     return setup
+
+
+def _own_providers(config: pytest.Config) -> tuple[str, ...]:
+    try:
+        return tuple(HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
+    except HookError:  # each case says so
+        return ()
 
 
 def passed_variables(options: RunOptions, places: Places) -> dict[str, str]:

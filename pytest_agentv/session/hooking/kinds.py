@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from pytest_agentv.errors import HookError
 from pytest_agentv.models.kind_table import merge_kinds
@@ -31,3 +34,26 @@ class HookedKinds(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._kinds)
+
+
+class FolderKinds:
+    """The kinds of each folder: where two conftest files add the same word, the one above the folder counts."""
+
+    def __init__(self, config: pytest.Config, hook: str) -> None:
+        self._config = config
+        self._hook = hook
+        self._kinds: dict[tuple[str, ...], HookedKinds] = {}
+        """By the plugins and conftest files that apply to a folder."""
+        self._folders: dict[Path, HookedKinds] = {}
+
+    def __call__(self, folder: Path) -> HookedKinds:
+        """Return the kinds of a folder: the same object for folders below the same conftest files."""
+        if folder not in self._folders:
+            session: Any = self._config.pluginmanager.get_plugin("session")
+            near, everywhere = (
+                getattr(hooks, self._hook) for hooks in (session.gethookproxy(folder), self._config.hook)
+            )
+            key = tuple(each.plugin_name for each in near.get_hookimpls())
+            ask = lambda: [*near(), *everywhere()]  # noqa: E731 - the first answer wins
+            self._folders[folder] = self._kinds.setdefault(key, HookedKinds(self._hook, ask))
+        return self._folders[folder]

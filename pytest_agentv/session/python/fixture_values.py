@@ -16,7 +16,7 @@ from pytest_agentv.models.masking.secret_rule import is_secret_name
 from pytest_agentv.models.masking.secrets import MASK
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.session.hooking.kinds import HookedKinds
+from pytest_agentv.session.hooking.kinds import FolderKinds
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.python.evals import Agentv
 from pytest_agentv.session.running.hooks import participate
@@ -35,9 +35,7 @@ def targets_of(config: pytest.Config) -> Mapping[str, TargetDefinition]:
     cwd = config.invocation_params.dir
     try:
         path = find_targets_file(options_of(config).targets, cwd, find_repo_root(cwd), cwd)
-        file = load_targets_file(
-            path, KINDS.with_own(HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
-        )
+        file = load_targets_file(path, KINDS.with_own(FolderKinds(config, "pytest_agentv_providers")(cwd)))
     except AgentvError as error:
         _fail(error)
     shown = (definition.replace(values=_without_secrets(definition.values)) for definition in file.definitions)

@@ -19,7 +19,7 @@ from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reporting.writers import kept_folder
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_loop import USER_LOOP
-from pytest_agentv.session.hooking.kinds import HookedKinds
+from pytest_agentv.session.hooking.kinds import FolderKinds
 from pytest_agentv.session.options import has_executor
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.running.paces import Paces
@@ -40,7 +40,7 @@ class RunEngine:
         self._share = process_share(config)
         self._has_executor = has_executor(config, options)
         is_shared = self._share.count > 1 or self._has_executor
-        self._providers = HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers)
+        self._providers = FolderKinds(config, "pytest_agentv_providers")
         self.places = Places(find_repo_root(cwd), cwd, shared_folder(run_id) if is_shared else None)
         self.loop = LoopThread()
         self.pool = TargetPool(options, self.places, masker, self._providers)
@@ -61,7 +61,7 @@ class RunEngine:
     def targets_of(self, folder: Path) -> TargetsFile:
         """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
         path = find_targets_file(self._options.targets, folder, self.places.repo_root, self.places.cwd)
-        return load_targets_file(path, KINDS.with_own(self._providers))
+        return load_targets_file(path, KINDS.with_own(self._providers(folder)))
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something that belongs to no case. Raises `AgentvError`."""

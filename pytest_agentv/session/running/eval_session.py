@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agentv.engine.targets.pacing import is_first_to_tell
-from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.session.choosing.asking import Asking
 from pytest_agentv.session.choosing.spending import Spending
-from pytest_agentv.session.hooking.kinds import HookedKinds
+from pytest_agentv.session.hooking.kinds import FolderKinds
 from pytest_agentv.session.hooking.user_hooks import UserHooks
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
@@ -51,8 +50,8 @@ class EvalSession:
         self.masker.add_environment(os.environ)  # fixtures know these before any target does
         self._engine = RunEngine(config, self.options, self.identity, self.masker)
         self._records = RunRecords(self.identity, self.options, self.masker, is_worker=hasattr(config, "workerinput"))
-        evaluators = EVALUATORS.with_own(HookedKinds("pytest_agentv_evaluators", config.hook.pytest_agentv_evaluators))
-        self.preparer = CasePreparer(config, self.options, self._engine.places, self.identity.run_id, evaluators)
+        own = FolderKinds(config, "pytest_agentv_evaluators")
+        self.preparer = CasePreparer(config, self.options, self._engine.places, self.identity.run_id, own)
         self.asking = Asking(config, self.options)
         self.spending = Spending(self.options, self._engine.targets_of)
         self.user_hooks = UserHooks(config)

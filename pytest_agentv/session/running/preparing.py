@@ -15,6 +15,7 @@ from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import LoadedCase, load_case
 from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
@@ -25,7 +26,7 @@ from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.models.base import Json, Plain, Record
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.values import MAX_REPEAT
@@ -85,7 +86,7 @@ class CasePreparer:
         options: RunOptions,
         places: Places,
         run_id: str,
-        evaluators: KindTable,
+        own_evaluators: KindsOf,
     ) -> None:
         self.ambiguous_ids: set[str] = set()
         """Ids that several of the collected cases have."""
@@ -95,7 +96,7 @@ class CasePreparer:
         self._options = options
         self._places = places
         self._run_id = run_id
-        self._evaluators = evaluators
+        self._own_evaluators = own_evaluators
         self._eval_files: dict[Path, str] = {}
         self._headers: dict[Path, str] = {}
         """What eval files say for all their cases, as JSON."""
@@ -219,7 +220,7 @@ class CasePreparer:
                 guideline_patterns=patterns,
                 strict=self._options.strict,
                 unknown_keys=self._options.unknown_keys,
-                evaluators=self._evaluators,
+                evaluators=EVALUATORS.with_own(self._own_evaluators(eval_dir)),
             )
         return self._contexts[eval_dir]
 

@@ -1,0 +1,103 @@
+"""Two folders with equal names: each has its own targets, functions, applications, and kinds."""
+
+import pytest
+
+from pytest_agentv.cli.main import main
+
+CONFTEST = """
+from pytest_agentv import Evaluator, Provider, Score
+
+class Parrot(Provider):
+    kind = "parrot"
+    FOLDER: str
+    def open(self, environment):
+        return self
+    def invoke(self, request):
+        return "parrot FOLDER"
+
+class Mine(Evaluator):
+    kind = "mine"
+    def evaluate(self, context):
+        return Score(1.0, hits=("judged in FOLDER",))
+
+class Old:
+    def evaluate(self, context):
+        return Score(1.0, hits=("factory of FOLDER",))
+
+def pytest_agentv_providers():
+    return [Parrot]
+
+def pytest_agentv_evaluators():
+    return {"mine": Mine, "old": lambda spec, services: Old()}
+"""
+
+AGENT = """
+def answer(prompt):
+    return "function FOLDER"
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        raise RuntimeError("there is none")
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"app FOLDER"})
+"""
+
+TARGETS = """
+targets:
+  - {name: function, provider: python, callable: "agent.py:answer"}
+  - {name: app, provider: asgi, app: "agent.py:app"}
+  - {name: program, provider: cli, command_template: cat answer.txt}
+  - {name: kind, provider: parrot, FOLDER: yes}
+"""
+
+SUITE = """
+matrix: {target: [function, app, program, kind]}
+evalcases:
+  - {id: same, input: hi, assert: [{ends-with: FOLDER}, {type: mine, name: m}, {type: old, name: o}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(shared_project):
+    """Run twice with a cache."""
+    files = {"conftest.py": CONFTEST, "agent.py": AGENT, "targets.yaml": TARGETS, "x.eval.yaml": SUITE}
+    project = shared_project()
+    for folder in ("north", "south"):
+        for name, text in {**files, "answer.txt": "program FOLDER"}.items():
+            project.write(f"{folder}/{name}", text.replace("FOLDER", folder))
+    return project.run("--agentv-cache"), project.run("--agentv-cache")
+
+
+def test_validate_knows_the_kinds_of_each_folder(project, monkeypatch, capsys):
+    for folder in ("north", "south"):
+        for name, text in (("conftest.py", CONFTEST), ("targets.yaml", TARGETS.replace("FOLDER: yes", "north: yes"))):
+            project.write(f"{folder}/{name}", text.replace("FOLDER", folder))
+    monkeypatch.chdir(project.path)
+    assert main(["validate", "north", "south"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "south/targets.yaml:5: error: targets[3].south: is missing"
+    assert said[-1].startswith("2 files checked: 1 error")
+
+
+def answers(run):
+    return sorted(result["candidate_answer"] for result in run.results)
+
+
+def test_each_folder_asks_what_is_in_it(runs):
+    first, _ = runs
+    kinds = ("app", "function", "parrot", "program")
+    assert answers(first) == [f"{kind} {folder}" for kind in kinds for folder in ("north", "south")]
+    assert first.outcomes == {"passed": 8}
+
+
+def test_each_folder_judges_with_its_own_kinds(runs):
+    for result in runs[0].results:
+        folder = result["candidate_answer"].split()[1]
+        assert result["hits"][1:] == [f"judged in {folder}", f"factory of {folder}"]
+
+
+def test_the_cache_keeps_the_answers_of_each_folder_apart(runs):
+    first, second = runs
+    assert [result.get("cached") for result in first.results] == [None] * 8
+    assert [result.get("cached") for result in second.results] == [True] * 8
+    assert answers(second) == answers(first)
