@@ -1,26 +1,38 @@
-"""A stand-in for VS Code's command line program: it opens no window, and plays the agent by the file protocol."""
+"""A stand-in for VS Code's command line program: it opens no window, and plays the agent by the file protocol.
 
-import json
+The program imports next to nothing, and writes Python's own texts: json takes longer than all that it does.
+"""
+
 import os
 import sys
 import time
+from ast import literal_eval
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 PROGRAM = r"""#!{python} -IS
-import json, os, re, sys, time
-from pathlib import Path
+import os, sys, time
 
-HOME = Path(__file__).parent
-MODE = json.loads((HOME / "mode.json").read_text())
+HOME = os.path.dirname(__file__)
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def write(text, *path, how="w"):
+    with open(os.path.join(*path), how) as file:
+        file.write(text)
+
+
+MODE = eval(read(HOME, "mode"))
 arguments = sys.argv[1:]
 
 
 def note(**event):
-    line = json.dumps({{**event, "time": time.monotonic()}}) + "\n"
-    with open(HOME / "calls.jsonl", "a") as calls:
-        calls.write(line)
+    write(ascii({{**event, "time": time.monotonic()}}) + "\n", HOME, "calls", how="a")
 
 
 def detach():
@@ -34,8 +46,10 @@ def detach():
 
 
 def answer(text):
-    temporary = Path(re.search(r"(/\S.*_res\.tmp\.md)", text)[1])
-    final = temporary.with_name(temporary.name.replace("_res.tmp.md", "_res.md"))
+    import re
+
+    temporary = re.search(r"(/\S.*_res\.tmp\.md)", text)[1]
+    final = temporary.removesuffix("_res.tmp.md") + "_res.md"
     query = text.split("[[ ## user_query ## ]]")[1].split("[[ ##")[0].strip()
     reply = MODE.get("reply", "hello {{query}}").format(query=query).encode(MODE.get("encoding", "utf-8"))
     if MODE.get("pieces"):
@@ -44,57 +58,60 @@ def answer(text):
                 file.write(reply[at : at + 7])
                 time.sleep(0.03)
     else:
-        temporary.write_bytes(reply)
-        temporary.rename(final)
+        write(reply, temporary, how="wb")
+        os.rename(temporary, final)
     if MODE.get("twice"):
         time.sleep(0.2)
-        final.write_text("a second answer")
+        write("a second answer", final)
 
 
 def play(entry):
-    requests = [entry]
-    if entry.name.endswith("_orchestrator.md"):
-        names = re.findall(r"^\d+\. messages/(\S+)$", entry.read_text("utf-8"), re.MULTILINE)
-        requests = [entry.parent / name for name in names]
-    texts = [request.read_text("utf-8") for request in requests]
+    texts = [read(entry)]
+    if entry.endswith("_orchestrator.md"):
+        import re
+
+        names = re.findall(r"^\d+\. messages/(\S+)$", texts[0], re.MULTILINE)
+        texts = [read(os.path.dirname(entry), name) for name in names]
     time.sleep(MODE.get("seconds", 0))
     deadline = time.monotonic() + 20
-    while "until" in MODE and not (HOME / MODE["until"]).exists() and time.monotonic() < deadline:
+    while "until" in MODE and not os.path.exists(os.path.join(HOME, MODE["until"])) and time.monotonic() < deadline:
         time.sleep(0.02)
     for index, text in enumerate(texts):
         if index not in MODE.get("left_out", ()):
             answer(text)
     if not MODE.get("keeps_lock") and not MODE.get("left_out"):
-        (entry.parents[1] / "subagent.lock").unlink(missing_ok=True)
-    note(event="answered", entry=str(entry))
+        try:
+            os.unlink(os.path.join(os.path.dirname(os.path.dirname(entry)), "subagent.lock"))
+        except FileNotFoundError:
+            pass
+    note(event="answered", entry=entry)
 
 
 def lock_text(folder):
     try:
-        return (folder / "subagent.lock").read_text()
+        return read(folder, "subagent.lock")
     except OSError:
         return None
 
 
 if "--status" in arguments:
     time.sleep(MODE.get("status_seconds", 0))
-    windows = HOME / "windows"
-    print(windows.read_text() if windows.exists() else "no window")
+    print(read(HOME, "windows") if os.path.exists(os.path.join(HOME, "windows")) else "no window")
 elif "chat" not in arguments:
-    workspace = Path(arguments[-1])
-    note(event="open", workspace=str(workspace), argv=arguments)
-    with open(HOME / "windows", "a") as windows:
-        windows.write(f"|    Window ({{workspace.stem}} (Workspace) - Visual Studio Code)\n")
-    (HOME / "last").write_text(str(workspace.parent))
+    folder, name = os.path.split(arguments[-1])
+    note(event="open", workspace=arguments[-1], argv=arguments)
+    title = f"{{os.path.splitext(name)[0]}} (Workspace) - Visual Studio Code"
+    write(f"|    Window ({{title}})\n", HOME, "windows", how="a")
+    write(folder, HOME, "last")
     if MODE.get("starts_editor"):
         detach()
-        (HOME / "editor.pid").write_text(str(os.getpid()))
+        write(str(os.getpid()), HOME, "editor.pid")
         time.sleep(30)
 elif arguments[arguments.index("-m") + 1] == "wakeup":
     note(event="wakeup", argv=arguments)
     if not MODE.get("deaf"):
-        named = re.search(r"in the folder (/.*)", arguments[-1])
-        Path(named[1] if named else (HOME / "last").read_text(), ".alive").touch()
+        _, is_named, folder = arguments[-1].partition("in the folder /")
+        write("", f"/{{folder}}" if is_named else read(HOME, "last"), ".alive")
 else:
     if "chat_seconds" in MODE:
         print("still thinking", file=sys.stderr, flush=True)
@@ -102,11 +119,12 @@ else:
     if MODE.get("exit_code"):
         print("the window is gone", file=sys.stderr)
         sys.exit(MODE["exit_code"])
-    paths = [Path(arguments[at + 1]) for at, word in enumerate(arguments) if word == "-a"]
-    entry = next(path for path in paths if path.parent.name == "messages")
-    folder = entry.parents[1]
-    files = {{path.name: path.read_text("utf-8") for path in entry.parent.iterdir()}}
-    note(event="chat", argv=arguments, folder=str(folder), lock=lock_text(folder), files=files)
+    paths = [arguments[at + 1] for at, word in enumerate(arguments) if word == "-a"]
+    entry = next(path for path in paths if os.path.basename(os.path.dirname(path)) == "messages")
+    messages = os.path.dirname(entry)
+    folder = os.path.dirname(messages)
+    files = {{name: read(messages, name) for name in os.listdir(messages)}}
+    note(event="chat", argv=arguments, folder=folder, lock=lock_text(folder), files=files)
     if not MODE.get("silent"):
         detach()
         play(entry)
@@ -132,7 +150,7 @@ class CodeStandIn:
 
     def behave(self, **mode: Any) -> None:
         """Set what the agent does from now on; nothing: it answers at once, by the protocol."""
-        (self.folder / "mode.json").write_text(json.dumps(mode), "utf-8")
+        (self.folder / "mode").write_text(ascii(mode), "utf-8")
 
     def open_windows(self, count: int) -> None:
         """Have windows on the first subagents open already."""
@@ -140,9 +158,8 @@ class CodeStandIn:
         (self.folder / "windows").write_text("".join(titles), "utf-8")
 
     def calls(self, event: str | None = None) -> list[dict[str, Any]]:
-        path = self.folder / "calls.jsonl"
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
-        calls = [json.loads(line) for line in lines]
+        path = self.folder / "calls"
+        calls = [literal_eval(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
         return [call for call in calls if event in (None, call["event"])]
 
     def wait_for(self, event: str, count: int = 1) -> None:

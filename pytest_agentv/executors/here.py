@@ -1,5 +1,6 @@
 """What a run has in a worker process: its folders, its variables and its targets."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -83,7 +84,12 @@ class Here:
         paths = dict.fromkeys((*log, *outgoing.take()))
         if not paths:
             return ()
-        files = await run_in_thread(lambda: tuple(outgoing.read(paths)), "agentv-outgoing")
+        try:
+            files = await run_in_thread(lambda: tuple(outgoing.read(paths)), "agentv-outgoing")
+        except asyncio.CancelledError:
+            for path in paths:
+                outgoing.note(path)  # the next result brings them
+            raise
         return tuple(file.replace(text=self.text_home(file.text)) for file in files)
 
     def leave(self) -> None:

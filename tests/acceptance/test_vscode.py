@@ -25,19 +25,34 @@ targets:
 """
 
 
+SECONDS = {
+    (dispatch, "_POLL_SECONDS"): 0.1,
+    (window, "_FOCUS_SECONDS"): 0.01,
+    (window, "_OPEN_SECONDS"): 0.01,
+    (window, "_READY_POLL_SECONDS"): 0.02,
+}
+"""How long it waits for the stand-in, which is faster than an editor."""
+
+CONFTEST = "".join(
+    f"import {module.__name__}\n{module.__name__}.{name} = {seconds}\n" for (module, name), seconds in SECONDS.items()
+)
+"""The same for runs in other processes, and for workers."""
+
+
 @pytest.fixture
 def code(tmp_path, monkeypatch):
     program = CodeStandIn(tmp_path / "bin")
     monkeypatch.setenv("PATH", program.path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(dispatch, "_POLL_SECONDS", 0.1)
-    monkeypatch.setattr(window, "_FOCUS_SECONDS", 0.01)
+    for place, seconds in SECONDS.items():
+        monkeypatch.setattr(*place, seconds)
     return program
 
 
 @pytest.fixture
 def write(project):
     """Write a target, and cases whose answers are to repeat their prompts."""
+    project.write("conftest.py", CONFTEST)
 
     def files(*words, more="", provider="vscode", folder=".", extra=""):
         project.write(f"{folder}/targets.yaml", TARGETS.format(provider=provider, more=more))

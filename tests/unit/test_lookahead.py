@@ -65,6 +65,8 @@ def test_a_case_without_tags_has_no_set_of_further_keywords(items: list[pytest.I
     assert not any(isinstance(value, set) for value in vars(case).values())
     case.extra_keyword_matches.add("smoke")
     assert {"smoke"} <= case.listextrakeywords()
+    case.extra_keyword_matches = set()
+    assert "smoke" not in case.listextrakeywords()
 
 
 def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> None:

@@ -31,6 +31,7 @@ LIMIT = 20.0
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "_POLL_SECONDS", 0.1)
     monkeypatch.setattr(window, "_FOCUS_SECONDS", 0.01)
+    monkeypatch.setattr(window, "_OPEN_SECONDS", 0.01)
     monkeypatch.setattr(window, "_READY_POLL_SECONDS", 0.02)
 
 

@@ -17,6 +17,9 @@ from pytest_agentv import plugin
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux only")
 
+PYTEST = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:anyio"]
+"""Without plugins that take longer to import than pytest itself, which fresh runs would do each time."""
+
 TELL = """
 import codecs, json, os, sys
 
@@ -51,7 +54,7 @@ def both(folder: Path, *arguments: str, **options: object) -> list[tuple[object,
     """Run pytest fresh and forked; return exit codes, what was printed without times, and what the run saw."""
     ends = []
     for run in (subprocess.run, warm.run):
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+        command = [*PYTEST, "-p", "no:cacheprovider", *arguments]
         done = run(command, cwd=folder, capture_output=True, text=True, **options)
         ends.append((done.returncode, done.stdout.partition("=== FAILURES")[0] + done.stderr, state_of(folder)))
     assert [end[2].pop("warm") for end in ends] == [False, True]
@@ -94,7 +97,7 @@ def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: P
     environment = {**os.environ, variable: {"PYTHONWARNINGS": "default", "PYTHONUTF8": "1"}.get(variable, "C.UTF-8")}
     if environment == os.environ:
         pytest.skip("this run has the setting already")
-    warm.run([sys.executable, "-m", "pytest"], cwd=folder, env=environment, capture_output=True)
+    warm.run(PYTEST, cwd=folder, env=environment, capture_output=True)
     assert state_of(folder)["warm"] is False
 
 

@@ -54,6 +54,8 @@ class EvalItem(pytest.Function):
     def extra_keyword_matches(self, words: set[str]) -> None:
         if words:
             vars(self)["_words"] = words
+        else:
+            vars(self).pop("_words", None)
 
     def setup(self) -> None:
         __tracebackhide__ = True  # pytest shows errors of fixtures itself
