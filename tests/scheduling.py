@@ -45,6 +45,21 @@ class ModuleScheduling(LoadScopeScheduling):  # type: ignore[misc]
             return "litellm"
         return module if self._are_many_modules or _shares(Path(self.config.rootpath, module)) else nodeid
 
+    def remove_node(self, node: Any) -> str | None:
+        """Return the test during which a worker ended, and give its other tests away: that one would end the next."""
+        units = self.assigned_work[node].values()
+        crashed = next((nodeid for unit in units for nodeid, is_done in unit.items() if not is_done), None)
+        if crashed is not None:
+            self.assigned_work[node][self._split_scope(crashed)][crashed] = True
+        super().remove_node(node)
+        return crashed
+
+    def _reschedule(self, node: Any) -> None:
+        """Give a worker two tests at least, or tell it that no more come: for one of them it waits for the next."""
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
+
     @cached_property
     def _are_many_modules(self) -> bool:
         modules = set(map(_module_of, self.collection or ()))

@@ -29,16 +29,21 @@ class Worker:
         self.shutting_down = True
 
 
-def distributed(pytestconfig: pytest.Config, nodeids: list[str]) -> list[list[str]]:
-    """Return the tests of each of two workers, which take turns to run one."""
+def plan_of(pytestconfig: pytest.Config, nodeids: list[str], *workers: Worker) -> ModuleScheduling:
     option = SimpleNamespace(tx=["2*popen"], loadscopereorder=True)
     config: Any = SimpleNamespace(option=option, rootpath=ROOT, getvalue=vars(option).get, hook=pytestconfig.hook)
     plan = ModuleScheduling(config)
-    workers = [Worker("gw0"), Worker("gw1")]
     for worker in workers:
         plan.add_node(worker)
         plan.add_node_collection(worker, nodeids)
     plan.schedule()
+    return plan
+
+
+def distributed(pytestconfig: pytest.Config, nodeids: list[str]) -> list[list[str]]:
+    """Return the tests of each of two workers, which take turns to run one."""
+    workers = [Worker("gw0"), Worker("gw1")]
+    plan = plan_of(pytestconfig, nodeids, *workers)
     done = [0, 0]
     while any(done[number] < len(worker.given) for number, worker in enumerate(workers)):
         for number, worker in enumerate(workers):
@@ -81,3 +86,18 @@ def test_a_module_that_begins_early_is_there(module: str) -> None:
     assert begins_early(ROOT, f"{module}::test_one")
     assert begins_early(ROOT, f"{SHARING}::test_one")
     assert not begins_early(ROOT, f"{OTHER}::test_one")
+
+
+def test_a_test_that_ends_its_worker_is_not_run_again_and_all_others_are_run(pytestconfig: pytest.Config) -> None:
+    nodeids = [f"{OTHER}::test_{n}" for n in range(4)]
+    plan = plan_of(pytestconfig, nodeids, first := Worker("gw0"), second := Worker("gw1"))
+    assert (first.given, second.given) == ([0, 2], [1, 3])
+    assert plan.remove_node(first) == nodeids[0]
+    for index in second.given:
+        plan.mark_test_complete(second, index)
+    plan.add_node(third := Worker("gw2"))
+    plan.add_node_collection(third, nodeids)
+    plan.schedule()
+    assert sorted(second.given + third.given) == [1, 2, 3]
+    assert second.shutting_down
+    assert third.shutting_down
