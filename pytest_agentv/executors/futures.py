@@ -2,7 +2,10 @@
 
 import asyncio
 import concurrent.futures
+import multiprocessing
+import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,6 +19,7 @@ from pytest_agentv.runtime.threads import run_in_thread
 
 _LOOK_SECONDS: Final = 0.5
 _END_SECONDS: Final = 8.0
+_ORPHAN_SECONDS: Final = 2.0
 
 
 class Futures:
@@ -122,6 +126,7 @@ class _LeashedEngine:
         self._engine = WorkerEngine(setup.replace(keeps=is_seen))
         self._end = LeashEnd(setup.kept_folder)
         self._running: dict[str, Future[bytes]] = {}
+        self._parent = os.getppid()
         if is_seen:
             threading.Thread(target=self._look, name="agentv-leash", daemon=True).start()
 
@@ -143,6 +148,16 @@ class _LeashedEngine:
             pause.wait(_LOOK_SECONDS)
         self.is_closed = True
         self._engine.close()
+        self._end_orphan()
+
+    def _end_orphan(self) -> None:
+        """End this process if it belongs to a pool of a run that was killed: it would wait for jobs for ever."""
+        parent = multiprocessing.parent_process()
+        until = time.monotonic() + _ORPHAN_SECONDS
+        while parent is not None and time.monotonic() < until:
+            if not parent.is_alive() or (self._parent == parent.pid and os.getppid() != parent.pid):
+                os._exit(os.EX_UNAVAILABLE)
+            time.sleep(_LOOK_SECONDS)
 
 
 class _Engines:

@@ -485,6 +485,16 @@ def test_the_end_of_the_run_is_that_of_all_processes(project, number, where):
     run.send_signal(number)
     run.wait(LONGEST_WAIT)
     until(lambda: not any(map(is_alive, family(project))))
+    until(lambda: not processes_in(project.path))
+
+
+def processes_in(folder):
+    """Return the other processes that have a folder as their working directory."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):  # it has ended
+            found[int(path.parent.name)] = path.readlink()
+    return [pid for pid, where in found.items() if where == folder and pid != os.getpid()]
 
 
 def test_a_killed_run_loses_no_answer(project):

@@ -173,7 +173,7 @@ def pytest_configure_node(node):
     # As on another machine: the folder there is not that of the controller.
     identity = json.loads(node.workerinput["agentv"])
     identity["home"]["inode"] += 1
-    identity["results_path"] = "{folder}/own.jsonl"
+    identity["results_path"] = "{folder}/{name}"
     node.workerinput["agentv"] = json.dumps(identity)
 """
 
@@ -181,7 +181,8 @@ def pytest_configure_node(node):
 @pytest.mark.parametrize("output_format", ["jsonl", "yaml"])
 def test_records_of_workers_on_another_machine_travel_home(project, output_format, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    project.write("conftest.py", REMOTE.format(folder=elsewhere))
+    out = f"own.{output_format}"
+    project.write("conftest.py", REMOTE.format(folder=elsewhere, name=out))
     write_cases(project, {**numbered(5), "bad": "say nothing", "broken": "fail no tokens"})
     project.write(
         "test_one.py",
@@ -189,7 +190,6 @@ def test_records_of_workers_on_another_machine_travel_home(project, output_forma
         "    for word in ('x', 'y'):\n"
         f"        agentv.evaluate('hello', id=word, evaluators={WORDS})\n",
     )
-    out = f"own.{output_format}"
     run = project.run("-n2", f"--agentv-out={out}", f"--agentv-output-format={output_format}")
     assert run.outcomes == {"passed": 6, "failed": 1, "errors": 1}
     read = results if output_format == "jsonl" else yaml_results
