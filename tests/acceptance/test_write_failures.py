@@ -201,7 +201,7 @@ def test_records_of_workers_on_another_machine_travel_home(project, output_forma
 
 
 def test_lines_of_cases_whose_items_were_not_reported_travel_home_as_well(project, tmp_path_factory):
-    project.write("conftest.py", REMOTE.format(folder=tmp_path_factory.mktemp("elsewhere")))
+    project.write("conftest.py", REMOTE.format(folder=tmp_path_factory.mktemp("elsewhere"), name="own.jsonl"))
     prompts = {"first": "in_flight 2; end_of case-0; say nothing", **numbered(4)}
     write_cases(project, prompts)
     run = project.run("-n1", "--agentv-workers=2", "-x", "--agentv-out=own.jsonl")
