@@ -10,6 +10,7 @@ from pytest_agentv.cli.arguments import ArgumentParser, UsageError
 from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.models.options.values import OutputFormat
+from pytest_agentv.reporting.merging.kept import copy_kept, kept_results
 from pytest_agentv.reporting.merging.merged import Merged, Missing, find_missing, foreign_fault, merge_parts
 from pytest_agentv.reporting.merging.parts import Part, read_part
 from pytest_agentv.reporting.readers import Entry, iter_entries
@@ -44,9 +45,10 @@ def run(arguments: Sequence[str]) -> int:
     if not merged.chosen and not any(part.has_answers for part in parts):
         raise UsageError("the files hold no results")
     missing = find_missing(merged)
-    for text in (*_problem_texts(parts), *_replaced_texts(parts, merged)):
+    for text in (*_problem_texts(parts), *_replaced_texts(parts, merged), *_kept_texts(parts)):
         note(text)
     _write_answers(parts, out)
+    copy_kept(sources, out)
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
     say(_verdict(parts, merged, out))
     for text in _missing_texts(missing):
@@ -140,6 +142,13 @@ def _problem_texts(parts: Sequence[Part]) -> Iterator[str]:
             yield f"{locate(part.path, None)}: {count(len(part.problems) - _SHOWN, 'more problem')}"
         if not part.words and not part.problems:
             yield f"{locate(part.path, None)}: holds no results"
+
+
+def _kept_texts(parts: Sequence[Part]) -> Iterator[str]:
+    for part in parts:
+        if kept := len(kept_results(part.path)):
+            them = "it" if kept == 1 else "them"
+            yield f"{locate(part.path, None)}: workers keep {count(kept, 'result')} more; --agentv-resume adds {them}"
 
 
 def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:

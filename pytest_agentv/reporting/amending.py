@@ -9,7 +9,7 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.reporting.readers import iter_entries, iter_texts
 from pytest_agentv.reporting.serialization import json_safe
-from pytest_agentv.reporting.writers import result_text
+from pytest_agentv.reporting.writers import format_of, result_text
 from pytest_agentv.runtime.files import LockedAppender
 
 ItemKey: TypeAlias = tuple[str | None, str]
@@ -48,7 +48,7 @@ def _pieces(
             left[followers[line]] = value
             continue
         kept = {name: each for name, each in value.items() if name not in changes[line]}
-        yield result_text(json_safe({**kept, **changes[line]}), output_format).encode()
+        yield result_text(json_safe({**kept, **changes[line]}), format_of(path, output_format)).encode()
 
 
 def _last_words(path: Path, run_id: str) -> tuple[dict[ItemKey, int], dict[int, int]]:

@@ -1,8 +1,9 @@
 """Writes the results file of a run, and chooses its default name."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
@@ -11,6 +12,8 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.runtime.files import LockedAppender
+
+_SUFFIXES: Final[Mapping[str, OutputFormat]] = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
 
 
 class ResultSink:
@@ -21,7 +24,7 @@ class ResultSink:
 
     def __init__(self, path: Path, output_format: OutputFormat, masker: Masker) -> None:
         self.path = path
-        self._output_format = output_format
+        self._output_format = format_of(path, output_format)
         self._masker = masker
         self._appender = LockedAppender(path)
 
@@ -43,6 +46,11 @@ class ResultSink:
     def serialize(self, result: EvalResult) -> str:
         """Return the text of a result in the file, with secrets masked."""
         return result_text(recordable(result.to_plain(), self._masker), self._output_format)
+
+
+def format_of(path: Path, wanted: OutputFormat) -> OutputFormat:
+    """Return the format of a results file: that of its suffix, by which it is read, else the one that is wanted."""
+    return _SUFFIXES.get(path.suffix, wanted)
 
 
 def result_text(value: JsonObject, output_format: OutputFormat) -> str:

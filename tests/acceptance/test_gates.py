@@ -402,6 +402,19 @@ def test_errors_keep_the_gate_red(small, monkeypatch):
     assert section(run).endswith("GATE: FAILED, 1 case could not be judged")
 
 
+def test_a_resumed_run_that_retries_errors_is_judged_whole(small, monkeypatch):
+    """It has all its cases, and the tests that are none."""
+    small.write("test_other.py", "def test_other(): ...\n")
+    monkeypatch.setenv("DOWN", "c1")
+    assert small.run("--agentv-out=own.jsonl").outcomes == {"passed": 3, "errors": 1}
+    monkeypatch.setenv("DOWN", "")
+    monkeypatch.setenv("BROKEN", "c1")
+    gate = ("--agentv-gate=run", "--agentv-min-rate=0.9")
+    run = small.run("--agentv-resume=own.jsonl", "--agentv-retry-errors", *gate)
+    assert run.outcomes == {"passed": 3, "xfailed": 1, "failed": 1}
+    assert "FAILED gate::run - the pass rate 66.7 % of 3 cases is below 90.0 %" in run.text
+
+
 def test_judged_with_the_run(project, monkeypatch):
     """Failing cases are left to the verdict on the run; a required one is not."""
     write(project, suite(10, c9="required: true"))
@@ -592,6 +605,37 @@ def test_tests_that_evaluate_are_judged_as_well(project):
     assert section(project.run("--agentv-baseline")).splitlines()[3].endswith("6 compared")
 
 
+def test_cases_of_a_test_that_is_skipped_or_ends_early_are_not_gone(project, monkeypatch):
+    """A test may evaluate several cases, with ids of their own."""
+    project.write(
+        "test_agent.py",
+        """
+        import os, pytest
+
+        WORDS = [{"name": "w", "type": "heuristic", "hits": ["yes"]}]
+
+        @pytest.fixture
+        def agentv_provider():
+            return lambda prompt: "no" if prompt == os.environ.get("BROKEN") else "yes"
+
+        @pytest.mark.xfail(strict=False)
+        def test_first(agentv):
+            assert agentv.run("one", id="one", evaluators=WORDS)
+            assert agentv.run("two", id="two", evaluators=WORDS)
+
+        @pytest.mark.skipif(bool(os.environ.get("SKIP")), reason="later")
+        def test_second(agentv):
+            agentv.run("three", id="three", evaluators=WORDS)
+        """,
+    )
+    assert project.run("--agentv-update-baseline").exit_code == 0
+    monkeypatch.setenv("BROKEN", "one")
+    monkeypatch.setenv("SKIP", "1")
+    run = project.run("--agentv-baseline")
+    assert (run.exit_code, run.outcomes) == (0, {"xfailed": 1, "skipped": 1, "passed": 1})
+    assert verdict(project, 2)["skipped"] == ["test_agent.py::three", "test_agent.py::two"]
+
+
 def test_neither_the_baseline_nor_the_verdict_holds_what_answers_say(project, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "hunter2-very-secret")
     write(project, suite(2, "repeat: 5"))
@@ -609,11 +653,16 @@ def test_neither_the_baseline_nor_the_verdict_holds_what_answers_say(project, mo
 
 def test_the_results_may_be_yaml(small, monkeypatch):
     monkeypatch.setenv("BROKEN", "c1")
-    run = small._pytester.runpytest_inprocess("--agentv-baseline", "--agentv-output-format=yaml", "--agentv-out=o.yaml")
+    run = small._pytester.runpytest_inprocess("--agentv-baseline", "--agentv-out=o.yaml")
     assert "Difference     -33.3" in run.stdout.str()
     assert json.loads((small.path / "o.verdict.json").read_text())["verdict"] == "inconclusive"
     lines = read_results(small.path / "o.yaml").results
     assert {line["eval_id"]: line["baseline"]["delta"] for line in lines} == {"c0": 0, "c1": -1, "c2": 0}
+    monkeypatch.setenv("BROKEN", "c0 c1 c2")
+    run = small._pytester.runpytest_inprocess("--agentv-resume=o.yaml", "--agentv-threshold=0.5")
+    run.assert_outcomes(passed=2, failed=1)
+    again = read_results(small.path / "o.yaml")
+    assert (len(again.results), again.problems) == (6, ())
 
 
 def test_reruns_of_cases_that_are_left_to_the_verdict_are_none(project, monkeypatch):

@@ -65,6 +65,21 @@ def test_ctrl_c_among_answers_ends_the_run_and_loses_none(project):
     assert leftovers(project) == []
 
 
+def test_ctrl_c_while_a_suspect_is_asked_again_loses_none(project):
+    write_suite(project, {"lamp": "fffffffifff"}, repeat=5)
+    project.run("--agentv-update-baseline", "--agentv-out=first.jsonl")
+    baseline = project.path / "agentv.baseline.jsonl"
+    baseline.write_text(baseline.read_text().replace('"scores": [0, 0, 0, 0, 0]', '"scores": [1, 1, 1, 1, 1]'))
+    asked(project.path)
+    run = project.run("--agentv-baseline", "--agentv-out=own.jsonl", subprocess=True)
+    assert run.exit_code == pytest.ExitCode.INTERRUPTED
+    assert asked(project.path) == [f"lamp {number}" for number in range(8)]
+    run = project.run("--agentv-baseline", "--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
+    assert asked(project.path) == sorted(f"lamp {number}" for number in range(7, 15))
+    assert "BROKEN         lamp   5/5 -> 0/5, again 1/10    q 0.002" in run.text
+    assert leftovers(project) == []
+
+
 def test_answers_that_were_carried_to_another_file_survive_a_second_kill(project):
     write_suite(project, {"lamp": "ppkpw"}, repeat=5)
     project.run("--agentv-out=first.jsonl", subprocess=True)
@@ -154,6 +169,29 @@ def test_a_case_that_was_asked_once_needs_only_the_other_answers(project):
     asked(project.path)
     project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
     assert asked(project.path) == ["tent 1", "tent 2"]
+
+
+def test_a_case_that_needs_more_answers_keeps_those_that_it_has(project):
+    """It stopped early and now all are wanted, as with a baseline, or it is to have more."""
+    write_suite(project, {"tent": "pfppp", "lamp": "ppppp", "rope": "fpfpp"}, repeat=5, min_pass_rate=0.6)
+    flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl")
+    project.run(flags[0])
+    assert counts(asked(project.path)) == {"tent": 4, "lamp": 3, "rope": 5}
+    assert results(project)["rope"]["repeat"]["stopped"] == "certain pass"
+    all_answers = project.run(*flags, "--agentv-update-baseline")
+    assert "Baseline written to: agentv.baseline.jsonl (3 cases x 5)" in all_answers.lines
+    assert results(project)["rope"]["repeat"]["pass_rate"] == 0.6
+    assert asked(project.path) == ["lamp 3", "lamp 4", "tent 4"]
+    assert "Cost:             $3.7500" in all_answers.lines
+    assert [results(project)[name]["repeat"]["passes"] for name in ("tent", "lamp")] == [4, 5]
+    more = project.run(*flags, "--agentv-repeat=6", "--agentv-stop=never")
+    assert asked(project.path) == ["lamp 5", "rope 5", "tent 5"]
+    assert "Cost:             $4.5000" in more.lines
+    tent = results(project)["tent"]
+    assert (tent["repeat"]["scores"], tent["candidate_answer"]) == ([1, 0, 1, 1, 1, 1], "bye")
+    project.run(*flags, "--agentv-repeat=3", "--agentv-stop=never")
+    assert asked(project.path) == []
+    assert results(project)["tent"]["repeat"]["scores"] == [1, 0, 1]
 
 
 def test_retrying_an_error_asks_for_the_missing_answers_only(project):

@@ -192,3 +192,32 @@ def test_what_a_case_said_stays_in_its_line_when_it_is_asked_again(project, susp
     assert len(line["answers"]) == 5
     assert line["repeat"]["confirm"]["asked"] == 10
     assert "agentv: executor processes:2: 20 answers" in run.lines, "the fresh ones as well"
+
+
+BATCH = """
+import json, os, pathlib, sys
+eval_id, output = sys.argv[1:]
+pathlib.Path("calls.txt").open("a").write(eval_id + "\\n")
+broken = os.environ.get("BROKEN", "").split()
+lines = [{"id": name, "text": "no" if name in broken else "yes"} for name in ("a", "b", "c")]
+pathlib.Path(output).write_text("".join(json.dumps(line) + "\\n" for line in lines))
+"""
+
+
+def test_suspects_of_a_target_for_batches_are_asked_again_together(project, monkeypatch, python):
+    command = f"{python} batch.py {{EVAL_ID}} {{OUTPUT_FILE}}"
+    target = "{name: default, provider: cli, provider_batching: true, command_template: '%s'}"
+    project.write("targets.yaml", f"targets: [{target % command}]\n")
+    project.write("batch.py", BATCH)
+    words = "evaluators: [{name: w, type: heuristic, hits: ['yes']}]"
+    cases = "".join(f"  - {{id: {name}, expected_outcome: x, input: ask {name}}}\n" for name in "abc")
+    project.write("a.eval.yaml", f"repeat: 5\n{words}\nevalcases:\n{cases}")
+    project.run("--agentv-update-baseline")
+    monkeypatch.setenv("BROKEN", "a c")
+    (project.path / "calls.txt").unlink()
+    run = project.run("--agentv-baseline")
+    assert (project.path / "calls.txt").read_text().split() == ["batch"] * 15
+    assert [line.split()[1:5] for line in run.lines if line.startswith("BROKEN")] == [
+        ["a", "5/5", "->", "0/5,"],
+        ["c", "5/5", "->", "0/5,"],
+    ]

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.executors.kept import KeptResult, KeptResults
+from pytest_agentv.executors.left_runs import LeftRun, LeftRuns
+from pytest_agentv.reporting.merging.kept import kept_results
 from pytest_agentv.reporting.readers import read_results
+from pytest_agentv.reporting.writers import kept_folder
 
 TRY = "\nTry: agentv merge --help\n"
 
@@ -105,6 +109,21 @@ def test_missing_cases_are_told(agentv):
     )
     assert len(merged()) == 3, "they are merged all the same"
     assert agentv("merge", "all.jsonl", "-o", "all.jsonl", "--allow-missing").exit_code == 0
+
+
+def test_what_workers_keep_of_a_run_that_was_killed_is_taken_along(agentv):
+    write("1.jsonl", result("a", at=1))
+    write("2.jsonl", result("b", at=2))
+    kept = KeptResults(kept_folder(Path("1.jsonl")))
+    kept.keep(KeptResult("one", result("c", at=3), None))
+    LeftRuns(kept_folder(Path("1.jsonl"))).add(LeftRun("tcp://here:1", "x"))
+    LeftRuns(kept_folder(Path("2.jsonl"))).add(LeftRun("tcp://there:2", "y"))
+    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
+    assert (run.exit_code, run.err) == (0, "1.jsonl: workers keep 1 result more; --agentv-resume adds it\n")
+    assert list(KeptResults(kept_folder(Path("all.jsonl"))).all()) == list(kept.all())
+    assert [left.run for left in LeftRuns(kept_folder(Path("all.jsonl"))).all()] == ["x", "y"]
+    assert agentv("merge", "all.jsonl", "1.jsonl", "-o", "all.jsonl").exit_code == 0
+    assert len(kept_results(Path("all.jsonl"))) == 1
 
 
 def test_an_error_that_names_no_shard_is_a_result(agentv):

@@ -9,7 +9,13 @@ from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
-from pytest_agentv.providers.cli.output import describe_exit, parse_batch_output, parse_output, report_output
+from pytest_agentv.providers.cli.output import (
+    describe_exit,
+    parse_batch_output,
+    parse_one_of_batch,
+    parse_output,
+    report_output,
+)
 from pytest_agentv.providers.wire import WireError, javascript_string, parse_response
 from pytest_agentv.runtime.processes.process import ProcessResult
 
@@ -263,3 +269,18 @@ def test_an_answer_may_be_nested_as_deeply_as_answers_are() -> None:
     content = '{"text": %s}' % ("[" * 150 + "1" + "]" * 150)
 
     assert answer(content) == "1"
+
+
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        ('{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n', "one"),
+        ('{"id": "a", "text": "one"}', "one"),
+        ('{"id": "chat-1", "text": "hello"}', "hello"),
+        ('{"text": "hello"}', "hello"),
+        ("hello\nyou", "hello\nyou"),
+        ('{"id": "b", "text": "two"}\n{"id": "c", "text": "three"}', "Error: Batch output missing id 'a'"),
+    ],
+)
+def test_a_command_for_batches_that_is_run_for_one_case_may_answer_all(content: str, answer: str) -> None:
+    assert candidate_answer(parse_one_of_batch(content, "a").output_messages) == answer

@@ -10,7 +10,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import FinishedCases, Journal
@@ -90,6 +90,20 @@ def test_the_status_follows_the_threshold_of_now() -> None:
     assert (carried.result.status, carried.result.threshold, carried.result.threshold_source) == (
         *("pass", 0.5, "command line"),
     )
+
+
+def test_figures_under_the_rules_of_now_are_written_even_if_the_status_stays() -> None:
+    """Gates read them from the file."""
+    passed = RESULT.replace(status="pass", threshold=0.2)
+    carried = journal(passed).take(job(RunOptions(threshold=0.5)))
+    assert carried is not None
+    assert (carried.result.status, carried.result.threshold, carried.is_changed) == ("pass", 0.5, True)
+    figures = RepeatFigures(2, 2, 2, 1, 0, 1, 0.5, "file", (0.5, 0.1))
+    half = passed.replace(repeat=figures, score=0.3)
+    carried = journal(half).take(job(RunOptions(threshold=0.1, repeat=2, min_pass_rate=0.5)), 2)
+    assert carried is not None
+    assert carried.result.repeat is not None
+    assert (carried.result.status, carried.result.repeat.passes, carried.is_changed) == ("pass", 2, True)
 
 
 def test_a_case_that_moved_keeps_its_result_and_gets_its_new_place() -> None:

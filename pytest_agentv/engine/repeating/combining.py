@@ -112,7 +112,8 @@ def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> E
     if decided is None or (figures.asked < plan.answers and not plan.stops_early):
         return None
     result = result.replace(status=decided, threshold=threshold.value, threshold_source=threshold.source)
-    if (passes, plan.needed) == (figures.passes, figures.needed):
+    is_stopped = figures.stopped is not None and plan.stops_early  # else no answer waited for those before it
+    if (passes, plan.needed, is_stopped) == (figures.passes, figures.needed, figures.stopped is not None):
         rules = {"min_pass_rate": plan.min_pass_rate, "min_pass_rate_source": plan.min_pass_rate_source}
         return result.replace(repeat=figures.replace(**rules))
     return result.replace(repeat=figures.replace(**_rates(passes, figures.judged, plan, None)))
@@ -183,6 +184,11 @@ def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
     first, *others = dict.fromkeys(result.error.strip().partition("\n")[0] for result in results if result.error)
     why = f"{first}, and {len(others)} more" if others else first
     return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({why}){left}"
+
+
+def of_the_case(result: EvalResult) -> JsonObject:
+    """Return the keys of a result that are the same for all answers of its case."""
+    return {key: value for key, value in result.to_plain().items() if key in _OF_THE_CASE}
 
 
 def _own_part(result: EvalResult) -> JsonObject:

@@ -126,6 +126,11 @@ class RunOptions(Record):
     """Names of the tools that only look around, for `exploration_ratio`."""
 
     @property
+    def retries_only(self) -> bool:
+        """Return whether nothing runs but the cases that could not be judged; a resumed run has all its cases."""
+        return self.retry_errors and self.resume is None
+
+    @property
     def chosen_targets(self) -> tuple[str, ...]:
         """Return the targets of the command line; none for `default`, which leaves the choice to cases and files."""
         one = (self.target or "").strip()

@@ -77,7 +77,7 @@ RUN_OPTIONS: Final = (
     RunOption("out", "Results file (default: .agentv/results/eval_<time>.jsonl).", parse=Path, metavar="PATH"),
     RunOption(
         "output-format",
-        "Format of the results file: jsonl or yaml (default: jsonl).",
+        "Format of the results file: jsonl or yaml (default: jsonl). The suffix of a file that is named decides.",
         parse=parse_output_format,
         default="jsonl",
         metavar="FORMAT",

@@ -22,6 +22,7 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, Targ
 from pytest_agentv.providers.cli.healthcheck import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli.output import (
     parse_batch_output,
+    parse_one_of_batch,
     parse_output,
     raise_for_failure,
     read_output_file,
@@ -114,7 +115,8 @@ class Cli(Provider):
     )
 
     def open(self, environment: TargetEnvironment) -> "CliProvider":
-        return CliProvider(environment.name, self, environment.variables)
+        is_batched = environment.target.provider_batching
+        return CliProvider(environment.name, self, environment.variables, is_batched=is_batched)
 
     @property
     def is_probed(self) -> bool:
@@ -133,8 +135,9 @@ class CliProvider:
 
     mode: PromptMode = "agent"
 
-    def __init__(self, name: str, settings: Cli, environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, settings: Cli, environment: Mapping[str, str], *, is_batched: bool = False) -> None:
         self._name = name
+        self._is_batched = is_batched
         self._settings = settings
         self._cwd = settings.cwd or str(Path.cwd())
         self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
@@ -155,7 +158,7 @@ class CliProvider:
         with self._folder(request.eval_id) as folder:
             values = request_values(request, self._settings.files_format, folder / "output.json")
             run = await self._run(values, _shortest(self._settings.timeout_seconds, request.timeout_seconds))
-        response = await _beside_the_loop(run.content, lambda: parse_output(run.content))
+        response = await _beside_the_loop(run.content, lambda: self._parse(run.content, request.eval_id))
         return self._complete(response, run, run.duration_ms)
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
@@ -207,6 +210,9 @@ class CliProvider:
         # In a thread: a file on a network may block, and the others are not to wait for it.
         content = await run_in_thread(lambda: read_output_file(call.output_file, result), "agentv-read")
         return _Run(content, raw, duration_ms)
+
+    def _parse(self, content: str, eval_id: str) -> ProviderResponse:
+        return parse_one_of_batch(content, eval_id) if self._is_batched else parse_output(content)
 
     def _input(self, call: CallValues) -> bytes | None:
         if self._settings.stdin is None:

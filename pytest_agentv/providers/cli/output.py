@@ -4,6 +4,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -50,6 +51,15 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
                 raise _batch_error(number, f"the id {eval_id!r} was there before")
             answers[eval_id] = response
     return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
+
+
+def parse_one_of_batch(content: str, eval_id: str) -> ProviderResponse:
+    """Read the answer to one request of a command for batches: it may have answered all of them again."""
+    with suppress(ProviderError):
+        [answer] = parse_batch_output(content, [eval_id])
+        if answer != _missing(eval_id) or "\n" in content.strip():
+            return answer
+    return parse_output(content)
 
 
 def raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:

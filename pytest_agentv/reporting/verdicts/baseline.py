@@ -168,6 +168,8 @@ def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
     }
     if case.threshold is not None and case.passes != passing(case.scores, case.threshold):
         line["passes"] = case.passes  # a required rubric or a hook decided
+    if case.node_id != case.name and (case.eval_file or "").endswith(".py"):
+        line["test"] = case.node_id  # which may evaluate more than one case
     if (case.target, case.target_hash) != (baseline.target, baseline.target_hash):
         line |= {"target": case.target, "target_hash": case.target_hash}
     return line
@@ -221,6 +223,7 @@ def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> Judge
         asked=len(scores),
         eval_id=eval_id,
         eval_file=eval_file,
+        node_id=_text(path, number, value, "test"),
         target=_text(path, number, value, "target") or header.target,
         target_hash=_text(path, number, value, "target_hash") or header.target_hash,
         group=_text(path, number, value, "group"),

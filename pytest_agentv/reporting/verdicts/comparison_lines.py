@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import SummaryLine
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.columns import (
     INDENT,
     counted,
@@ -47,8 +48,10 @@ def _against(comparison: RunComparison) -> str:
 
 def _state_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
     pairing = comparison.pairing
+    here = {case.name for case in (*(pair.new for pair in pairing.pairs), *pairing.new)}
+    gone = [_as_combination(case) if case.name in here else case for case in pairing.gone]
     groups = {
-        "Gone": pairing.gone,
+        "Gone": gone,
         "Skipped": pairing.skipped,
         "Changed": pairing.changed,
         "New": pairing.new,
@@ -60,6 +63,11 @@ def _state_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[Summar
             yield from wrapped(f"{title} {len(cases):,}", short_list(names, verbose=verbose, used=INDENT))
     if comparison.judge_changed:
         yield from wrapped("Judge", f"{JUDGE_CHANGED}: pytest --agentv-update-baseline", "fail")
+
+
+def _as_combination(case: JudgedCase) -> JudgedCase:
+    """Return a case of a baseline as the item that it was: that of another target is there."""
+    return case.replace(node_id=f"::{case.eval_id}@{case.target}")
 
 
 def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:

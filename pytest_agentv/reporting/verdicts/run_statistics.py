@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import BaselineFigures
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.verdicts.baseline import Baseline, has_other_judge
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
 from pytest_agentv.reporting.verdicts.comparison import JUDGE_CHANGED, RunComparison, compare_runs
@@ -121,9 +122,10 @@ def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStat
     gone, errors = comparison.pairing.gone, [case for case in cases if case.is_error]
     has_other_reason = comparison.judge_changed or (errors and comparison.pairing.errors)
     if not comparison.pairing.pairs and not has_other_reason:
-        found.append(("stale", "stale baseline: no case of it is comparable"))
+        found.append(("stale", f"stale baseline: no case of it is comparable{_missing_target(gone, cases)}"))
     elif gone:
-        found.append(("stale", f"stale baseline: {_cases(len(gone))} {_are(len(gone))} gone"))
+        text = f"stale baseline: {_cases(len(gone))} {_are(len(gone))} gone{_missing_target(gone, cases)}"
+        found.append(("stale", text))
     if comparison.judge_changed:
         found.append(("judge changed", f"{JUDGE_CHANGED} (--agentv-update-baseline)"))
     if errors:
@@ -133,6 +135,15 @@ def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStat
     found += _change(comparison)
     verdicts, reasons = zip(*found, strict=True)
     return RunStatistics(verdicts, reasons, tuple(cases), pass_rate_of(cases), comparison)
+
+
+def _missing_target(gone: Sequence[JudgedCase], cases: Sequence[JudgedCase]) -> str:
+    """Return which targets gone cases are of, if the run has other targets only."""
+    targets = {case.target for case in gone if case.target is not None}
+    if not targets or not targets.isdisjoint({case.target for case in cases}):
+        return ""
+    names = visible(", ".join(sorted(targets)))
+    return f": the run has no case of the {'target' if len(targets) == 1 else 'targets'} {names}"
 
 
 def compare_with_baseline(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.engine.batching import Batch, BatchMember
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.entries import CaseEntry
@@ -37,13 +38,28 @@ def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: i
     """
     evals = participate(session.config)
     suites: dict[str, SuiteSource | None] = {}
-    begun = []
     whole = with_texts(evals.identity, results)
-    for result in whole:
-        prepared = _prepare(session, evals, result, suites)
-        begun.append(None if prepared is None else evals.cases.begin_again(prepared, result, answers))
+    found = [(result, _prepare(session, evals, result, suites)) for result in whole]
+    members = _members(evals, [prepared for _, prepared in found if prepared is not None], answers)
+    begun = [
+        None if prepared is None else evals.cases.begin_again(prepared, result, answers, members.get(id(prepared), ()))
+        for result, prepared in found
+    ]
     pairs = zip(whole, begun, strict=True)
     return [result if each is None else evals.cases.wait(each) for result, each in pairs]
+
+
+def _members(evals: EvalSession, cases: Sequence[PreparedCase], answers: int) -> dict[int, Sequence[BatchMember]]:
+    """Return the places in batches of the cases whose targets take many in one call: a call for each answer of all."""
+    groups: dict[tuple[Path, str], list[PreparedCase]] = {}
+    for case in cases:
+        if isinstance(case.job, CaseJob) and evals.cases.paces.is_batched(case):
+            groups.setdefault((case.job.case.folder, case.job.identity.target), []).append(case)
+    members: dict[int, Sequence[BatchMember]] = {}
+    for group in groups.values():
+        batches = [Batch(len(group), evals.cases.paces.limit(group[0])) for _ in range(answers)]
+        members |= {id(case): [BatchMember(batch, place) for batch in batches] for place, case in enumerate(group)}
+    return members
 
 
 class _Place:

@@ -1,4 +1,4 @@
-"""What marks of users decided about items: which were skipped, and which were expected to fail."""
+"""What became of items whose cases have no result: which were skipped, expected to fail, or ended early."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -26,6 +26,8 @@ class MarkedItems:
         """Learn of a phase of an item."""
         if getattr(report, BOUND, False):
             self.bound.add(report.nodeid)
+        if report.failed or hasattr(report, "wasxfail"):
+            self._skipped.add((report.nodeid, None))  # a test that ends early leaves out the cases behind
         if not report.skipped:
             return
         if hasattr(report, "wasxfail"):
@@ -39,11 +41,11 @@ class MarkedItems:
             self._skipped.add((name, target))
 
     def skipped_of(self, known: Iterable[JudgedCase], run: Iterable[JudgedCase]) -> tuple[JudgedCase, ...]:
-        """Return the cases of a baseline whose items were skipped, and that the run has no result of."""
+        """Return the cases of a baseline whose items were skipped or ended early, and that the run has no result of."""
         found = {(case.name, case.target) for case in run}
         return tuple(
             case
             for case in known
             if (case.name, case.target) not in found
-            and not self._skipped.isdisjoint({(case.name, None), (case.name, case.target)})
+            and not self._skipped.isdisjoint({(case.name, None), (case.name, case.target), (case.node_id, None)})
         )

@@ -40,7 +40,7 @@ def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
         "--lf": config.getoption("lf", False),
         "--stepwise": config.getoption("stepwise", False),
         "--agentv-eval-id": options.eval_id,
-        "--agentv-retry-errors": options.retry_errors,
+        "--agentv-retry-errors": options.retries_only,
         "--agentv-shard": options.shard is not None and options.shard.count > 1,
         "a single case on the command line": any("::" in str(arg) for arg in config.args),
     }

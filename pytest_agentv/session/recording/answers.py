@@ -78,9 +78,9 @@ class AnswerJournal:
         if sources != self._sources:
             self._sources, self._known = sources, _read(sources, with_errors=finished.with_errors)
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
-        kept = Kept() if key is None else self._known.get(key, Kept())
-        if (first := finished.answer(job)) is not None:
-            kept.answers.setdefault(0, first)
+        kept = Kept() if key is None else self._known.setdefault(key, Kept())
+        for number, answer in enumerate(finished.take_answers(job)):
+            kept.answers.setdefault(number, answer)
         return kept.take(numbers)
 
     def is_elsewhere(self, finished: FinishedCases) -> bool:

@@ -59,11 +59,16 @@ class Journal:
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _says(current) != _says(result))
 
-    def answer(self, job: CaseJob) -> EvalResult | None:
-        """Return the result of a case that was asked once: its one answer need not be asked again."""
+    def take_answers(self, job: CaseJob) -> tuple[EvalResult, ...]:
+        """Return the answers that a result stands on which does not suffice: they need not be asked again."""
+        from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
+
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
-        result = None if key is None else self._results.get(key)
-        return result if result is not None and result.repeat is None and result.status != "error" else None
+        result = None if key is None else self._results.pop(key, None)
+        if result is None or result.status == "error":
+            return ()
+        threshold = effective_threshold(job.options, job.case)
+        return answers_of(result, threshold, in_full=job.options.include_answers)
 
     def _note(self, key: CaseKey, result: EvalResult, *, with_errors: bool) -> None:
         """Keep the last result of a case. A broken case is not finished, unless errors are carried over too."""
@@ -94,9 +99,9 @@ class FinishedCases:
             self._journal = self._read()
         return None if self._journal is None else self._journal.take(job, repeat)
 
-    def answer(self, job: CaseJob) -> EvalResult | None:
-        """Return the result of a case that was asked only once: its answer need not be asked again."""
-        return None if self._journal is None else self._journal.answer(job)
+    def take_answers(self, job: CaseJob) -> tuple[EvalResult, ...]:
+        """Return the answers that a result stands on which does not suffice: they need not be asked again."""
+        return () if self._journal is None else self._journal.take_answers(job)
 
     @property
     def sources(self) -> dict[Path, str | None]:
@@ -155,7 +160,7 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 
 def _says(result: EvalResult) -> tuple[object, ...]:
-    return result.status, result.node_id, result.run_id, result.shard
+    return result.status, result.node_id, result.run_id, result.shard, result.threshold, result.repeat
 
 
 def _modified_at(path: Path) -> int | None:

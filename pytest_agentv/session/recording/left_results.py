@@ -74,7 +74,7 @@ def _known(results_path: Path) -> dict[tuple[int | None, str | None], str]:
 def _write(results_path: Path, kept: KeptResult, result: EvalResult) -> None:
     """Append a result, whose secrets were masked before it was kept."""
     if kept.answer is None:
-        sink = ResultSink(results_path, "yaml" if results_path.suffix == ".yaml" else "jsonl", Masker())
+        sink = ResultSink(results_path, "jsonl", Masker())
         try:
             sink.write(result)
         finally:

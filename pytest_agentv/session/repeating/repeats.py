@@ -31,7 +31,7 @@ class Request(Record):
     first: int = 0
     """The number of the first answer; lower numbers were asked already."""
     members: Sequence[BatchMember] = ()
-    """The places of the answers in batches."""
+    """The places of the answers in batches, from the first on."""
     reruns: int = 0
     """How often the case was asked before in this run."""
 
@@ -39,6 +39,11 @@ class Request(Record):
     def numbers(self) -> range:
         """The numbers of the answers."""
         return range(self.first, self.first + self.plan.answers)
+
+    def member(self, number: int) -> BatchMember | None:
+        """Return the place of an answer in its batch."""
+        place = number - self.first
+        return self.members[place] if place < len(self.members) else None
 
 
 class RepeatedCase:
@@ -70,8 +75,8 @@ class RepeatedCase:
         for number, answer in self._carried.answers.items():
             if self._keeps_carried:
                 await self._keep(number, answer)
-            if number < len(self._request.members):
-                self._request.members[number].leave()
+            if (member := self._request.member(number)) is not None:
+                member.leave()
         asked = await self._answers.ask()
         return asked.results, asked.together
 
@@ -96,8 +101,7 @@ class RepeatedCase:
 
     async def _ask(self, number: int) -> EvalResult:
         request = self._request
-        member = request.members[number] if number < len(request.members) else None
-        result = await self._ask_once(request.job.replace(answer=number), member)
+        result = await self._ask_once(request.job.replace(answer=number), request.member(number))
         if not is_set_up_error(result):
             await self._keep(number, result)
         return result
@@ -152,10 +156,12 @@ class Repeats:
         request = Request(job, RepeatPlan.of(job, job.repeat), members=members, reruns=reruns)
         return self._open(request, ask, group, limit)
 
-    def open_again(self, job: CaseJob, ask: AskOnce, answers: int, *, group: str, limit: int) -> RepeatedCase:
+    def open_again(
+        self, job: CaseJob, ask: AskOnce, answers: int, members: Sequence[BatchMember], *, group: str, limit: int
+    ) -> RepeatedCase:
         """Return a case to be asked for more answers than its verdict stands on: all of them are asked."""
         plan = RepeatPlan.of(job, answers).replace(stops_early=False)
-        return self._open(Request(job, plan, first=job.repeat), ask, group, limit)
+        return self._open(Request(job, plan, first=job.repeat, members=members), ask, group, limit)
 
     def _warn_of_reruns(self, job: CaseJob) -> None:
         if not self._told_of_reruns:

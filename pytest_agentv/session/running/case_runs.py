@@ -101,14 +101,24 @@ class CaseRuns:
         self._progress.count_answer(result)
         return result
 
-    async def confirm(self, answers: Callable[[], Awaitable[EvalResult]], log: CaseLog, ending: Ending) -> EvalResult:
+    async def confirm(
+        self,
+        answers: Callable[[], Awaitable[EvalResult]],
+        log: CaseLog,
+        ending: Ending,
+        members: "Sequence[BatchMember]",
+    ) -> EvalResult:
         """Get fresh answers of a case that has a result, and write the new result."""
         current_log.set(log)
-        with ending.watched():
-            result = await answers()
-            await self._recorder.record(result)
-            self._let_go(result)
-            return result
+        try:
+            with ending.watched():
+                result = await answers()
+                await self._recorder.record(result)
+                self._let_go(result)
+                return result
+        finally:
+            for member in members:
+                member.leave()  # the others of its batch would wait for it
 
     async def carry_over(
         self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: "Sequence[BatchMember]"

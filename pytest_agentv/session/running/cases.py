@@ -92,19 +92,28 @@ class Cases:
         """Return a case with its hashes."""
         return self._signer.sign(prepared)
 
-    def begin_again(self, prepared: PreparedCase, result: EvalResult, answers: int) -> Begun:
-        """Ask a signed case that has a result for fresh answers, and add them to its result."""
+    def begin_again(
+        self, prepared: PreparedCase, result: EvalResult, answers: int, members: "Sequence[BatchMember]" = ()
+    ) -> Begun:
+        """Ask a signed case that has a result for fresh answers, and add them to its result.
+
+        `members` are its places in batches, one for each answer.
+        """
         runs, log, ending, limit = self._runs, CaseLog(), Ending(), self.paces.limit(prepared)
         assert not isinstance(prepared.job, EvalResult), "a case that cannot be loaded has no answers"
         again = self._repeats.open_again(
             prepared.job,
             lambda once, member: runs.answer(once, prepared, log, member),
             answers,
-            group=self._group(prepared),
-            limit=limit,
+            members,
+            group=_BATCHES if members else self._group(prepared),
+            limit=sys.maxsize if members else limit,
         )
-        running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending))
-        return Begun.of(running, limit, prepared, log, ending, hurry=again.hurry)
+        running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending, members))
+        begun = Begun.of(running, limit, prepared, log, ending, hurry=again.hurry)
+        if members:
+            self._start_now(begun)  # the others of its batch wait for each member
+        return begun
 
     def take(self, key: Hashable) -> Begun | None:
         """Return a case that was begun and not yet taken."""

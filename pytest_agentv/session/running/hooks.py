@@ -68,7 +68,7 @@ class SessionHooks:
         if self._session.options.eval_id:
             known = {eval_id for item in cases for eval_id in item.entry.ids if eval_id}
             _warn_of_unknown_ids(self._session.options.eval_id, known)
-        if self._session.options.eval_id or self._session.options.retry_errors:
+        if self._session.options.eval_id or self._session.options.retries_only:
             selected = {item for item in cases if self._is_selected(item)}
             config.hook.pytest_deselected(items=[item for item in items if item not in selected])
             items[:] = [item for item in items if item in selected]

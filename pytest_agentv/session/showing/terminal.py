@@ -171,7 +171,8 @@ class RunReporter:
             self._section = self._open_section(session.config)
         if self._section is not None:
             self._remarks += self._section.finish(self._results)
-        self._home.drop_answers()
+        if not (self._is_broken_off and self._options.baseline is not None):  # fresh answers may be there, but not all
+            self._home.drop_answers()
         if self._options.html is not None:
             self._write_html(self._options.html)
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):

@@ -195,6 +195,15 @@ def test_a_stale_baseline_names_what_is_gone_changed_and_new():
     assert text.endswith("GATE: FAILED, stale baseline: 1 case is gone")
 
 
+def test_a_target_that_was_not_run_is_named():
+    both = [case("a", 5), case("b", 5), case("a", 5, target="other"), case("b", 5, target="other")]
+    text = section([case("a", 5), case("b", 5)], both)
+    assert "Gone 2         a@other, b@other" in text
+    assert "stale baseline: 2 cases are gone: the run has no case of the target other" in " ".join(text.split())
+    text = section([case("a", 5, target="new")], [case("a", 5)])
+    assert "no case of it is comparable: the run has no case of the target azure" in " ".join(text.split())
+
+
 def test_another_judge_says_what_to_run():
     judge = [each.replace(judge="gpt@1") for each in run_of([5] * 3)]
     statistics = compare_with_baseline(

@@ -1,0 +1,74 @@
+"""Takes the result of a case apart into the answers that it stands on, so that none of them is asked again."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pytest_agentv.engine.repeating.combining import of_the_case
+from pytest_agentv.engine.scoring import Threshold
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.results import EvalResult, RepeatFigures
+from pytest_agentv.models.traces import TraceSummary
+from pytest_agentv.statistics.repeats import passing
+
+_NO_METRICS: Final[JsonObject] = {
+    **dict.fromkeys(("execution_metrics", "request_attempts", "waited_ms", "judge_retries", "duration_ms")),
+    "attempts": 0,
+}
+"""Of all answers but the first, which has those of all."""
+_NO_TEXTS: Final[JsonObject] = {
+    **dict.fromkeys(("reasoning", "agent_provider_request", "lm_provider_request", "evaluator_provider_request")),
+    **dict.fromkeys(("evaluator_results", "assertion", "unmet_required", "last_error", "log_file", "finish_reason")),
+    **dict.fromkeys(("retrieved_context", "trace", "output_messages")),
+    "hits": (),
+    "misses": (),
+}
+"""Of all answers but the one that the result shows."""
+
+
+def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tuple[EvalResult, ...]:
+    """Return the answers of a judged case in their order; none if the result does not tell which were good.
+
+    Unless the result holds its answers, only the one that it shows has a text, and one has the metrics of all.
+
+    Args:
+        result: The result of the case.
+        threshold: The one of now: other answers would be shown with another one.
+        in_full: Whether the texts of all answers are wanted.
+    """
+    figures = result.repeat
+    if figures is None:
+        return (result,)
+    if figures.errors or figures.reruns:  # their numbers are not known; they were asked until they passed
+        return ()
+    if result.answers is not None:
+        return tuple(EvalResult.from_plain({**of_the_case(result), **own}) for own in result.answers)
+    is_by_score = result.threshold == threshold.value and figures.passes == passing(figures.scores, threshold.value)
+    return tuple(_answers(result, figures, threshold.value)) if is_by_score and not in_full else ()
+
+
+def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> Iterator[EvalResult]:
+    is_good = [passing([score], threshold) == 1 for score in figures.scores]
+    shown = is_good.index(False) if False in is_good else 0
+    fresh = len(is_good) - (figures.cached or 0)
+    for number, score in enumerate(figures.scores):
+        yield _one(result, figures, number, is_shown=number == shown).replace(
+            score=score,
+            status="pass" if is_good[number] else "fail",
+            cached=True if number >= fresh else None,
+            **({} if number == 0 else _NO_METRICS),
+        )
+
+
+def _one(result: EvalResult, figures: RepeatFigures, number: int, *, is_shown: bool) -> EvalResult:
+    alone = result.replace(repeat=None, baseline=None)
+    if is_shown:
+        return alone
+    return alone.replace(
+        **_NO_TEXTS,
+        candidate_answer=result.candidate_answer if figures.same_text else "",
+        trace_summary=None if figures.tools is None else _calls(figures.tools[number]),
+    )
+
+
+def _calls(tools: tuple[str, ...]) -> TraceSummary:
+    return TraceSummary(len(tools), tools, dict.fromkeys(tools, 1), 0)

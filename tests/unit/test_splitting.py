@@ -1,0 +1,75 @@
+"""Answers that a finished case stands on: as far as its result tells, they are not asked again."""
+
+import pytest
+
+from pytest_agentv.engine.repeating.combining import combine_answers
+from pytest_agentv.engine.repeating.plan import RepeatPlan
+from pytest_agentv.engine.repeating.splitting import answers_of
+from pytest_agentv.engine.scoring import Threshold
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.traces import ExecutionMetrics, TraceSummary
+
+PLAN = RepeatPlan(3, 0.6, "file", stops_early=False)
+HALF = Threshold(0.5, "default")
+
+
+def answer(score: float, text: str = "yes", *tools: str, **more: object) -> EvalResult:
+    trace = TraceSummary(len(tools), tools, dict.fromkeys(tools, 1), 0) if tools else None
+    fixed = {"threshold": 0.5, "threshold_source": "default", "attempts": 1, "duration_ms": 5.0, "trace_summary": trace}
+    metrics = ExecutionMetrics(cost_usd=0.25)
+    status = "pass" if score >= 0.5 else "fail"
+    result = EvalResult("2026-01-01", "a", "d", score, (), (), text, "t", status=status)
+    return result.replace(**fixed, execution_metrics=metrics, **more)
+
+
+ANSWERS = [answer(1.0, "yes", "search"), answer(0.2, "no"), answer(0.8, "yes", "open")]
+
+
+def combined(answers: list[EvalResult], **more: object) -> EvalResult:
+    return combine_answers(answers, PLAN, together=False, **more)  # type: ignore[arg-type]
+
+
+def test_a_case_that_is_taken_apart_and_put_together_again_says_the_same() -> None:
+    whole = combined(ANSWERS)
+    answers = answers_of(whole, HALF, in_full=False)
+    assert [(each.score, each.status) for each in answers] == [(1.0, "pass"), (0.2, "fail"), (0.8, "pass")]
+    assert combined(list(answers)) == whole
+
+
+def test_answers_of_the_same_text_stay_so() -> None:
+    whole = combined([answer(1.0), answer(0.9), answer(0.7)])
+    assert combined(list(answers_of(whole, HALF, in_full=False))) == whole
+
+
+def test_what_was_paid_for_counts_once_beside_cached_answers() -> None:
+    whole = combined([answer(1.0), answer(1.0, cached=True), answer(1.0, cached=True)])
+    again = combined(list(answers_of(whole, HALF, in_full=False)))
+    assert again.execution_metrics == ExecutionMetrics(cost_usd=0.25)
+    assert again == whole
+
+
+def test_answers_that_the_result_holds_are_whole() -> None:
+    whole = combined(ANSWERS, with_answers=True)
+    for threshold in (HALF, Threshold(0.9, "file")):
+        assert list(answers_of(whole, threshold, in_full=True)) == ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("result", "threshold", "in_full"),
+    [
+        (combined(ANSWERS), HALF, True),
+        (combined(ANSWERS), Threshold(0.9, "file"), False),
+        (combined([*ANSWERS[:2], answer(0.9).replace(status="fail")]), HALF, False),
+        (
+            combined([*ANSWERS[:2], answer(1.0).replace(status="error", error="down")]).replace(status="fail"),
+            HALF,
+            False,
+        ),
+        (combined(ANSWERS, reruns=1), HALF, False),
+    ],
+    ids=["texts are wanted", "another threshold", "a hook decided", "numbers unknown", "asked until they passed"],
+)
+def test_where_the_result_does_not_tell_all_are_asked_again(
+    result: EvalResult, threshold: Threshold, in_full: bool
+) -> None:
+    assert answers_of(result, threshold, in_full=in_full) == ()
