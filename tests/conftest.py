@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import warm
 from hypothesis import settings
-from scheduling import ModuleScheduling, takes_long
+from scheduling import ModuleScheduling, begins_early
 from thorough import tries
 
 # How long an example takes says more about the machine than about the code.
@@ -57,7 +57,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ModuleSchedu
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not takes_long(item.nodeid))
+        items.sort(key=lambda item: not begins_early(config.rootpath, item.nodeid))
 
 
 def pytest_collection_finish() -> None:

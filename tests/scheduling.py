@@ -1,7 +1,7 @@
 """Which worker runs which tests: what modules share is made once, and what takes long begins early."""
 
 import re
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +26,10 @@ MODULES_FOR_EACH_WORKER: Final = 8
 _SHARES: Final = re.compile(r'scope="(module|class|session)"|shared_')
 
 
-def takes_long(nodeid: str) -> bool:
-    """Whether the module of a test is to begin before others."""
-    return _module_of(nodeid) in IMPORTING_LITELLM | WAITING
+def begins_early(root: Path, nodeid: str) -> bool:
+    """Whether the module of a test is to begin before others: it takes long, or can be given to one worker only."""
+    module = _module_of(nodeid)
+    return module in IMPORTING_LITELLM | WAITING or _shares(root / module)
 
 
 class ModuleScheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -42,21 +43,17 @@ class ModuleScheduling(LoadScopeScheduling):  # type: ignore[misc]
         module = _module_of(nodeid)
         if module in IMPORTING_LITELLM:
             return "litellm"
-        return module if self._are_many_modules or self._shares(module) else nodeid
+        return module if self._are_many_modules or _shares(Path(self.config.rootpath, module)) else nodeid
 
     @cached_property
     def _are_many_modules(self) -> bool:
         modules = set(map(_module_of, self.collection or ()))
         return len(modules) >= MODULES_FOR_EACH_WORKER * int(self.numnodes)
 
-    def _shares(self, module: str) -> bool:
-        if module not in self._known:
-            self._known[module] = bool(_SHARES.search(Path(self.config.rootpath, module).read_text("utf-8")))
-        return self._known[module]
 
-    @cached_property
-    def _known(self) -> dict[str, bool]:
-        return {}
+@cache
+def _shares(module: Path) -> bool:
+    return bool(_SHARES.search(module.read_text("utf-8")))
 
 
 def _module_of(nodeid: str) -> str:

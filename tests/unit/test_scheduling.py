@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import scheduling
-from scheduling import ModuleScheduling, takes_long
+from scheduling import ModuleScheduling, begins_early
 
 ROOT = Path(__file__).parents[2]
 SHARING = "tests/acceptance/test_junit.py"
@@ -78,5 +78,6 @@ def test_of_many_modules_each_goes_to_one_worker(pytestconfig: pytest.Config) ->
 @pytest.mark.parametrize("module", sorted(scheduling.IMPORTING_LITELLM | scheduling.WAITING))
 def test_a_module_that_begins_early_is_there(module: str) -> None:
     assert (ROOT / module).is_file()
-    assert takes_long(f"{module}::test_one")
-    assert not takes_long(f"{OTHER}::test_one")
+    assert begins_early(ROOT, f"{module}::test_one")
+    assert begins_early(ROOT, f"{SHARING}::test_one")
+    assert not begins_early(ROOT, f"{OTHER}::test_one")

@@ -115,8 +115,7 @@ class Cli(Provider):
     )
 
     def open(self, environment: TargetEnvironment) -> "CliProvider":
-        is_batched = environment.target.provider_batching
-        return CliProvider(environment.name, self, environment.variables, is_batched=is_batched)
+        return CliProvider(environment.name, self, environment.variables, environment.target.provider_batching)
 
     @property
     def is_probed(self) -> bool:
@@ -135,7 +134,7 @@ class CliProvider:
 
     mode: PromptMode = "agent"
 
-    def __init__(self, name: str, settings: Cli, environment: Mapping[str, str], *, is_batched: bool = False) -> None:
+    def __init__(self, name: str, settings: Cli, environment: Mapping[str, str], is_batched: bool = False) -> None:
         self._name = name
         self._is_batched = is_batched
         self._settings = settings

@@ -61,8 +61,10 @@ class ResultsHome:
         if is_readable and not self.write_errors and (fault := outcomes.unrecorded(node_ids(run.all))):
             self.write_errors.append(f"{fault} in {locate(path, None)}")
 
-    def drop_answers(self) -> None:
+    def drop_answers(self, *, is_broken_off: bool) -> None:
         """Delete the journal of single answers when no run will go on from it."""
+        if is_broken_off and self._options.baseline is not None:
+            return  # fresh answers of suspects may be there, but not all
         if not self.write_errors and answers_path(self._identity.results_path).is_file():
             from pytest_agentv.session.recording.answers import drop_answers  # noqa: PLC0415 - for repeated cases only
 

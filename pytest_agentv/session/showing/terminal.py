@@ -27,11 +27,7 @@ if TYPE_CHECKING:  # what few runs need
     from pytest_agentv.session.showing.ending.verdict_section import VerdictSection
     from pytest_agentv.session.workers.crashes import CrashWatch
 
-STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-"""The variable that names the summary page."""
-GITHUB: Final = "GITHUB_ACTIONS"
-"""The variable that says that GitHub reads the log."""
-_CI: Final = (STEP_SUMMARY, GITHUB)
+_GITHUB: Final = ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS")
 """Variables with which the findings of cases are shown, of those with the lowest scores too."""
 
 
@@ -160,7 +156,7 @@ class RunReporter:
         self._home.close(self._crashes)
         # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
-        with_texts = wants_results or self._options.html is not None or not os.environ.keys().isdisjoint(_CI)
+        with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))
         self._run = read_run(self._identity, self._outcomes.reported, with_texts=with_texts)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
@@ -171,26 +167,26 @@ class RunReporter:
             self._section = self._open_section(session.config)
         if self._section is not None:
             self._remarks += self._section.finish(self._results)
-        if not (self._is_broken_off and self._options.baseline is not None):  # fresh answers may be there, but not all
-            self._home.drop_answers()
+        self._home.drop_answers(is_broken_off=self._is_broken_off)
         if self._options.html is not None:
             self._write_html(self._options.html)
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
         if self._results or self._home.write_errors:
-            if os.environ.get(STEP_SUMMARY):
-                from pytest_agentv.session.showing.ci.step_summary import append_step_summary  # noqa: PLC0415 - for CI
+            self._tell_others(session.config, wants_results=wants_results)
 
-                self._remarks += append_step_summary(self._ended().verdict())
-            if os.environ.get(GITHUB):
-                from pytest_agentv.session.showing.ci.annotations import annotations  # noqa: PLC0415 - for CI
+    def _tell_others(self, config: pytest.Config, *, wants_results: bool) -> None:
+        """Tell the CI service, and the hooks of users."""
+        if any(map(os.environ.get, _GITHUB)):
+            from pytest_agentv.session.showing.ci.github import tell_github  # noqa: PLC0415 - for CI
 
-                self._annotations = annotations(self._ended())
-            if wants_results:
-                from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
+            remarks, self._annotations = tell_github(self._ended())
+            self._remarks += remarks
+        if wants_results:
+            from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
-                verdict = self._section.contract() if self._section is not None else None
-                self._remarks += tell_summary(session.config, self._results, verdict)
+            verdict = self._section.contract() if self._section is not None else None
+            self._remarks += tell_summary(config, self._results, verdict)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._unasked:
