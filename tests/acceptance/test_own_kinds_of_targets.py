@@ -125,7 +125,12 @@ def test_the_other_parts_of_an_adapter_are_called(own):
     assert (own.path / "closed").read_text() == "closed "
 
 
-def test_an_adapter_may_batch(own):
+@pytest.mark.parametrize("reads_environ", [False, True])
+def test_an_adapter_may_batch(own, reads_environ):
+    own.write(".env", "WORD=hello\n")
+    if reads_environ:
+        conftest = CONFTEST.replace("checks = 0\n", "checks = 0\n    reads_environ = True\n")
+        own.write("conftest.py", conftest.replace("[self.settings.word for", "[__import__('os').environ['WORD'] for"))
     assert own.run("--agentv-target=together").statuses == {"a": "pass", "b": "pass"}
     assert (own.path / "batches").read_text() == "2 "
 

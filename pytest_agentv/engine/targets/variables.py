@@ -8,7 +8,7 @@ import asyncio
 import os
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from typing import Final
 from pytest_agentv.engine.attempts import invoke_within_limit
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 
 
 @dataclass(slots=True)
@@ -131,6 +131,9 @@ class InProcessProvider:
         self._provider = provider
         self._process = process
         self._variables = variables
+        if isinstance(provider, BatchProvider):
+            self._batch_provider = provider
+            self.invoke_batch = self._invoke_batch
 
     async def check(self) -> None:
         async with self._process.shown(self._variables):
@@ -146,3 +149,7 @@ class InProcessProvider:
 
     async def close(self) -> None:
         await self._provider.close()
+
+    async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        async with self._process.shown(self._variables):
+            return await self._batch_provider.invoke_batch(requests)
