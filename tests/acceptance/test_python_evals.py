@@ -155,6 +155,27 @@ PROMPTS = [
 ]
 
 
+def test_a_run_with_an_error_that_its_test_caught_is_not_green(any_mode):
+    write_tests(
+        any_mode,
+        """
+        def test_catches(agentv):
+            try:
+                agentv.run("Say hello", evaluators=[{"name": "x", "type": "heuristc"}])
+            except Exception:
+                pass
+
+        def test_passes(agentv):
+            assert agentv.run("Say hello", evaluators=HELLO)
+        """.replace("\n        ", "\n"),
+    )
+    run = any_mode.run()
+    assert (run.exit_code, run.outcomes) == (1, {"passed": 2})
+    said = "a case could not be judged, but its test went on, so the run fails: test_evals.py::test_catches"
+    assert run.lines.count(said) == 1
+    assert any_mode.run("-k", "passes").exit_code == 0
+
+
 def test_a_prompt_is_a_text_messages_or_a_case(project):
     asked = (
         f"def test_{number}(agentv):\n    assert agentv.run({prompt}, evaluators=HELLO)\n"

@@ -50,6 +50,14 @@ class ItemOutcomes:
         cases = "1 case" if len(self._evaluated) == 1 else f"{len(self._evaluated)} cases"
         return f"{cases} ran, {found} {'line' if found == 1 else 'lines'}"
 
+    def hidden_errors(self, results: Sequence[EvalResult]) -> str | None:
+        """Return a text if tests went on after a case of theirs could not be judged; None: pytest shows all errors."""
+        hidden = [each.node_id for each in results if each.status == "error" and each.node_id in self.reported]
+        tests = [node_id for node_id in dict.fromkeys(hidden) if node_id not in self._failed]
+        if not tests:
+            return None
+        return f"a case could not be judged, but its test went on, so the run fails: {', '.join(map(str, tests))}"
+
     def failed_with_good_scores(self, results: Sequence[EvalResult]) -> tuple[str, ...]:
         """Return the node ids of items with evaluations that failed for another reason, in their order."""
         known = {result.node_id for result in results}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import may_be_eval
@@ -163,16 +162,20 @@ class RunReporter:
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
         self._home.find_loss(self._run, self._outcomes)
-        if self._section is None and not self._options.dry_run and any(result.repeat for result in self._results):
+        if fault := self._outcomes.hidden_errors(self._run.results):
+            self._remarks.append(fault)
+            if session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run with an error is never green
+        if self._section is None and not self._options.dry_run and any(result.repeat for result in self._run.results):
             self._section = self._open_section(session.config)
         if self._section is not None:
-            self._remarks += self._section.finish(self._results)
+            self._remarks += self._section.finish(self._run.results)
         self._home.drop_answers(is_broken_off=self._is_broken_off)
         if self._options.html is not None:
             self._write_html(self._options.html)
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
-        if self._results or self._home.write_errors:
+        if self._run.results or self._home.write_errors:
             self._tell_others(session.config, wants_results=wants_results)
 
     def _tell_others(self, config: pytest.Config, *, wants_results: bool) -> None:
@@ -186,12 +189,12 @@ class RunReporter:
             from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
 
             verdict = self._section.contract() if self._section is not None else None
-            self._remarks += tell_summary(config, self._results, verdict)
+            self._remarks += tell_summary(config, self._run.results, verdict)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._unasked:
             terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
-        if not (self._results or self._home.write_errors or self._remarks):
+        if not (self._run.results or self._home.write_errors or self._remarks):
             return
         from pytest_agentv.session.showing.ending.summary import RunEnd, write_end  # noqa: PLC0415 - for runs with results
 
@@ -206,10 +209,6 @@ class RunReporter:
             annotations=tuple(self._annotations),
         )
         write_end(terminalreporter, end)
-
-    @property
-    def _results(self) -> tuple[EvalResult, ...]:
-        return self._run.results
 
     def _open_section(self, config: pytest.Config) -> "VerdictSection":
         from pytest_agentv.session.showing.ending.verdict_section import VerdictSection  # noqa: PLC0415 - for who has repeats
@@ -244,6 +243,6 @@ class RunReporter:
             gate_texts=tuple(self._section.red_texts()) if self._section is not None else (),
             statistics=tuple(line.text for line in self._section_lines()),
             write_errors=tuple(dict.fromkeys(self._home.write_errors)),
-            lost=tuple(self._crashes.lost(node_ids(self._results)) if self._crashes else ()),
+            lost=tuple(self._crashes.lost(node_ids(self._run.results)) if self._crashes else ()),
             elapsed_ms=self._elapsed_ms,
         )
