@@ -23,7 +23,8 @@ def test_a_project_with_types_runs(project_in_all_modes):
         + "".join(f"  - {{id: {name}, criteria: greets, input: Ada{more}}}\n" for name, more in CASES.items()),
     )
     run = project.run()
-    assert run.outcomes == {"passed": 5}, run.text
-    assert run.exit_code == 0
+    assert run.outcomes == {"passed": 6}, run.text
+    assert "its test went on, so the run fails: test_own.py::test_what_breaks" in run.text
+    assert run.exit_code == 1
     assert (run.by_id["parrot"]["status"], run.by_id["parrot"]["finish_reason"]) == ("pass", "parrot")
     assert run.by_id["echo"]["candidate_answer"] == "Hello from echo: Ada"

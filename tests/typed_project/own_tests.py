@@ -19,10 +19,14 @@ def test_it_is_asked(agentv_provider: TargetCaller) -> None:
     assert agentv_provider("Ada").cost_usd == 0.5
 
 
-def test_what_fails_and_what_breaks(agentv: Agentv, names: list[str]) -> None:
+def test_what_fails(agentv: Agentv, names: list[str]) -> None:
     assert names == ["default", "echo", "jsonl"]
     with pytest.raises(EvalFailed):
         agentv.evaluate("Bye", evaluators=[Contains(value="Hello")]).assert_passed()
+
+
+def test_what_breaks(agentv: Agentv) -> None:
+    """The run has an error, which no test can hide."""
     with pytest.raises(EvalErrored, match="too short"):
         agentv.evaluate("Bye", evaluators=[Contains(value="Bye", length=Bound(least=9))])
 
