@@ -114,7 +114,8 @@ class CaseExecutor(Protocol):
     async def ask(self, ticket: str, parcel: bytes) -> Reply:
         """Hand a packed `Parcel` to a worker. A cancelled call returns when the job has ended.
 
-        Raises `WorkerLost` or `JobRefused`.
+        What comes under a ticket that was there before goes to the same worker, where the executor can choose: the
+        files that it lacks, and then the job again. Raises `WorkerLost` or `JobRefused`.
         """
 
     def written(self, ticket: str) -> None:

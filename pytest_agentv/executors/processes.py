@@ -38,6 +38,8 @@ class Processes:
         self._environment = dict(environment)
         self._workers: list[WorkerProcess] = []
         self._past: list[WorkerProcess] = []
+        self._had: dict[str, WorkerProcess] = {}
+        """The worker that had a ticket last."""
 
     async def ask(self, ticket: str, parcel: bytes) -> Reply:
         reply = Reply.from_bytes(await self.relay(ticket, parcel))
@@ -47,12 +49,15 @@ class Processes:
 
     async def relay(self, ticket: str, parcel: bytes) -> bytes:
         """Hand a packed `Parcel` to a worker, and return the bytes of a `Reply`. Raises `WorkerLost`."""
-        worker = self._next_worker()
+        worker = self._had.get(ticket)
+        if worker is None or worker.is_lost:
+            worker = self._had[ticket] = self._next_worker()
         await worker.connect()
         return await worker.relay(ticket, parcel)
 
     def written(self, ticket: str) -> None:
-        """Do nothing: the run itself deletes what these workers keep."""
+        """Forget a ticket. The run itself deletes what these workers keep."""
+        self._had.pop(ticket, None)
 
     async def close(self) -> None:
         await asyncio.gather(*(worker.close() for worker in (*self._workers, *self._past)))

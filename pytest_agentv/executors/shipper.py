@@ -1,7 +1,6 @@
 """The sender's side: makes parcels of jobs, and brings workers the bundles that they lack."""
 
 import asyncio
-import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +30,8 @@ class Shipper:
     """Hands jobs to an executor. Used on the event loop.
 
     A job goes with the digests of its bundles. A worker that lacks some says so before it starts the job. Then they are
-    sent once to that worker, and the job is handed over again.
+    sent once to that worker, and the job is handed over again, all under one ticket. An executor of a hook may give
+    them to another worker, so that they are sent more often.
     """
 
     def __init__(self, roots: Roots, pool: TargetPool, rules: ShippingRules | None, cache: Path | None = None) -> None:
@@ -64,7 +64,7 @@ class Shipper:
             reply = await executor.ask(ticket, parcel.to_bytes())
             if not reply.missing:
                 return reply
-            await self._bring(executor, reply)
+            await self._bring(executor, ticket, reply)
         whole = parcel.replace(bundles=self._with_data(parcel.needs))
         return await executor.ask(ticket, whole.to_bytes())
 
@@ -81,7 +81,7 @@ class Shipper:
         """Return a bundle that some parcel needs."""
         return self._bundles[digest]
 
-    async def _bring(self, executor: CaseExecutor, reply: Reply) -> None:
+    async def _bring(self, executor: CaseExecutor, ticket: str, reply: Reply) -> None:
         """Send what a worker lacks, unless another job has had it sent meanwhile."""
         async with self._bringing:
             lacking = [digest for digest in reply.missing if (reply.worker, digest) not in self._brought]
@@ -89,7 +89,7 @@ class Shipper:
                 return
             with suppress(WorkerLost):  # nothing was paid for; the job itself will tell
                 parcel = Parcel(bundles=self._with_data(lacking))
-                there = await executor.ask(uuid.uuid4().hex, parcel.to_bytes())
+                there = await executor.ask(ticket, parcel.to_bytes())
                 self._brought |= {(there.worker, digest) for digest in lacking}
 
     def _with_data(self, digests: Iterable[str]) -> tuple[tuple[str, bytes], ...]:

@@ -17,9 +17,11 @@ import yaml
 from elsewhere import reason_not_to_hide, write_interpreter
 from every_kind import ARGS, AT_HOME, EVAL_FILES, ON_WORKERS, TESTS, content, every_kind, kinds_in, without_times
 from fake_llm import FakeLlm
+from forked_workers import fork_workers
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 
 from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.executors.processes import WorkerProcess
 from pytest_agentv.executors.shipping.parcel import Parcel
 from pytest_agentv.providers.table import KINDS
 
@@ -239,7 +241,25 @@ def test_only_needed_folders_travel(kinds):
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_bundles_do_not_go_with_each_job(kinds):
+def test_each_worker_gets_each_bundle_once(project, monkeypatch):
+    sent = Counter()
+    relay = WorkerProcess.relay
+
+    def noted(worker, ticket, data):
+        sent.update((id(worker), digest) for digest, _ in Parcel.from_bytes(data).bundles)
+        return relay(worker, ticket, data)
+
+    monkeypatch.setattr(WorkerProcess, "relay", noted)
+    fork_workers(monkeypatch)
+    write_agent(project)
+    write_cases(project, numbered(24))
+    run = project.run("--agentv-executor=processes:2", BUNDLE, "--agentv-workers=24")
+    assert run.outcomes == {"passed": 24}
+    assert len({worker for worker, _ in sent}) == 2
+    assert set(sent.values()) == {1}
+
+
+def test_a_pool_gets_bundles_seldom(kinds):
     """The pool decides which worker takes what is sent: a quick one may get it again before a slow one has it."""
     sent = Counter(digest for parcel in kinds.parcels for digest, _ in parcel.bundles)
     assert sent

@@ -65,7 +65,7 @@ class DaskWorkers:
         self._start()
         tried: set[str] = set()
         while True:
-            link = await self._next_link(tried)
+            link = self._link_of(ticket, tried) or await self._next_link(tried)
             self._links_of[ticket] = link
             reply = await link.ask(ticket, parcel)
             tried.add(link.worker.address)
@@ -114,6 +114,12 @@ class DaskWorkers:
             self._unfit.add(link.worker.address)
             _LOGGER.warning("worker %s starts no cases: %s", link.worker, reply.fault)
         return True
+
+    def _link_of(self, ticket: str, tried: Collection[str]) -> Link | None:
+        """Return the worker that had a ticket before, if it can take it again."""
+        link = self._links_of.get(ticket)
+        is_there = link is not None and not link.is_lost and link.worker.address not in {*tried, *self._refused}
+        return link if is_there else None
 
     async def _next_link(self, tried: Collection[str]) -> Link:
         """Return the worker with the least to do that was not tried. Waits if there is none; raises `ExecutorLost`."""

@@ -175,6 +175,7 @@ class _Session:
         elif frame.word == "written":
             for ticket in frame.body.decode().split():
                 self._kept.drop(ticket)
+                self._processes.written(ticket)
         elif frame.word == PROBE:
             number, _, key = frame.ticket.partition(" ")
             self._askers[number].send(Frame(PROBE, key, frame.body))
