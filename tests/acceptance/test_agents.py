@@ -275,8 +275,9 @@ def test_the_work_of_an_agent_is_logged_as_it_goes(played: Played, agent: Agent)
     assert path.parent == played.world.folder / ".agentv" / "logs" / agent.kind
     head, _, lines = path.read_text("utf-8").partition("\n\n")
     assert f"# target: {agent.name}-free\n# eval: tools-{agent.name}\n# attempt: 1\n# started: 2" in head
-    assert all(line.startswith("[+00:") and "] [stdout] " in line for line in lines.splitlines()), lines
-    assert "It is 4." in lines
+    # Codex complains on stderr when another Codex sets up the same home at the same moment.
+    assert all(re.match(r"\[\+00:\d\d\] \[(stdout|stderr)\] ", line) for line in lines.splitlines()), lines
+    assert re.search(r"\[stdout\] .*It is 4\.", lines)
     assert {"claude": "tool_use (Bash)", "codex": "command_execution", "pi": "bash (call_1)"}[agent.name] in lines
 
 
