@@ -3,14 +3,13 @@
 from typing import Any
 
 from pytest_agentv.errors import CaseError, locate
-from pytest_agentv.loading.cases.chosen_evaluators import choose_evaluators
+from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME, choose_evaluators, wants_outcome
 from pytest_agentv.loading.cases.messages import (
     load_expected_message,
     load_input_message,
     raw_question,
     reference_answer,
 )
-from pytest_agentv.loading.cases.outcomes import NO_OUTCOME, wants_outcome
 from pytest_agentv.loading.cases.references import LoadShared, References
 from pytest_agentv.loading.cases.written import LoadContext, WrittenCase, check_keys
 from pytest_agentv.loading.cases.written_messages import load_asked, load_expected

@@ -1,10 +1,17 @@
-"""Chooses the evaluators of a case: its own, else those of its file."""
+"""Chooses the evaluators of a case, its own, else those of its file; says whether they need its expected outcome."""
+
+from typing import Final
 
 from pytest_agentv.loading.cases.written import WrittenCase
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
 from pytest_agentv.loading.places import Place, first_key
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
+
+NO_OUTCOME: Final = "The evaluators are content with the answer."
+"""The expected outcome of a case that says none."""
+
+_OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
 
 
 def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
@@ -21,6 +28,11 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
     own = _load_nearest(written, (written.execution, place.at("execution")), (value, place))
     # Cases without their own share the tuple of their file: what is hashed of it is hashed once.
     return rubrics + (_of_file(written) if own is None else own) or None
+
+
+def wants_outcome(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or one within it, holds the answer against the expected outcome."""
+    return any(each.kind == "llm_judge" and not any(map(each.to_plain().get, _OWN_WORDS)) for each in evaluator.walk())
 
 
 def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:

@@ -5,7 +5,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
+from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.suite_source import SuiteSource

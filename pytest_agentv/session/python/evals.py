@@ -182,9 +182,7 @@ class Agentv:
 
     def _confirmed(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
         """Return the result with fresh answers, if it looks broken: after the test nobody can ask for them."""
-        from pytest_agentv.session.running.suspected import begin_again  # noqa: PLC0415 - for runs with a baseline
-
-        again = begin_again(self._session, self._item.config, result, lambda: prepared)
+        again = self._session.begin_again(self._item.config, result, lambda: prepared)
         return result if again is None else self._wait(again)
 
     def _wait(self, begun: Begun) -> EvalResult:

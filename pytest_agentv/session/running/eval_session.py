@@ -1,6 +1,7 @@
 """The parts of a run, put together when the first eval file is collected."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.case_runs import CaseRuns
 from pytest_agentv.session.running.cases import Cases
 from pytest_agentv.session.running.engine import RunEngine
-from pytest_agentv.session.running.preparing import CasePreparer
+from pytest_agentv.session.running.preparing import CasePreparer, PreparedCase
 from pytest_agentv.session.running.stopping import FailureLimit, Stopping
 from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLogHandler
@@ -144,6 +145,22 @@ class EvalSession:
 
         records = self._records
         return Repeats(scheduler, records.open_answers(), records.finished, self.progress.count_answer, self._warn)
+
+    def begin_again(
+        self, config: pytest.Config, result: "EvalResult", prepare: Callable[[], PreparedCase]
+    ) -> Begun | None:
+        """Begin to ask a case anew whose result looks broken against the baseline; None: it does not, or nobody judges.
+
+        For cases whose fixtures end with their items.
+        """
+        from pytest_agentv.session.gating.suspicion import fresh_answers  # noqa: PLC0415 - for runs with a baseline
+
+        is_judged = self.options.baseline is not None and result.status != "error"
+        answers = fresh_answers(config, self.options, result, self.failures.maximum) if is_judged else 0
+        signed = self.cases.sign(prepare()) if answers else None
+        if signed is None or signed.case is None:
+            return None
+        return self.cases.begin_again(signed, result, answers)
 
     def skip_unasked(self, path: Path, target: str, *, has_own_target: bool) -> None:
         """Skip a test with evaluations that nobody asked for, if the project runs evals only on request.

@@ -17,8 +17,8 @@ from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import LoadedCase, load_case
+from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
 from pytest_agentv.loading.cases.config import load_guideline_patterns
-from pytest_agentv.loading.cases.outcomes import NO_OUTCOME
 from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.source import folder_of

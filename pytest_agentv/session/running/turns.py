@@ -63,9 +63,7 @@ class Turns:
 
     def _confirmed(self, item: EvalItem, result: EvalResult) -> EvalResult:
         """Return the result with fresh answers, if it looks broken; other cases get these after their items."""
-        from pytest_agentv.session.running.suspected import begin_again  # noqa: PLC0415 - for runs with a baseline
-
-        again = begin_again(self._session, item.config, result, lambda: self._prepare(item, item))
+        again = self._session.begin_again(item.config, result, lambda: self._prepare(item, item))
         if again is None:
             return result
         try:
