@@ -5,12 +5,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pytest_agentv.runtime.loop import AnyFuture, LoopThread, hand_on
 
 T = TypeVar("T")
+
+Leave: TypeAlias = Callable[[], None]
+"""Gives the place of a running job to the next one. Called on the event loop, by the job."""
+_MOST_FINISHING: Final = 4
+"""The share of a group's places that its jobs may leave before they have ended, as one of so many."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,11 +31,13 @@ class Queuer:
 class _Job(Generic[T]):
     """A coroutine to start, and the future of its result."""
 
-    start: Callable[[], Coroutine[Any, Any, T]]
+    start: Callable[[Leave], Coroutine[Any, Any, T]]
     group: str
     limit: int
     future: "Future[T]"
     queuer: Queuer | None = None
+    is_finishing: bool = False
+    """Whether it left its place, and has not ended yet."""
 
     @property
     def is_due(self) -> bool:
@@ -41,6 +49,9 @@ class Scheduler(Generic[T]):
 
     Jobs of a group share a limit. Jobs start in the order of submission when their group has room. `start_now` starts
     a job at once. While `may_start` returns False, no other job starts; `start_waiting` calls it again.
+
+    A job keeps its place until it has ended. It may leave it earlier, when nothing is left to do but what others need
+    not wait for. A quarter of the places may be left at a time, so that this cannot pile up.
     """
 
     def __init__(self, loop: LoopThread, may_start: Callable[[], bool] = lambda: True) -> None:
@@ -49,6 +60,7 @@ class Scheduler(Generic[T]):
         self._lock = threading.Lock()  # guards the queue and the counts
         self._queue: deque[_Job[T]] = deque()
         self._in_flight: Counter[str] = Counter()
+        self._finishing: Counter[str] = Counter()
 
     @property
     def in_flight(self) -> int:
@@ -57,10 +69,10 @@ class Scheduler(Generic[T]):
     @property
     def unfinished(self) -> int:
         """Number of jobs that run or wait."""
-        return self.in_flight + len(self._queue)
+        return self.in_flight + sum(self._finishing.values()) + len(self._queue)
 
     def submit(
-        self, start: Callable[[], Coroutine[Any, Any, T]], *, group: str, limit: int, queuer: Queuer | None = None
+        self, start: Callable[[Leave], Coroutine[Any, Any, T]], *, group: str, limit: int, queuer: Queuer | None = None
     ) -> "Future[T]":
         """Queue a job. Its future gets the result or the error of the coroutine."""
         job = _Job(start, group, limit, Future(), queuer)
@@ -132,10 +144,19 @@ class Scheduler(Generic[T]):
         return None
 
     def _start(self, job: _Job[T]) -> None:
-        self._loop.start(job.start(), lambda done: self._end(job, done))
+        self._loop.start(job.start(partial(self._leave, job)), lambda done: self._end(job, done))
+
+    def _leave(self, job: _Job[T]) -> None:
+        with self._lock:
+            if job.is_finishing or self._finishing[job.group] >= job.limit // _MOST_FINISHING:
+                return
+            job.is_finishing = True
+            self._finishing[job.group] += 1
+            self._in_flight[job.group] -= 1
+        self.start_waiting()
 
     def _end(self, job: _Job[T], done: AnyFuture[T]) -> None:
         with self._lock:
-            self._in_flight[job.group] -= 1
+            (self._finishing if job.is_finishing else self._in_flight)[job.group] -= 1
         self.start_waiting()
         hand_on(done, job.future)

@@ -5,7 +5,7 @@ from concurrent.futures import Future, wait
 
 import pytest
 
-from pytest_agentv.engine.scheduler import Scheduler
+from pytest_agentv.engine.scheduler import Leave, Scheduler
 from pytest_agentv.runtime.loop import LoopThread, wait_for
 
 
@@ -40,7 +40,7 @@ def loop() -> Iterator[LoopThread]:
 
 
 def submit(scheduler: Scheduler[str], gates: Gates, *names: str, limit: int, group: str = "") -> list[Future[str]]:
-    return [scheduler.submit(lambda name=name: gates.job(name), group=group, limit=limit) for name in names]
+    return [scheduler.submit(lambda _, name=name: gates.job(name), group=group, limit=limit) for name in names]
 
 
 def started(loop: LoopThread, gates: Gates) -> list[str]:
@@ -119,7 +119,7 @@ def test_a_job_that_is_dropped_never_starts_and_its_future_is_cancelled(loop: Lo
 def test_what_a_job_raises_is_raised_by_its_future_and_frees_its_place(loop: LoopThread) -> None:
     gates, scheduler = Gates(), Scheduler[str](loop)
 
-    async def fail() -> str:
+    async def fail(_: Leave) -> str:
         raise ValueError("broken")
 
     broken = scheduler.submit(fail, group="", limit=1)
@@ -134,7 +134,7 @@ def test_a_job_that_started_when_another_ended_is_handed_on_in_the_same_way(loop
     held: list[str] = []
     gates, scheduler = Gates(), Scheduler[str](loop, may_start=lambda: not held)
 
-    async def fail() -> str:
+    async def fail(_: Leave) -> str:
         raise ValueError("broken")
 
     (first,) = submit(scheduler, gates, "a", limit=1)
@@ -178,3 +178,45 @@ def test_stopping_the_loop_cancels_what_runs(loop: LoopThread) -> None:
     assert all(future.cancelled() for future in done)
     assert len(done) == 2
     assert scheduler.in_flight == 0
+
+
+def test_a_job_may_leave_its_place_before_it_has_ended_but_only_one_of_four_at_a_time(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+
+    def submit_leaving(name: str) -> Future[str]:
+        async def job(leave: Leave) -> str:
+            gates.started.append(name)
+            leave()
+            leave()
+            return await gates.job(f"end of {name}")
+
+        return scheduler.submit(job, group="", limit=4)
+
+    leaving = [submit_leaving(name) for name in "ab"]
+    waiting = submit(scheduler, gates, *"cdef", limit=4)
+    assert started(loop, gates) == ["a", "end of a", "b", "end of b", "c", "d", "e"]
+    assert (scheduler.in_flight, scheduler.unfinished) == (4, 6)
+    gates.open("end of a")
+    assert wait_for(leaving[0]) == "end of a"
+    assert started(loop, gates)[-1] == "e"
+    gates.open("end of b")
+    assert wait_for(leaving[1]) == "end of b"
+    assert started(loop, gates)[-1] == "f"
+    for name, future in zip("cdef", waiting, strict=True):
+        gates.open(name)
+        assert wait_for(future) == name
+    assert (scheduler.in_flight, scheduler.unfinished) == (0, 0)
+
+
+def test_a_job_that_is_alone_never_leaves_its_place(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+
+    async def job(leave: Leave) -> str:
+        leave()
+        return await gates.job("first")
+
+    scheduler.submit(job, group="", limit=1)
+    submit(scheduler, gates, "second", limit=1)
+    assert started(loop, gates) == ["first"]
+    gates.open("first")
+    gates.open("second")

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pytest_agentv.engine.repeating.combining import is_set_up_error
 from pytest_agentv.engine.repeating.plan import RepeatPlan
-from pytest_agentv.engine.scheduler import Queuer, Scheduler
+from pytest_agentv.engine.scheduler import Leave, Queuer, Scheduler
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 
@@ -105,7 +105,7 @@ class Answers:
         while expected:
             expected.discard(await self._done.get())
 
-    async def _run(self, number: int) -> EvalResult:
+    async def _run(self, number: int, _leave: Leave) -> EvalResult:
         if self._is_over:
             raise asyncio.CancelledError
         task = asyncio.current_task()

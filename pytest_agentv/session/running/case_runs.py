@@ -57,10 +57,11 @@ class CaseRuns:
         *,
         members: "Sequence[BatchMember]" = (),
         answers: Callable[[], Awaitable[EvalResult]] | None = None,
+        leave: Callable[[], None] | None = None,
     ) -> EvalResult:
         """Run a case. A case that breaks, or is cancelled because its item ended, is an error.
 
-        `answers` returns the result of a repeated case.
+        `answers` returns the result of a repeated case. `leave` gives the case's place to the next one.
         """
         current_log.set(log)
         try:
@@ -70,7 +71,7 @@ class CaseRuns:
                     result = await self._ask(job, prepared, log, member)
                 else:
                     result = await answers()
-                return await self._record(result, prepared)
+                return await self._record(result, prepared, leave)
         except GeneratorExit:
             raise  # the coroutine is closed: it must not await anything
         except BaseException as error:
@@ -159,12 +160,17 @@ class CaseRuns:
         if self._away is not None and self._recorder.error is None:
             self._away.written(result.node_id)
 
-    async def _record(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
-        """Write a result. Its case keeps its place until then, so that only cases in flight can be lost."""
+    async def _record(
+        self, result: EvalResult, prepared: PreparedCase, leave: Callable[[], None] | None = None
+    ) -> EvalResult:
+        """Write a result. The next case starts meanwhile, if few results are still to be written: these can be lost."""
         self._progress.count(result, prepared.repeat)
         if result.status != "pass":
             self._failures.note(result.node_id)
-        await self._recorder.record(result)
+        written = self._recorder.record(result)
+        if leave is not None:
+            leave()
+        await written
         self._let_go(result)
         await tell(prepared.hooks, prepared.case, result)
         # The prompt is in the file now. It may hold the texts of large files, and an item is kept to the end.

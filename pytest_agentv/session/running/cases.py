@@ -180,14 +180,14 @@ class Cases:
         if isinstance(job, EvalResult):
             broken = job
             future = self._scheduler.submit(
-                lambda: runs.give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
+                lambda _: runs.give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
             )
             return Begun.of(future, 1, prepared, log)
         carried = None if reruns else self._finished.take(job, prepared.repeat)
         if carried is not None:
             known = carried
             future = self._scheduler.submit(
-                lambda: runs.carry_over(known, prepared, log, members), group=_NO_CALLS, limit=MAX_WORKERS
+                lambda _: runs.carry_over(known, prepared, log, members), group=_NO_CALLS, limit=MAX_WORKERS
             )
             return Begun.of(future, 1, prepared, log)
         limit = self.paces.limit(prepared)
@@ -204,7 +204,7 @@ class Cases:
             running = self._loop.submit(runs.run(job, prepared, log, ending, members=members, answers=repeated.result))
             return Begun.of(running, limit, prepared, log, ending, hurry=repeated.hurry)
         future = self._scheduler.submit(
-            lambda: runs.run(job, prepared, log, ending, members=members), group=group, limit=room
+            lambda leave: runs.run(job, prepared, log, ending, members=members, leave=leave), group=group, limit=room
         )
         return Begun.of(future, limit, prepared, log, ending)
 
