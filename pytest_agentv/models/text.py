@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
@@ -15,9 +16,18 @@ _WHITE_SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff
 """The characters that JavaScript trims."""
 
 
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_FOREIGN_NUMBER: Final = re.compile(r"\d(?:\.0|e[+-]?\d+)[],}]|NaN|Infinity")
+"""What may be a number that JavaScript writes in another way; each is found in texts as well."""
+
+
 def compact_json(value: Json) -> str:
     """Return JSON on one line without spaces, as in results files."""
-    return json.dumps(_javascript_numbers(value), ensure_ascii=False, separators=(",", ":"))
+    with suppress(TypeError):  # a mapping that is no dict
+        text = _COMPACT.encode([value])
+        if _FOREIGN_NUMBER.search(text) is None:
+            return text[1:-1]  # the list lets a bare number end with a bracket
+    return _COMPACT.encode(_javascript_numbers(value))
 
 
 def pretty_json(value: Json) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,9 @@ from pytest_agentv.models.text import compact_json, pretty_json
         (-math.inf, "null"),
         (True, "true"),
         ({"total": 2.0, "lines": [1.0, (3.0,)]}, '{"total":2,"lines":[1,[3]]}'),
+        ({"a": 1e16, "b": [1e-7, 1e20]}, '{"a":10000000000000000,"b":[1e-07,100000000000000000000]}'),
+        ({"text": "2.0] NaN", "value": 0.5}, '{"text":"2.0] NaN","value":0.5}'),
+        (MappingProxyType({"a": MappingProxyType({"b": 2.0})}), '{"a":{"b":2}}'),
     ],
 )
 def test_json_has_the_numbers_that_javascript_writes(value: object, text: str) -> None:
