@@ -390,7 +390,8 @@ def test_a_forked_child_that_outlives_the_run_does_not_keep_the_watcher_from_its
 
 def test_the_watcher_ends_with_a_run_that_ends_well() -> None:
     program = (
-        "import asyncio, os\n"
+        "import asyncio, logging, os\n"
+        "logging.getLogger('asyncio').setLevel('ERROR')  # it warns of steps that take long on a busy machine\n"
         "from pytest_agentv.runtime.processes import reaper\n"
         "from pytest_agentv.runtime.processes.process import run_process\n"
         "asyncio.run(run_process(['true'], cwd='/', env=dict(os.environ), timeout_seconds=9))\n"
