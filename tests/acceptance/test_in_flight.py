@@ -163,6 +163,28 @@ def test_the_results_are_those_of_one_case_after_another(project):
     assert order_of_reports(together) == order_of_reports(alone)
 
 
+HOOK_THAT_WAITS = """
+import time
+from pathlib import Path
+
+
+def pytest_agentv_result(case, result):
+    deadline = time.monotonic() + 20
+    while case.eval_id == "first" and "fifth" not in Path("calls.jsonl").read_text():
+        assert time.monotonic() < deadline, "the fifth case did not start"
+        time.sleep(0.01)
+"""
+
+
+def test_a_case_whose_answer_is_judged_lets_the_next_one_start_while_its_result_is_written(project):
+    project.write("conftest.py", HOOK_THAT_WAITS)
+    waiting = dict.fromkeys(("second", "third", "fourth"), "start_of fifth; say hello")
+    write_cases(project, {"first": "say hello", **waiting, "fifth": "say hello"})
+    run = project.run("--agentv-workers=4", "-W", "error")
+    assert run.outcomes == {"passed": 5}
+    assert calls(project).most == 4
+
+
 @pytest.mark.parametrize("flag", ["-x", "--maxfail=2"])
 @pytest.mark.parametrize("bad", ["say nothing", "fail out of tokens"], ids=["failed", "error"])
 def test_a_run_that_stops_at_a_case_has_made_no_more_calls_than_fit_in_flight_beside_it(project, flag, bad):
