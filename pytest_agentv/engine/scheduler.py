@@ -16,7 +16,7 @@ T = TypeVar("T")
 Leave: TypeAlias = Callable[[], None]
 """Gives the place of a running job to the next one. Called on the event loop, by the job."""
 _MOST_FINISHING: Final = 4
-"""The share of a group's places that its jobs may leave before they have ended, as one of so many."""
+"""Of so many places of a group, jobs that have not ended may have left one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,8 +50,8 @@ class Scheduler(Generic[T]):
     Jobs of a group share a limit. Jobs start in the order of submission when their group has room. `start_now` starts
     a job at once. While `may_start` returns False, no other job starts; `start_waiting` calls it again.
 
-    A job keeps its place until it has ended. It may leave it earlier, when nothing is left to do but what others need
-    not wait for. A quarter of the places may be left at a time, so that this cannot pile up.
+    A job keeps its place until it has ended, unless it leaves the place earlier: writing a result, for example, needs
+    none. At most a quarter of the places may be left at a time, so that unwritten results cannot pile up.
     """
 
     def __init__(self, loop: LoopThread, may_start: Callable[[], bool] = lambda: True) -> None:

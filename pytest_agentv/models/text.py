@@ -22,8 +22,8 @@ _FOREIGN_NUMBER: Final = re.compile(r"\d(?:\.0|e[+-]?\d+)[],}]|NaN|Infinity")
 
 
 def compact_json(value: Json) -> str:
-    """Return JSON on one line without spaces, as in results files."""
-    with suppress(TypeError):  # a mapping that is no dict
+    """Return JSON on one line without spaces, as in results files. Raises `RecursionError` for what holds itself."""
+    with suppress(TypeError, ValueError):  # a mapping that is no dict, or what holds itself
         text = _COMPACT.encode([value])
         if _FOREIGN_NUMBER.search(text) is None:
             return text[1:-1]  # the list lets a bare number end with a bracket

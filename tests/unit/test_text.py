@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from types import MappingProxyType
 
 import pytest
@@ -30,6 +31,14 @@ from pytest_agentv.models.text import compact_json, pretty_json
 )
 def test_json_has_the_numbers_that_javascript_writes(value: object, text: str) -> None:
     assert compact_json(value) == text
+
+
+@pytest.mark.parametrize("write", [compact_json, pretty_json])
+def test_what_holds_itself_is_too_deep(write: Callable[[object], str]) -> None:
+    inner: list[object] = []
+    inner.append({"again": inner})
+    with pytest.raises(RecursionError):
+        write(inner)
 
 
 def test_indented_json_has_them_too() -> None:

@@ -163,7 +163,7 @@ class CaseRuns:
     async def _record(
         self, result: EvalResult, prepared: PreparedCase, leave: Callable[[], None] | None = None
     ) -> EvalResult:
-        """Write a result. The next case starts meanwhile, if few results are still to be written: these can be lost."""
+        """Write a result. The next case starts meanwhile, unless many results wait to be written: a kill loses them."""
         self._progress.count(result, prepared.repeat)
         if result.status != "pass":
             self._failures.note(result.node_id)
