@@ -4,7 +4,7 @@ import copy
 import logging
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -50,6 +50,23 @@ class _MaskingFormatter(logging.Formatter):
         return harmless_in_ci(self._masker.mask(self._formatter.format(plain)))
 
 
+class _SteadyLoggers(dict[str, Any]):
+    """The loggers of the process by name, which can be walked through while other threads make more.
+
+    pytest does so in each phase of an item, and what a target imports for a later case makes loggers meanwhile.
+    """
+
+    def values(self) -> Any:
+        return list(super().values())
+
+
+def keep_loggers_steady() -> None:
+    """Let the walks of pytest through all loggers survive new ones. It stays so: it changes nothing else."""
+    manager = logging.getLogger().manager
+    if type(manager.loggerDict) is dict:
+        manager.loggerDict = _SteadyLoggers(manager.loggerDict)
+
+
 class CaseLogHandler(logging.Handler):
     """Collects what cases log, secrets masked, and keeps it from pytest's own handlers."""
 
@@ -63,6 +80,7 @@ class CaseLogHandler(logging.Handler):
 
     def install(self, *, verbose: bool) -> None:
         """Collect from now on; with `verbose` also what this package says in detail."""
+        keep_loggers_steady()
         if verbose:
             self._level = _OWN_LOGGER.level
             _OWN_LOGGER.setLevel(logging.DEBUG)
