@@ -151,12 +151,12 @@ class EvalSession:
     ) -> Begun | None:
         """Begin to ask a case anew whose result looks broken against the baseline; None: it does not, or nobody judges.
 
-        For cases whose fixtures end with their items.
+        For cases whose fixtures end with their items, in a run with a baseline.
         """
         from pytest_agentv.session.gating.suspicion import fresh_answers  # noqa: PLC0415 - for runs with a baseline
 
-        is_judged = self.options.baseline is not None and result.status != "error"
-        answers = fresh_answers(config, self.options, result, self.failures.maximum) if is_judged else 0
+        is_error = result.status == "error"
+        answers = 0 if is_error else fresh_answers(config, self.options, result, self.failures.maximum)
         signed = self.cases.sign(prepare()) if answers else None
         if signed is None or signed.case is None:
             return None
