@@ -1,16 +1,23 @@
 """Runs blocking code in threads beside the event loop."""
 
 import asyncio
+import atexit
 import contextvars
+import logging
 import threading
 from asyncio import Future
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Final, TypeVar
+from weakref import WeakSet
 
 from pytest_agentv.runtime.outcomes import Outcome, attempt
 
 T = TypeVar("T")
+
+_LOCK_SECONDS: Final = 1.0
+
+_abandoned: "WeakSet[threading.Thread]" = WeakSet()
 
 
 async def run_in_thread(function: Callable[[], T], name: str, *, stop: bool = False) -> T:
@@ -39,6 +46,7 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
     try:
         return await ended
     except asyncio.CancelledError:
+        abandon(thread)
         if stop:
             _raise_exit_in(thread)
         raise
@@ -53,3 +61,26 @@ def _raise_exit_in(thread: threading.Thread) -> None:
 def _deliver(ended: "Future[Outcome[T]]", outcome: Outcome[T]) -> None:
     if not ended.done():
         ended.set_result(outcome)
+
+
+def abandon(thread: threading.Thread) -> None:
+    """Leave a daemon thread to itself. The process can then end while the thread holds the lock of `logging`.
+
+    The interpreter stops daemon threads at its end, and what they hold stays locked. It then removes the handlers of
+    `logging`, which takes the module's lock: a thread that was stopped within `getLogger` let the process hang. May be
+    called from any thread.
+    """
+    if not _abandoned:
+        atexit.register(_keep_logging_free)
+    _abandoned.add(thread)
+
+
+def _keep_logging_free() -> None:
+    """Take the lock of `logging` for the rest of the process, if an abandoned thread could hold it at the end."""
+    if not any(thread.is_alive() for thread in tuple(_abandoned)):
+        return
+    atexit.unregister(logging.shutdown)
+    logging.shutdown()  # before: it waits for handlers, and their threads may wait for the lock
+    lock = getattr(logging, "_lock", None)
+    if lock is not None:
+        lock.acquire(timeout=_LOCK_SECONDS)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 from pytest_agentv.runtime.outcomes import Outcome, capture
+from pytest_agentv.runtime.threads import abandon
 
 T = TypeVar("T")
 
@@ -89,7 +90,8 @@ class UserLoop:
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
-            if loop is self._loop:
+            if loop is self._loop and self._thread is not None:
+                abandon(self._thread)  # it may be blocked
                 self._loop = self._thread = None
 
 

@@ -1,5 +1,6 @@
 """Targets, judges and hooks that raise what ends programs, cancel themselves, or block: each case has its record."""
 
+import logging
 import time
 
 import pytest
@@ -294,6 +295,20 @@ def test_logs_of_async_targets_are_shown_with_their_case(project: Project) -> No
     write_cases(project, "a")
 
     assert "WARNING  mine:agent.py:5 seen a" in project.run().text
+
+
+def test_targets_make_loggers_in_their_threads_while_pytest_walks_through_all(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.root.manager, "loggerDict", dict(logging.root.manager.loggerDict))
+    names = [f"case-{number}" for number in range(20)]
+    write_cases(project, *names)
+    make = "    for number in range(2_500): logging.getLogger(f'{prompt}.{number}')\n"
+    write_agent(project, "import logging\ndef", make)
+    run = project.run("--agentv-workers=10")
+    assert run.statuses == dict.fromkeys(names, "pass"), run.text
+    assert run.outcomes == {"passed": len(names)}
+    assert len(logging.root.manager.loggerDict) > 50_000
 
 
 @pytest.mark.parametrize("head", ["def", "async def"])

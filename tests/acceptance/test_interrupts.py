@@ -33,6 +33,18 @@ for session in (False, True):
 open(sys.argv[1], "w").close()
 time.sleep(60)
 """
+HANGS_IN_LOGGING = """
+import logging
+
+KEPT = logging.StreamHandler()  # the interpreter removes it at its end, which takes the lock
+
+def answer(prompt):
+    open("up", "w").close()
+    while True:
+        with logging._lock:
+            for _ in range(1_000):
+                pass
+"""
 LONGEST_WAIT = 60.0
 """Seconds after which what is waited for will not happen any more."""
 
@@ -291,6 +303,18 @@ def test_ctrl_c_does_not_wait_for_a_python_function_that_hangs(start, project):
     _, seconds = run.interrupt()
     assert run.kinds() == [("hangs", "cancelled")]
     return seconds
+
+
+@pytest.mark.parametrize("define", ["def", "async def"])
+def test_ctrl_c_ends_the_process_while_a_target_that_hangs_holds_the_lock_of_logging(
+    start, project, define, monkeypatch
+):
+    monkeypatch.setenv("PYTHONHASHSEED", "1")  # a process of its own, which tears its modules down
+    project.write("agent.py", HANGS_IN_LOGGING.replace("def answer", f"{define} answer"))
+    run = start({"hangs": {"provider": "python", "callable": "agent.py:answer"}})
+    run.wait_for_file("up")
+    run.interrupt()
+    assert run.kinds() == [("hangs", "cancelled")]
 
 
 def test_a_run_that_stops_at_a_failure_ends_the_commands_it_began_ahead(start):
