@@ -105,7 +105,7 @@ def test_a_case_starts_the_moment_another_one_ends_and_waits_for_no_batch(projec
 
 
 def test_items_are_reported_in_their_order_whatever_case_ends_first(project):
-    prompts = {f"case-{number}": f"end_of case-{number + 1}; say hello" for number in range(5)}
+    prompts = {f"case-{number}": f"lines {5 - number} out-1.jsonl; say hello" for number in range(5)}
     write_cases(project, {**prompts, "case-5": "say hello"})
     run = project.run("--agentv-workers=6", "-v")
     assert order_of_reports(run) == [f"case-{number}" for number in range(6)]
