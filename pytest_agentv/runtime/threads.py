@@ -15,7 +15,7 @@ from pytest_agentv.runtime.outcomes import Outcome, attempt
 
 T = TypeVar("T")
 
-_LOCK_SECONDS: Final = 1.0
+_LOCK_SECONDS: Final = 5.0
 
 _abandoned: "WeakSet[threading.Thread]" = WeakSet()
 
