@@ -68,4 +68,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
-    gc.set_threshold(5_000, 10, 10)  # a tenth of the tests' processor time went to collections after each 700 objects
+    gc.set_threshold(20_000, 10, 10)  # a tenth of the tests' processor time went to collections after each 700 objects

@@ -76,7 +76,7 @@ def main() -> None:
         warm.preload.preload()
         gc.collect()
         gc.freeze()  # forked processes share the memory of all that is loaded
-        gc.set_threshold(5_000, 10, 10)
+        gc.set_threshold(50_000, 10, 10)
         fork = serve(socket.socket(fileno=int(sys.argv[1])))
         while fork and fork.request["gets_server"] and not warm.connection.has_server():
             fork = give_own_server(fork)
