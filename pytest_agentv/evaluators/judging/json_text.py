@@ -17,7 +17,7 @@ from pytest_agentv.models.records import record
 DEEPEST: Final = 100
 """Levels of nesting that are read; deeper values count as broken."""
 
-_STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"'
+_STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*"'
 _START: Final = re.compile(rf"\{{[ \t\n\r]*+(?:\}}|{_STRING}[ \t\n\r]*+:)")
 _TOKEN: Final = re.compile(
     rf"[ \t\n\r]*+(?:(?P<mark>[{{}}\[\],:])|(?P<string>{_STRING})|"

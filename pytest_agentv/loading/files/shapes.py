@@ -10,11 +10,11 @@ _LIST_NAMES: Final = rb"(?:evalcases|eval_cases|cases|tests)"
 _ANY_LIST: Final = re.compile(_LIST_NAMES)
 _QUOTED_LIST: Final = re.compile(rb"""["']?%s["']?""" % _LIST_NAMES)
 _ROOT: Final = re.compile(
-    rb"(?:[ \t]*+(?:#[^\n]*+)?\r?\n|%[^\n]*+\n|---[ \t]*+(?:#[^\n]*+)?\r?\n)*+(?:---[ \t]++)?([ \t]*+)(\{)?"
+    rb"(?:[ \t]*+(?:#[^\n]*+)?\r?\n|%[^\n]*+\n|---[ \t]*+(?:#[^\n]*+)?\r?\n)*(?:---[ \t]++)?([ \t]*+)(\{)?"
 )
 """The text before the first value of a YAML file, the value's indentation, and its opening brace, if any."""
 _FLOW_TOKEN: Final = re.compile(
-    rb""""(?:\\.|[^"\\])*+(?:"|\\?\Z)|'[^']*+(?:'|\Z)|[{}\[\],:]|\#[^\n]*+|[^\s"'{}\[\],:\#][^\s{}\[\],:]*+""",
+    rb""""[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\\?\Z)|'[^']*+(?:'|\Z)|[{}\[\],:]|\#[^\n]*+|[^\s"'{}\[\],:\#][^\s{}\[\],:]*+""",
     re.DOTALL,
 )
 _CASE_KEY: Final = re.compile(
