@@ -84,7 +84,8 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
 
 def _ending(run: Path, cases: Sequence["JudgedCase"]) -> "Ending":
     """Return what the file beside the results tells of the verdict on them."""
-    from pytest_agentv.reporting.endings import ending_of, read_contract, verdict_path  # noqa: PLC0415 - as above
+    from pytest_agentv.reporting.endings import ending_of, read_contract  # noqa: PLC0415 - as above
+    from pytest_agentv.reporting.writers import verdict_path  # noqa: PLC0415 - as above
 
     contract = read_contract(run, cases)
     if contract is None and verdict_path(run).is_file():

@@ -10,6 +10,7 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
 from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
+from pytest_agentv.reporting.writers import verdict_path
 
 NO_VERDICT: Final = "no verdict"
 REPLACING: Final = ("run", "strict")
@@ -38,11 +39,6 @@ class Ending(Record):
 
 AS_JUDGED: Final = Ending()
 """Each case is judged by itself."""
-
-
-def verdict_path(results_path: Path) -> Path:
-    """Return where the verdict on a run is, beside its results."""
-    return results_path.with_suffix(".verdict.json")
 
 
 def ending_of(contract: JsonObject | None) -> Ending:

@@ -67,6 +67,11 @@ def answers_path(results_path: Path) -> Path:
     return results_path.with_name(f".{results_path.name}.answers.jsonl")
 
 
+def verdict_path(results_path: Path) -> Path:
+    """Return where the verdict on a run is, beside its results."""
+    return results_path.with_suffix(".verdict.json")
+
+
 def kept_folder(results_path: Path) -> Path:
     """Return the folder beside a results file in which worker processes keep results until the file has them."""
     return results_path.with_name(f".{results_path.name}.kept")

@@ -572,6 +572,49 @@ def test_without_repeats_and_gates_there_is_neither(project):
     assert not (project.path / "out-1.verdict.json").exists()
 
 
+EARLIER = ("out.verdict.json", '{"verdict": "unchanged"}')
+OUT = "--agentv-out=out.jsonl"
+IN_PYTHON = """
+    def test_one(agentv):
+        agentv.run("asked", expected_outcome="x", evaluators=[{"type": "contains", "value": "yes"}])
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("-n2",), ("--agentv-dry-run",), ("-k", "one")], ids=" ".join)
+def test_a_run_without_a_verdict_leaves_none_on_an_earlier_run(project, flags):
+    write(project, suite(2))
+    project.write("evals/test_python.py", IN_PYTHON)
+    project.write(*EARLIER)
+    project.run(OUT, *flags)
+    assert (project.path / "out.jsonl").read_text()
+    assert not (project.path / EARLIER[0]).exists()
+
+
+def test_while_a_run_goes_on_there_is_no_verdict_on_an_earlier_one(project):
+    write(project, suite(1))
+    project.write(*EARLIER)
+    project.write(
+        "evals/agent.py",
+        """
+        from pathlib import Path
+
+        def answer(_):
+            return "no" if Path("out.verdict.json").exists() else "yes"
+        """,
+    )
+    assert project.run(OUT, "--agentv-gate=strict", "--agentv-min-rate=0.1").exit_code == 0
+    assert json.loads((project.path / EARLIER[0]).read_text())["verdict"] == "no baseline"
+
+
+@pytest.mark.parametrize("flags", [("--collect-only",), ("evals/test_plain.py",)], ids=" ".join)
+def test_a_run_that_evaluates_nothing_keeps_the_verdict(project, flags):
+    write(project, suite(1))
+    project.write("evals/test_plain.py", "def test_plain(): pass\n")
+    project.write(*EARLIER)
+    project.run(OUT, *flags)
+    assert (project.path / EARLIER[0]).exists()
+
+
 def test_a_suspect_is_asked_again_once_however_often_the_run_is_resumed(project, monkeypatch):
     write(project, suite(3, "repeat: 5\nmin_pass_rate: 0.6"))
     project.run("--agentv-update-baseline")

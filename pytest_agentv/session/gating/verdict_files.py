@@ -7,8 +7,8 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.reporting.amending import amend
-from pytest_agentv.reporting.endings import verdict_path
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics
+from pytest_agentv.reporting.writers import verdict_path
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.recording.identity import RunIdentity
 

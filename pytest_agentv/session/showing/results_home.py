@@ -8,7 +8,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.writers import ResultSink, answers_path
+from pytest_agentv.reporting.writers import ResultSink, answers_path, verdict_path
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
@@ -27,14 +27,15 @@ class ResultsHome:
         self.write_errors: list[str] = []
         """Why results are lost."""
 
-    def fault(self) -> str | None:
-        """Return why nothing can be written; None: it can."""
+    def begin(self) -> str | None:
+        """Delete the verdict on an earlier run; return why no results can be written."""
         try:
             self._sink.probe()
         except AgentvError as error:
             return str(error)
         finally:
             self._sink.close()  # cases may be run elsewhere
+        self.drop_verdict()  # a fault shows at the end of the run
         return None
 
     def append(self, texts: Sequence[str]) -> None:
@@ -60,6 +61,15 @@ class ResultsHome:
         is_readable = path.is_file() or not path.exists()  # nothing is read from a device
         if is_readable and not self.write_errors and (fault := outcomes.unrecorded(node_ids(run.all))):
             self.write_errors.append(f"{fault} in {locate(path, None)}")
+
+    def drop_verdict(self) -> str | None:
+        """Delete the verdict on an earlier run, which is none on this one; return why it cannot be."""
+        path = verdict_path(self._identity.results_path)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            return f"{locate(path, None)}: the verdict on an earlier run cannot be deleted: {error.strerror}"
+        return None
 
     def drop_answers(self, *, is_broken_off: bool) -> None:
         """Delete the journal of single answers when no run will go on from it."""

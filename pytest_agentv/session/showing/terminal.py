@@ -135,7 +135,7 @@ class RunReporter:
             raise pytest.UsageError(fault)
         if any(map(may_be_eval, ids)):
             self.check_verdict(ids)
-            if fault := self._home.fault():
+            if fault := self._home.begin():
                 raise pytest.UsageError(f"no results can be recorded: {fault}")
 
     def check_verdict(self, ids: Sequence[str]) -> None:
@@ -170,6 +170,8 @@ class RunReporter:
             self._section = self._open_section(session.config)
         if self._section is not None:
             self._remarks += self._section.finish(self._run.results)
+        elif self._run.results and (fault := self._home.drop_verdict()):
+            self._remarks.append(fault)
         self._home.drop_answers(is_broken_off=self._is_broken_off)
         if self._options.html is not None:
             self._write_html(self._options.html)
