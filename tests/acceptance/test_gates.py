@@ -580,7 +580,7 @@ IN_PYTHON = """
 """
 
 
-@pytest.mark.parametrize("flags", [(), ("-n2",), ("--agentv-dry-run",), ("-k", "one")], ids=" ".join)
+@pytest.mark.parametrize("flags", [(), ("-n2",), ("--agentv-dry-run",), ("evals/test_python.py",)], ids=" ".join)
 def test_a_run_without_a_verdict_leaves_none_on_an_earlier_run(project, flags):
     write(project, suite(2))
     project.write("evals/test_python.py", IN_PYTHON)
