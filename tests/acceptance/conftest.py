@@ -17,6 +17,7 @@ import warm
 # `pytester` forgets what a run in this process imported. pydantic cannot be imported twice, its models are slow to
 # build again for each run, and there must not be two classes of one name.
 warm.load_all("pytest_agentv")
+warm.load_prices()
 
 MOCK_TARGETS = """
 targets:

@@ -695,6 +695,74 @@ def test_a_litellm_that_cannot_be_imported_is_said_and_does_not_hang(tmp_path: P
     assert printed == "config litellm cannot be imported: broken installation\n"
 
 
+ASK_AND_TELL_THE_PRICE = """
+    import asyncio, sys, threading
+    importers = []
+
+    class Watch:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "genai_prices":
+                importers.append(threading.current_thread().name)
+
+    sys.meta_path.insert(0, Watch)
+    from pytest_agentv.models.masking.secrets import Secret
+    from pytest_agentv.models.targets import Target
+    from pytest_agentv.prompts.prompt import Prompt
+    from pytest_agentv.providers.apis.openai import OpenAi
+    from pytest_agentv.providers.base import ProviderRequest
+    from pytest_agentv.providers.registry import create_provider
+
+    async def main():
+        settings = OpenAi(model="gpt-4o", api_key=Secret("x"), base_url="{url}")
+        provider = create_provider(Target("t", "openai", settings), {{}})
+        try:
+            response = await provider.invoke(ProviderRequest(Prompt("q"), "c1"))
+            print(response.output_messages[0].content, response.cost_source)
+        except Exception as error:
+            print(type(error).__name__)
+        finally:
+            await provider.close()
+
+    asyncio.run(main())
+    print(set(importers) - {{"agentv-import-http"}})
+    """
+
+
+def test_price_tables_are_imported_beside_the_event_loop(llm: FakeLlm, name: str, tmp_path: Path) -> None:
+    """The loop of a run serves other cases, which the import would hold up for a tenth of a second."""
+    url = llm.script(name, Reply("hello"))
+
+    assert run_program(ASK_AND_TELL_THE_PRICE.format(url=url), tmp_path) == "hello genai-prices\nset()\n"
+
+
+@pytest.mark.parametrize("error", ["ImportError", "RuntimeError"])
+def test_an_answer_outlives_price_tables_that_cannot_be_imported(
+    error: str, llm: FakeLlm, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "genai_prices.py").write_text(f"raise {error}('broken installation')\n", encoding="utf-8")
+    program = ASK_AND_TELL_THE_PRICE.format(url=llm.script(name, Reply("hello")))
+
+    assert run_program(program, tmp_path, PYTHONPATH=str(tmp_path)) == "hello None\nset()\n"
+    assert len(llm.asked(name)) == 1
+
+
+def test_an_answer_does_not_time_out_because_of_its_price(llm: FakeLlm, name: str, tmp_path: Path) -> None:
+    (tmp_path / "genai_prices.py").write_text("import time\ntime.sleep(1)\nraise ImportError\n", encoding="utf-8")
+    program = ASK_AND_TELL_THE_PRICE.format(url=llm.script(name, Reply("hello"))).replace(
+        '"c1"', '"c1", timeout_seconds=0.5'
+    )
+
+    assert run_program(program, tmp_path, PYTHONPATH=str(tmp_path)) == "hello None\nset()\n"
+
+
+def test_a_refused_request_does_not_wait_for_price_tables(llm: FakeLlm, name: str, tmp_path: Path) -> None:
+    (tmp_path / "genai_prices.py").write_text("import time\ntime.sleep(600)\n", encoding="utf-8")
+    program = ASK_AND_TELL_THE_PRICE.format(url=llm.script(name, Reply(status=401)))
+
+    assert run_program(program, tmp_path, PYTHONPATH=str(tmp_path)) == "ProviderError\nset()\n"
+
+
 @pytest.mark.parametrize("is_enabled", [True, False])
 def test_the_garbage_collector_rests_while_litellm_is_imported_and_is_then_as_it_was(is_enabled: bool) -> None:
     """Imports are a quarter quicker without it; but a program that has switched it off must not find it on."""

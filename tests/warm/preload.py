@@ -38,6 +38,7 @@ def preload() -> None:
         for name in USUAL:
             importlib.import_module(name)
         load_all("pytest_agentv")
+        load_prices()
         config._ensure_unconfigure()
         with contextlib.chdir(folder):
             _rehearse(Path(folder))
@@ -67,6 +68,11 @@ def load_all(package: str) -> None:
     for found in pkgutil.walk_packages(path, f"{package}."):
         if not found.name.endswith("__main__") and ".executors.dask." not in found.name:
             importlib.import_module(found.name)
+
+
+def load_prices() -> None:
+    """Load the tables of prices. A run within a test takes what it has imported out of `sys.modules` at its end."""
+    importlib.import_module("pytest_agentv.providers.apis.prices").load_tables()
 
 
 def forget_folder() -> None:

@@ -18,6 +18,11 @@ class Price:
     """`genai-prices` or `litellm`."""
 
 
+def load_tables() -> None:
+    """Load the tables of genai-prices, where it is installed. It takes up to half a second: call it in a thread."""
+    _by_genai_prices("gpt-4o", "openai", TokenUsage(1, 1))  # the first price takes 30 ms, whatever is asked
+
+
 def price(model: str, provider: str, usage: TokenUsage | None) -> Price | None:
     """Return the price of an answer; None where nobody knows it, or the tokens are not known.
 
@@ -26,7 +31,7 @@ def price(model: str, provider: str, usage: TokenUsage | None) -> Price | None:
         provider: `openai`, `azure`, `anthropic` or `google`.
         usage: The answer's tokens; `input` without those from a cache.
 
-    Imports genai-prices the first time, which takes half a second: call it in a thread.
+    The first call imports genai-prices, unless `load_tables` has been called: call it in a thread.
     """
     if usage is None:
         return None
@@ -37,16 +42,16 @@ def price(model: str, provider: str, usage: TokenUsage | None) -> Price | None:
 
 
 def _by_genai_prices(model: str, provider: str, usage: TokenUsage) -> float | None:
-    genai_prices = _genai_prices()
-    if genai_prices is None:
-        return None
     cached = int(usage.cached or 0)
-    tokens = genai_prices.Usage(
-        input_tokens=int(usage.input) + cached, cache_read_tokens=cached, output_tokens=int(usage.output)
-    )
     try:
+        genai_prices = _genai_prices()
+        if genai_prices is None:
+            return None
+        tokens = genai_prices.Usage(
+            input_tokens=int(usage.input) + cached, cache_read_tokens=cached, output_tokens=int(usage.output)
+        )
         total = genai_prices.calc_price(tokens, model, provider_id=provider).total_price
-    except (LookupError, ValueError):
+    except Exception:  # noqa: BLE001 - an answer that is paid for must not be lost because its price cannot be told
         return None
     return float(total) or None
 
@@ -70,6 +75,6 @@ def _genai_prices() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning of another package's import is none of the user's run
             import genai_prices  # noqa: PLC0415 - half a second that only runs with models pay
-    except ImportError:
+    except Exception:  # noqa: BLE001 - as above
         return None
     return genai_prices

@@ -5,9 +5,9 @@ import functools
 import importlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.traces import TokenUsage
@@ -16,6 +16,10 @@ from pytest_agentv.providers.apis.base import Api, ApiRequest, AskedModel, Embed
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm.reply import build_response
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
+from pytest_agentv.runtime.threads import abandon
+
+if TYPE_CHECKING:  # the tables are loaded in a thread
+    from pytest_agentv.providers.apis.prices import Price
 
 _ROOM: Final = "pytest_agentv.providers.apis"
 
@@ -38,24 +42,26 @@ class DirectClient:
 
     async def ready(self) -> None:
         """Wait for the import of the HTTP client. Raises `ProviderError` when it cannot be imported."""
-        await self._modules()
+        await _loaded(load_network().client)
 
     async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
         """Make one request. Raises `RequestError`, and `ProviderError` when the HTTP client cannot be imported."""
-        client, prices = await self._modules()
-        if self._http is None:
-            self._http = client.HttpClient(self._model, self._target, self._environment)
+        http = await self._opened()
         request = await self._request(messages)
         started = time.perf_counter()
-        raw = await self._http.post(request)
+        raw = await http.post(request)
         duration_ms = round((time.perf_counter() - started) * 1000)
         reply = self._api.read(raw)
         if reply is None:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
-        name = self._told.base_model or reply.model or self._told.model
-        price = prices.price(name, self._api.price_provider, reply.usage)
-        known = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
-        return build_response(reply, self._model, self._told).replace(duration_ms=duration_ms, **known)
+        return build_response(reply, self._model, self._told).replace(duration_ms=duration_ms)
+
+    async def price(self, model: str | None, usage: TokenUsage | None) -> "Price | None":
+        """Return what a reply cost, by the tables of prices; None where nobody knows."""
+        prices = await _loaded(load_network().prices)
+        name = self._told.base_model or model or self._told.model
+        found: Price | None = prices.price(name, self._api.price_provider, usage)
+        return found
 
     async def _request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         """Build a request; one with pictures or PDFs in a thread, which reads them."""
@@ -69,42 +75,66 @@ class DirectClient:
         api = self._api
         if not isinstance(api, EmbeddingApi):
             raise ProviderError(f"{self._model} gives no embeddings: openai, azure and gemini targets do", "config")
-        client, prices = await self._modules()
-        if self._http is None:
-            self._http = client.HttpClient(self._model, self._target, self._environment)
+        http = await self._opened()
         request = extended(api.embed(texts), self._told.replace(extra_body={}))
-        found = api.read_embeddings(await self._http.post(request))
+        found = api.read_embeddings(await http.post(request))
         if found is None or len(found.vectors) != len(texts):
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
-        model, usage = self._told.base_model or found.model or self._told.model, TokenUsage(found.tokens, 0)
-        price = prices.price(model, self._api.price_provider, usage) if found.tokens else None
-        return found.replace(cost_usd=None if price is None else price.usd)
+        return found
 
     async def close(self) -> None:
         """Close the connections."""
         if self._http is not None:
             await self._http.close()
 
-    async def _modules(self) -> tuple[Any, Any]:
-        try:
-            return await asyncio.wrap_future(load_network())
-        except ImportError as error:
-            raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
+    async def _opened(self) -> Any:
+        client = await _loaded(load_network().client)
+        if self._http is None:
+            self._http = client.HttpClient(self._model, self._target, self._environment)
+        return self._http
+
+
+class Network(NamedTuple):
+    """Modules that requests need, each as soon as it is imported."""
+
+    client: "Future[Any]"
+    prices: "Future[Any]"
+    """With its tables loaded."""
 
 
 @functools.cache
-def load_network() -> "Future[tuple[Any, Any]]":
-    """Start importing the HTTP client and the price tables, once per process, in a thread: the loop serves others."""
-    future: Future[tuple[Any, Any]] = Future()
-    future.set_running_or_notify_cancel()  # a case that is cancelled must not cancel it for the others
+def load_network() -> Network:
+    """Start importing the HTTP client, then the price tables, once per process, in a thread: the loop serves others.
+
+    A request waits for the client only. The tables take longer, and are imported while the model answers.
+    """
+    network = Network(Future(), Future())
+    for future in network:
+        future.set_running_or_notify_cancel()  # a case that is cancelled must not cancel it for the others
 
     def load() -> None:
-        try:
-            prices = importlib.import_module(f"{_ROOM}.prices")
-            client = importlib.import_module(f"{_ROOM}.client")
-            future.set_result((client, prices))
-        except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
-            future.set_exception(error)
+        _load("client", network.client)
+        _load("prices", network.prices, lambda prices: prices.load_tables())
 
-    threading.Thread(target=load, name="agentv-import-http", daemon=True).start()
-    return future
+    thread = threading.Thread(target=load, name="agentv-import-http", daemon=True)
+    thread.start()
+    abandon(thread)  # a run whose requests all fail does not wait for the tables
+    return network
+
+
+def _load(name: str, future: "Future[Any]", prepare: Callable[[Any], object] = bool) -> None:
+    try:
+        module = importlib.import_module(f"{_ROOM}.{name}")
+        prepare(module)
+        future.set_result(module)
+    except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
+        future.set_exception(error)
+
+
+async def _loaded(future: "Future[Any]") -> Any:
+    """Wait for a module. Raises `ProviderError` when it cannot be imported."""
+    try:
+        # Waiting for a future that is done would take two more turns of the loop, for each request.
+        return future.result() if future.done() else await asyncio.wrap_future(future)
+    except ImportError as error:
+        raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error

@@ -10,6 +10,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import AskedModel
 from pytest_agentv.providers.base import ProviderResponse
@@ -85,6 +86,9 @@ class LitellmClient:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
         response = build_response(known, self._model, self._told)
         return response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm")
+
+    async def price(self, model: str | None, usage: TokenUsage | None) -> None:
+        """Return None: litellm tells the price with its reply."""
 
     async def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
         """Return the messages in the shape of OpenAI; those with pictures or PDFs in a thread, which reads them."""

@@ -2,14 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, PromptMode
 from pytest_agentv.providers.apis.base import AskedModel, Embeddings
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.llm.request import build_messages
 from pytest_agentv.providers.repeating import Repeater
+
+if TYPE_CHECKING:  # the tables are loaded when a model has replied
+    from pytest_agentv.providers.apis.prices import Price
 
 
 class ModelClient(Protocol):
@@ -24,6 +28,9 @@ class ModelClient(Protocol):
     async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
         """Make one request. Raises `RequestError`, and `ProviderError` for what no second request could mend."""
         ...
+
+    async def price(self, model: str | None, usage: TokenUsage | None) -> "Price | None":
+        """Return what a reply of a model, as its API names it, cost; None where nobody knows or the reply tells it."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -64,7 +71,8 @@ class LlmProvider:
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask the model, again where the target's retry policy says so; the time limit holds for all requests.
 
-        The import of a client comes before: a model that was not asked must not time out.
+        The import of a client comes before: a model that was not asked must not time out. The price comes after: an
+        answer that is there must neither time out nor be paid for again.
 
         Raises `ProviderError`; its `raw` tells, as that of a response, of `request_attempts`, `waited_ms` and
         `last_error`.
@@ -72,7 +80,9 @@ class LlmProvider:
         messages = build_messages(request)
         await self._client.ready()
         response, log = await self._repeater.ask(lambda: self._client.ask(messages), request.timeout_seconds)
-        return response.replace(raw={**response.raw, **log.to_raw()})
+        price = await self._client.price(response.raw["model"], response.token_usage)
+        cost = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
+        return response.replace(raw={**response.raw, **log.to_raw()}, **cost)
 
     async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
         """Return the vectors of some texts, with repetitions as `invoke` has them. Raises `ProviderError`."""
@@ -80,7 +90,9 @@ class LlmProvider:
             raise ProviderError(f"{self._model} gives no embeddings through litellm: leave out `client`", "config")
         client = self._client
         await client.ready()
-        return (await self._repeater.ask(lambda: client.embed(texts), timeout_seconds))[0]
+        found, _ = await self._repeater.ask(lambda: client.embed(texts), timeout_seconds)
+        price = await client.price(found.model, TokenUsage(found.tokens, 0) if found.tokens else None)
+        return found.replace(cost_usd=None if price is None else price.usd)
 
     async def close(self) -> None:
         await self._client.close()
