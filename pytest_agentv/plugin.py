@@ -129,3 +129,12 @@ def pytest_configure_node(node: Any) -> None:
         from pytest_agentv.session.showing.controller import configure_worker
 
         configure_worker(node)
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[None, object, object]:
+    """Keep the workers of `--dist load` supplied with cases."""
+    chosen = yield
+    from pytest_agentv.session.workers.scheduling import fitting
+
+    return fitting(chosen, config, log)

@@ -39,6 +39,51 @@ def test_the_workers_of_a_run_are_shared_out_among_its_processes(project, flags,
     assert sorted(calls.most for calls in noted.by_process) == shares
 
 
+@pytest.mark.parametrize(
+    ("flags", "targets"),
+    [(["--agentv-workers=16"], TARGETS), ([], TARGETS.replace("workers: 1", "workers: 16"))],
+    ids=["flag", "target"],
+)
+def test_all_places_are_filled_when_xdist_hands_out_items_one_by_one(project, flags, targets):
+    """xdist gives each worker five of 40 items at first, and two at a time when they take long."""
+    write_agent(project, targets)
+    prompts = {name: "say hello" if int(name[5:]) < 10 else "in_flight 16; say hello" for name in numbered(40, "")}
+    write_cases(project, prompts)
+    project.write("test_between.py", "def test_between():\n    pass\n")
+    run = project.run("-n2", *flags, "a.eval.yaml", "test_between.py")
+    assert run.outcomes == {"passed": 41}
+    calls = read_calls(project.path)
+    assert sorted(calls.started) == sorted(prompts)
+    assert [each.most for each in calls.by_process] == [8, 8]
+
+
+def test_a_scheduling_of_the_project_stays(project):
+    project.write(
+        "conftest.py",
+        """
+        from xdist.scheduler import LoadScheduling
+
+        class Own(LoadScheduling):
+            pass
+
+        def pytest_xdist_make_scheduler(config, log):
+            return Own(config, log)
+        """,
+    )
+    write_cases(project, numbered(8, "say hello"))
+    run = project.run("-n2", "-v", "--agentv-workers=4")
+    assert run.outcomes == {"passed": 8}
+    assert "scheduling tests via Own" in run.text
+
+
+@pytest.mark.parametrize("flags", [[], ["--maxschedchunk=1"]], ids=["load", "chunks"])
+def test_the_name_of_the_scheduling_is_that_of_xdist(project, flags):
+    write_cases(project, numbered(8, "say hello"))
+    run = project.run("-n2", "-v", "--agentv-workers=4", *flags)
+    assert run.outcomes == {"passed": 8}
+    assert "scheduling tests via LoadScheduling" in run.text
+
+
 # Not `loadgroup`: there xdist 3.8 waits for ever after a crash, without this plugin as well.
 @pytest.mark.parametrize("dist", ["load", "loadfile", "loadscope", "worksteal"])
 def test_when_a_worker_dies_nothing_is_lost_and_nothing_that_was_finished_is_called_again(project, dist):

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable
 import pytest
 
 from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.models.options.values import MAX_WORKERS
 from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
 from pytest_agentv.session.recording.travel import RECORDS
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -23,6 +24,7 @@ from pytest_agentv.session.showing.properties import (
 from pytest_agentv.session.showing.report_masking import mask_sections, mask_traceback
 from pytest_agentv.session.showing.terminal import RunReporter
 from pytest_agentv.session.workers.interrupts import shorten_traceback
+from pytest_agentv.session.workers.shares import PLACES
 
 _NAME = "agentv-session"
 _LOG_TITLE = f"Captured {LOG_SECTION} setup"
@@ -54,6 +56,8 @@ class SessionHooks:
         self._lookahead = lookahead
         self._turns = turns
         self._collected: list[str] = []
+        self._told_places = 1 if hasattr(config, "workerinput") else MAX_WORKERS
+        """The places that the controller of xdist knows of."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -144,6 +148,8 @@ class SessionHooks:
             elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
                 mask_traceback(report, self._session.masker)
             _annotate(item, report, self._session)
+            if self._turns.widest > self._told_places:
+                self._told_places = vars(report)[PLACES] = self._turns.widest
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if item.result is not None and self._session.options.verbose and report.when == "setup":
                 from pytest_agentv.session.showing.texts import verbose_text  # noqa: PLC0415 - if asked for

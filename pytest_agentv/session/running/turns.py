@@ -16,11 +16,10 @@ from pytest_agentv.session.running.items import EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
+from pytest_agentv.session.workers.shares import AHEAD
 
 LOG_SECTION = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
-_AHEAD = 2
-"""How many cases are begun per place in flight, so that a free place is filled at once."""
 _REACH = 1000
 """Items behind the one on turn that may be begun: a slow case holds up its own place only, and memory has an end."""
 
@@ -40,7 +39,7 @@ class Turns:
         self._session = session
         self._cases = session.cases
         self._lookahead = lookahead
-        self._widest = 1
+        self.widest = 1
         """The highest limit so far: following items may have targets with a higher limit."""
         self._limits: dict[_Target, int] = {}
         """Of targets of matrices."""
@@ -129,8 +128,8 @@ class Turns:
         if begun.limit == 1:
             self._run_wider_targets(item)
             return
-        reach = self._widest if self._session.failures.maximum else _REACH
-        room = _AHEAD * self._widest - self._cases.unfinished
+        reach = self.widest if self._session.failures.maximum else _REACH
+        room = AHEAD * self.widest - self._cases.unfinished
         for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
             self._begin(following, item)
 
@@ -139,10 +138,10 @@ class Turns:
         others = self._targets_of(item)
         if len(others) < 2 or all(self._limits.get(target, 2) == 1 for target in others):
             return
-        reach = self._widest if self._session.failures.maximum else _REACH
+        reach = self.widest if self._session.failures.maximum else _REACH
         for following in self._lookahead.after(item, self._cases, reach=reach):
             if self._is_wide(following, item):
-                if self._cases.unfinished >= _AHEAD * self._widest:
+                if self._cases.unfinished >= AHEAD * self.widest:
                     return
                 self._begin(following, item)
 
@@ -166,7 +165,7 @@ class Turns:
             if isinstance(prepared.job, EvalResult):
                 return False
             self._limits[target] = self._cases.paces.limit(prepared)
-            self._widest = max(self._widest, self._limits[target])
+            self.widest = max(self.widest, self._limits[target])
         return self._limits[target] > 1
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
@@ -195,7 +194,7 @@ class Turns:
         }
 
     def _note(self, begun: Begun) -> None:
-        self._widest = max(self._widest, begun.limit)
+        self.widest = max(self.widest, begun.limit)
 
     def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
         """Load an item's case. An exception becomes an error of this item, not of the current one."""

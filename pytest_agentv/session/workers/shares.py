@@ -9,8 +9,12 @@ import pytest
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 
+AHEAD: Final = 2
+"""How many cases are begun, or queued at a worker, per place in flight, so that a free place is filled at once."""
 WORKER_NUMBER: Final = "agentv_worker"
 """Key of `workerinput`."""
+PLACES: Final = "agentv_places"
+"""Attribute of reports: how many cases the worker may have in flight, if that has changed."""
 
 
 @record

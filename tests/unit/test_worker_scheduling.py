@@ -1,0 +1,164 @@
+"""Which items the workers of `--dist load` get: all of them run whatever ends first, and cases fill the places."""
+
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdist.scheduler import LoadScheduling as OfXdist
+from xdist.scheduler import WorkStealingScheduling
+
+from pytest_agentv.session.workers import scheduling
+from pytest_agentv.session.workers.scheduling import LoadScheduling
+from pytest_agentv.session.workers.shares import PLACES
+
+
+class Worker:
+    """Notes what it is given. As a real one, it runs an item when it has the next one, or when no more will come."""
+
+    def __init__(self, number: int) -> None:
+        self.gateway = SimpleNamespace(id=f"gw{number}")
+        self.given: list[int] = []
+        self.done = 0
+        self.shutting_down = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        assert not self.shutting_down, "it would not run what comes after that"
+        self.given += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+    @property
+    def can_go_on(self) -> bool:
+        return len(self.given) - self.done > (0 if self.shutting_down else 1)
+
+
+@cache
+def config_of(*words: str) -> pytest.Config:
+    return pytest.Config.fromdictargs({}, ["--noconftest", "-p", "no:cacheprovider", *words])
+
+
+def start(scheduler: Any, ids: list[str], workers: int = 2) -> list[Worker]:
+    nodes = [Worker(number) for number in range(workers)]
+    for node in nodes:
+        scheduler.add_node(node)
+        scheduler.add_node_collection(node, ids)
+    scheduler.schedule()
+    return nodes
+
+
+def complete(scheduler: Any, node: Worker, places: int | None = None, seconds: float = 5) -> None:
+    if places is not None:
+        scheduler.pytest_runtest_logreport(SimpleNamespace(node=node, **{PLACES: places}))
+    index = node.given[node.done]
+    node.done += 1
+    scheduler.mark_test_complete(node, index, seconds)
+
+
+def cases(count: int) -> list[str]:
+    return [f"a.eval.yaml::case-{number}" for number in range(count)]
+
+
+def functions(count: int) -> list[str]:
+    return [f"test_a.py::test_{number}" for number in range(count)]
+
+
+def test_each_worker_gets_twice_as_many_cases_as_it_may_have_in_flight() -> None:
+    scheduler = LoadScheduling(config_of("--tx=2*popen", "--agentv-workers=20"))
+    nodes = start(scheduler, cases(80))
+    assert [len(node.given) for node in nodes] == [20, 20]
+    for _ in range(10):
+        complete(scheduler, nodes[0])
+    assert 15 <= len(nodes[0].given) - nodes[0].done <= 20, "however long its cases take"
+
+
+def test_while_much_is_left_workers_get_half_of_their_share() -> None:
+    nodes = start(LoadScheduling(config_of("--tx=2*popen", "--agentv-workers=4")), cases(800))
+    assert all(len(node.given) > 100 for node in nodes), "a slow case must not hold up those behind it"
+
+
+def test_few_cases_are_shared_out_evenly() -> None:
+    nodes = start(LoadScheduling(config_of("--tx=4*popen", "--agentv-workers=50")), cases(40), workers=4)
+    assert [len(node.given) for node in nodes] == [10, 10, 10, 10]
+    assert all(node.shutting_down for node in nodes)
+
+
+def test_a_worker_says_how_many_places_it_has() -> None:
+    scheduler = LoadScheduling(config_of("--tx=2*popen"))
+    nodes = start(scheduler, cases(80))
+    before = len(nodes[0].given)
+    complete(scheduler, nodes[0], places=10)
+    assert (before, len(nodes[0].given) - nodes[0].done) == (10, 20)
+
+
+def test_places_of_the_target_override_those_of_the_option() -> None:
+    scheduler = LoadScheduling(config_of("--tx=2*popen", "--agentv-workers=20"))
+    nodes = start(scheduler, cases(400))
+    complete(scheduler, nodes[0], places=1)
+    given = len(nodes[0].given)
+    for _ in range(given - 3):
+        complete(scheduler, nodes[0])
+    assert len(nodes[0].given) == given, "as xdist has it"
+
+
+def test_other_tests_are_not_handed_out_with_cases() -> None:
+    ids = cases(20) + functions(60)
+    nodes = start(LoadScheduling(config_of("--tx=2*popen", "--agentv-workers=20")), ids)
+    usual = start(OfXdist(config_of("--tx=2*popen")), ids)
+    assert [node.given for node in nodes] == [node.given for node in usual]
+
+
+@pytest.mark.parametrize("words", [["--agentv-workers=20"], []])
+@given(st.data())
+def test_without_cases_workers_get_what_they_get_of_xdist(words: list[str], data: st.DataObject) -> None:
+    ours, usual = LoadScheduling(config_of("--tx=2*popen", *words)), OfXdist(config_of("--tx=2*popen", *words))
+    ids = functions(data.draw(st.integers(0, 60)))
+    nodes, others = start(ours, ids), start(usual, ids)
+    while busy := [number for number, node in enumerate(nodes) if node.can_go_on]:
+        number, seconds = data.draw(st.sampled_from(busy)), data.draw(st.sampled_from([0.01, 5]))
+        complete(ours, nodes[number], seconds=seconds)
+        complete(usual, others[number], seconds=seconds)
+        assert [node.given for node in nodes] == [node.given for node in others]
+        assert [node.shutting_down for node in nodes] == [node.shutting_down for node in others]
+
+
+@given(st.data())
+def test_each_item_is_run_once_whatever_ends_first(data: st.DataObject) -> None:
+    workers = data.draw(st.integers(1, 4))
+    words = data.draw(st.sampled_from([(), ("--agentv-workers=2",), ("--agentv-workers=50",)]))
+    parts = data.draw(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=4))
+    ids = [
+        f"{number}-{each}"
+        for number, (is_cases, count) in enumerate(parts)
+        for each in (cases if is_cases else functions)(count)
+    ]
+    scheduler = LoadScheduling(config_of(f"--tx={workers}*popen", *words))
+    nodes = start(scheduler, ids, workers)
+    run: list[int] = []
+    while busy := [node for node in nodes if node.can_go_on]:
+        node = data.draw(st.sampled_from(busy))
+        if data.draw(st.integers(0, 9)) == 0:
+            run += node.given[: node.done + 1]  # it dies within the next item
+            nodes.remove(node)
+            assert scheduler.remove_node(node) == ids[run[-1]]
+            nodes.append(Worker(len(run)))
+            scheduler.add_node(nodes[-1])
+            scheduler.add_node_collection(nodes[-1], ids)
+            scheduler.schedule()
+        else:
+            complete(scheduler, node, data.draw(st.sampled_from([None, 1, 3, 25])))
+    run += [index for node in nodes for index in node.given]
+    assert sorted(run) == list(range(len(ids)))
+    assert [node.done for node in nodes] == [len(node.given) for node in nodes]
+    assert scheduler.tests_finished
+
+
+def test_a_scheduling_that_others_chose_stays() -> None:
+    config, capped = config_of("--tx=2*popen"), config_of("--tx=2*popen", "--maxschedchunk=1")
+    for chosen in (None, WorkStealingScheduling(config), type("Own", (OfXdist,), {})(config)):
+        assert scheduling.fitting(chosen, config, None) is chosen
+    chosen = OfXdist(capped)
+    assert scheduling.fitting(chosen, capped, None) is chosen
