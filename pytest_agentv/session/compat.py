@@ -1,8 +1,9 @@
 """Reads private state of pytest and xdist. Each function returns a fallback if that state changes."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+import queue
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, TextIO
 
 import pytest
@@ -23,10 +24,21 @@ def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterato
     if interactor is None:
         return None
     with suppress(AttributeError, TypeError, IndexError):
-        with interactor.torun.lock() as queue:
-            indices = [interactor.nextitem_index, *queue]
+        with _locked(interactor.torun) as positions:
+            indices = [interactor.nextitem_index, *positions]
         return iter([items[index] for index in indices if isinstance(index, int)])
     return None
+
+
+@contextmanager
+def _locked(torun: Any) -> Iterator[Iterable[object]]:
+    """Yield the positions in a worker's queue: one of xdist's own, or before xdist 3.7 a `queue.Queue`."""
+    if isinstance(torun, queue.Queue):
+        with torun.mutex:
+            yield torun.queue
+    else:
+        with torun.lock() as positions:
+            yield positions
 
 
 def ini_value(config: pytest.Config, name: str) -> object:

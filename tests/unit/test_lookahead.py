@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import Queue
 from types import SimpleNamespace
 from typing import Any
 
@@ -122,6 +123,16 @@ def test_a_worker_sees_only_what_it_was_given(items: list[pytest.Item]) -> None:
     ahead = lookahead(items, worker=worker("load"), plugins=plugins)
     ahead.begin(items[1])
     assert names(ahead.after(items[0], set())) == ["d", "e", "b"]
+
+
+def test_the_queue_of_an_older_xdist_is_known_too(items: list[pytest.Item]) -> None:
+    interactor = WorkerInteractor(4)
+    interactor.torun = Queue()  # type: ignore[assignment]
+    for position in (5, 1, object()):
+        interactor.torun.put(position)  # type: ignore[attr-defined]
+    ahead = lookahead(items, worker=worker("load"), plugins=[interactor])
+    assert names(ahead.after(items[0], set())) == ["d", "e", "b"]
+    assert interactor.torun.qsize() == 3, "it was looked at only"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("dist", ["load", "worksteal"])
