@@ -1,4 +1,4 @@
-"""500 cases of 200 ms at 50 workers in one process, compared with the ideal and with other evaluation tools."""
+"""500 cases of 200 ms at 50 workers, in one process and in two of xdist, compared with the ideal and with peers."""
 
 import json
 import statistics
@@ -32,7 +32,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        pairs = [_ours(folder)]
+        pairs = [_ours(folder), _ours(folder, "-n", "2")]
         if options.peers:
             pairs += install_peers(folder / "peers", Load(CASES, WORKERS, DELAY_MS))
         runs = take_turns([contender for pair in pairs for contender in pair], options.rounds)
@@ -45,13 +45,13 @@ def main() -> int:
     return exit_code(options.check, _exceeded(seconds, min(shares)))
 
 
-def _ours(folder: Path) -> tuple[Contender, Contender]:
+def _ours(folder: Path, *processes: str) -> tuple[Contender, Contender]:
     """The whole run, and one that does the same for a single case."""
-    arguments = ("-q", f"--agentv-workers={WORKERS}")
-    whole = write_jsonl(folder / "whole", CASES, DELAY_MS)
-    contender = Contender("pytest-agentv", whole, arguments, rf"\b{CASES} passed")
-    one = write_jsonl(folder / "one", 1, DELAY_MS)
-    return contender, replace(contender, name="pytest-agentv, one", folder=one, expected=r"\b1 passed")
+    name, arguments = " ".join(["pytest-agentv", *processes]), ("-q", f"--agentv-workers={WORKERS}", *processes)
+    whole = write_jsonl(folder / f"{name}, whole", CASES, DELAY_MS)
+    contender = Contender(name, whole, arguments, rf"\b{CASES} passed")
+    one = write_jsonl(folder / f"{name}, one", 1, DELAY_MS)
+    return contender, replace(contender, name=f"{name}, one", folder=one, expected=r"\b1 passed")
 
 
 def _print(whole: list[Run], one: list[Run], name: str) -> float:
@@ -78,7 +78,7 @@ def _seconds_in_flight(results: Path) -> float:
 
 
 def _exceeded(seconds: dict[str, float], in_flight: float) -> list[str]:
-    ours, *peers = seconds.items()
+    ours, _, *peers = seconds.items()
     share = IDEAL_SECONDS / ours[1]
     exceeded = [f"{share:.0%} of the ideal < {MIN_SHARE_OF_IDEAL:.0%}"] if share < MIN_SHARE_OF_IDEAL else []
     if in_flight < MIN_SHARE_IN_FLIGHT:
