@@ -590,8 +590,18 @@ def test_a_run_without_a_verdict_leaves_none_on_an_earlier_run(project, flags):
     assert not (project.path / EARLIER[0]).exists()
 
 
-def test_while_a_run_goes_on_there_is_no_verdict_on_an_earlier_one(project):
+def test_a_resumed_run_without_a_verdict_leaves_none_on_the_run_that_it_goes_on_with(project):
+    write(project, suite(2))
+    project.run(OUT, "--agentv-gate=strict", "--agentv-min-rate=0.1")
+    assert (project.path / EARLIER[0]).exists()
+    project.run(OUT, "--agentv-resume=out.jsonl")
+    assert not (project.path / EARLIER[0]).exists()
+
+
+@pytest.mark.parametrize("arguments", [(), ("evals/test_python.py",)], ids=["cases", "python"])
+def test_while_a_run_goes_on_there_is_no_verdict_on_an_earlier_one(project, arguments):
     write(project, suite(1))
+    project.write("evals/test_python.py", IN_PYTHON)
     project.write(*EARLIER)
     project.write(
         "evals/agent.py",
@@ -602,7 +612,7 @@ def test_while_a_run_goes_on_there_is_no_verdict_on_an_earlier_one(project):
             return "no" if Path("out.verdict.json").exists() else "yes"
         """,
     )
-    assert project.run(OUT, "--agentv-gate=strict", "--agentv-min-rate=0.1").exit_code == 0
+    assert project.run(OUT, "--agentv-gate=strict", "--agentv-min-rate=0.1", *arguments).exit_code == 0
     assert json.loads((project.path / EARLIER[0]).read_text())["verdict"] == "no baseline"
 
 

@@ -91,8 +91,7 @@ class RunReporter:
         self._numbers.free(node.gateway.id)
         output = getattr(node, "workeroutput", {})
         self._home.append(tuple(unpack(output.get(RECORDS))))
-        error = output.get("agentv_write_error")
-        if error is not None:
+        if (error := output.get("agentv_write_error")) is not None:
             self.report_loss(error)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -142,6 +141,7 @@ class RunReporter:
         """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
         if self._section is not None:
             self._section.check(ids)
+            self._home.drop_verdict()  # a fault shows at the end of the run
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
