@@ -57,6 +57,42 @@ def test_all_places_are_filled_when_xdist_hands_out_items_one_by_one(project, fl
     assert [each.most for each in calls.by_process] == [8, 8]
 
 
+@pytest.mark.parametrize(("scope", "places"), [("function", ["1"]), ("session", ["4"])])
+def test_workers_say_how_many_cases_they_may_have_in_flight(project, scope, places):
+    """Cases that start at their own items only are queued as other tests are: workers are to end together."""
+    project.write(
+        "conftest.py",
+        f"""
+        import pytest
+
+        @pytest.fixture(autouse=True, scope="{scope}")
+        def server():
+            pass
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_logreport(report):
+            with open("places.txt", "a") as file:
+                print(getattr(report, "agentv_places", ""), file=file)
+            return (yield)
+        """,
+    )
+    write_cases(project, numbered(20, "say hello"))
+    run = project.run("-n2", "--agentv-workers=8")
+    assert run.outcomes == {"passed": 20}
+    assert (project.path / "places.txt").read_text().split()[-1:] == places
+
+
+def test_all_places_are_filled_from_several_small_files(project):
+    for number in range(16):
+        write_cases(project, numbered(2, "in_flight 16; say hello", f"f{number}"), f"{number}.eval.yaml")
+    run = project.run("-n2", "-v", "--dist=loadfile", "--agentv-workers=16")
+    assert run.outcomes == {"passed": 32}
+    assert "scheduling tests via LoadFileScheduling" in run.text
+    calls = read_calls(project.path)
+    assert len(calls.started) == len(set(calls.started)) == 32
+    assert [each.most for each in calls.by_process] == [8, 8]
+
+
 def test_a_scheduling_of_the_project_stays(project):
     project.write(
         "conftest.py",

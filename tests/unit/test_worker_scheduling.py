@@ -5,14 +5,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import tries
+from xdist import scheduler
 from xdist.scheduler import LoadScheduling as OfXdist
 from xdist.scheduler import WorkStealingScheduling
 
 from pytest_agentv.session.workers import scheduling
 from pytest_agentv.session.workers.scheduling import LoadScheduling
 from pytest_agentv.session.workers.shares import PLACES
+
+KINDS = ("LoadScheduling", "LoadFileScheduling", "LoadScopeScheduling", "LoadGroupScheduling")
 
 
 class Worker:
@@ -66,6 +70,15 @@ def functions(count: int) -> list[str]:
     return [f"test_a.py::test_{number}" for number in range(count)]
 
 
+def ids_of(parts: list[tuple[bool, int]]) -> list[str]:
+    """Return the ids of files: whether they hold cases, and how many items."""
+    return [
+        f"{number}-{each}"
+        for number, (is_cases, count) in enumerate(parts)
+        for each in (cases if is_cases else functions)(count)
+    ]
+
+
 def test_each_worker_gets_twice_as_many_cases_as_it_may_have_in_flight() -> None:
     scheduler = LoadScheduling(config_of("--tx=2*popen", "--agentv-workers=20"))
     nodes = start(scheduler, cases(80))
@@ -111,11 +124,14 @@ def test_other_tests_are_not_handed_out_with_cases() -> None:
     assert [node.given for node in nodes] == [node.given for node in usual]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("words", [["--agentv-workers=20"], []])
+@settings(max_examples=tries(10, 200))
 @given(st.data())
-def test_without_cases_workers_get_what_they_get_of_xdist(words: list[str], data: st.DataObject) -> None:
-    ours, usual = LoadScheduling(config_of("--tx=2*popen", *words)), OfXdist(config_of("--tx=2*popen", *words))
-    ids = functions(data.draw(st.integers(0, 60)))
+def test_without_cases_workers_get_what_they_get_of_xdist(kind: str, words: list[str], data: st.DataObject) -> None:
+    config = config_of("--tx=2*popen", *words)
+    ours, usual = getattr(scheduling, kind)(config), getattr(scheduler, kind)(config)
+    ids = ids_of(data.draw(st.lists(st.tuples(st.just(False), st.integers(1, 20)), max_size=4)))
     nodes, others = start(ours, ids), start(usual, ids)
     while busy := [number for number, node in enumerate(nodes) if node.can_go_on]:
         number, seconds = data.draw(st.sampled_from(busy)), data.draw(st.sampled_from([0.01, 5]))
@@ -130,30 +146,54 @@ def test_each_item_is_run_once_whatever_ends_first(data: st.DataObject) -> None:
     workers = data.draw(st.integers(1, 4))
     words = data.draw(st.sampled_from([(), ("--agentv-workers=2",), ("--agentv-workers=50",)]))
     parts = data.draw(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=4))
-    ids = [
-        f"{number}-{each}"
-        for number, (is_cases, count) in enumerate(parts)
-        for each in (cases if is_cases else functions)(count)
-    ]
-    scheduler = LoadScheduling(config_of(f"--tx={workers}*popen", *words))
-    nodes = start(scheduler, ids, workers)
+    ids = ids_of(parts)
+    ours = LoadScheduling(config_of(f"--tx={workers}*popen", *words))
+    nodes = start(ours, ids, workers)
     run: list[int] = []
     while busy := [node for node in nodes if node.can_go_on]:
         node = data.draw(st.sampled_from(busy))
         if data.draw(st.integers(0, 9)) == 0:
             run += node.given[: node.done + 1]  # it dies within the next item
             nodes.remove(node)
-            assert scheduler.remove_node(node) == ids[run[-1]]
+            assert ours.remove_node(node) == ids[run[-1]]
             nodes.append(Worker(len(run)))
-            scheduler.add_node(nodes[-1])
-            scheduler.add_node_collection(nodes[-1], ids)
-            scheduler.schedule()
+            ours.add_node(nodes[-1])
+            ours.add_node_collection(nodes[-1], ids)
+            ours.schedule()
         else:
-            complete(scheduler, node, data.draw(st.sampled_from([None, 1, 3, 25])))
+            complete(ours, node, data.draw(st.sampled_from([None, 1, 3, 25])))
     run += [index for node in nodes for index in node.given]
     assert sorted(run) == list(range(len(ids)))
     assert [node.done for node in nodes] == [len(node.given) for node in nodes]
-    assert scheduler.tests_finished
+    assert ours.tests_finished
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=tries(20, 200))
+@given(st.data())
+def test_each_item_of_many_files_is_run_once(kind: str, data: st.DataObject) -> None:
+    workers = data.draw(st.integers(1, 4))
+    words = data.draw(st.sampled_from([(), ("--agentv-workers=2",), ("--agentv-workers=50",)]))
+    parts = data.draw(st.lists(st.tuples(st.booleans(), st.integers(1, 6)), max_size=12))
+    ids = ids_of(parts)
+    ours = getattr(scheduling, kind)(config_of(f"--tx={workers}*popen", *words))
+    nodes = start(ours, ids, workers)
+    while busy := [node for node in nodes if node.can_go_on]:
+        complete(ours, data.draw(st.sampled_from(busy)), data.draw(st.sampled_from([None, 1, 3, 25])))
+    assert sorted(index for node in nodes for index in node.given) == list(range(len(ids)))
+    assert [node.done for node in nodes] == [len(node.given) for node in nodes]
+    assert ours.tests_finished or not ids
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_several_files_are_queued_until_the_places_are_filled(kind: str) -> None:
+    ours = getattr(scheduling, kind)(config_of("--tx=2*popen", "--agentv-workers=8"))
+    nodes = start(ours, ids_of([(True, 2)] * 20 + [(False, 2)] * 20))
+    assert [len(node.given) for node in nodes] == [8, 8]
+    complete(ours, nodes[0])
+    assert len(nodes[0].given) - nodes[0].done in (8, 9)
+    usual = getattr(scheduler, kind)(config_of("--tx=2*popen"))
+    assert all(len(node.given) <= 4 for node in start(usual, ids_of([(True, 2)] * 20)))
 
 
 def test_a_scheduling_that_others_chose_stays() -> None:

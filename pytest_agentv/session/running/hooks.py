@@ -56,7 +56,7 @@ class SessionHooks:
         self._lookahead = lookahead
         self._turns = turns
         self._collected: list[str] = []
-        self._told_places = 1 if hasattr(config, "workerinput") else MAX_WORKERS
+        self._told_places = 0 if hasattr(config, "workerinput") else MAX_WORKERS
         """The places that the controller of xdist knows of."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -148,8 +148,8 @@ class SessionHooks:
             elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
                 mask_traceback(report, self._session.masker)
             _annotate(item, report, self._session)
-            if self._turns.widest > self._told_places:
-                self._told_places = vars(report)[PLACES] = self._turns.widest
+            if self._turns.places > self._told_places:
+                self._told_places = vars(report)[PLACES] = self._turns.places
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if item.result is not None and self._session.options.verbose and report.when == "setup":
                 from pytest_agentv.session.showing.texts import verbose_text  # noqa: PLC0415 - if asked for

@@ -39,8 +39,10 @@ class Turns:
         self._session = session
         self._cases = session.cases
         self._lookahead = lookahead
-        self.widest = 1
+        self._widest = 1
         """The highest limit so far: following items may have targets with a higher limit."""
+        self.places = 1
+        """How many cases may be in flight here; 1 until one has been begun before its turn."""
         self._limits: dict[_Target, int] = {}
         """Of targets of matrices."""
         self._matrices: dict[Path, frozenset[_Target]] = {}
@@ -112,6 +114,8 @@ class Turns:
 
     def _begin(self, item: EvalItem, current: EvalItem) -> None:
         """Begin an item's case. Values of fixtures are those of the current item."""
+        if item is not current:
+            self.places = self._widest
         prepared = self._prepare(item, current)
         job = prepared.job
         paces = self._cases.paces
@@ -128,8 +132,8 @@ class Turns:
         if begun.limit == 1:
             self._run_wider_targets(item)
             return
-        reach = self.widest if self._session.failures.maximum else _REACH
-        room = AHEAD * self.widest - self._cases.unfinished
+        reach = self._widest if self._session.failures.maximum else _REACH
+        room = AHEAD * self._widest - self._cases.unfinished
         for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
             self._begin(following, item)
 
@@ -138,10 +142,10 @@ class Turns:
         others = self._targets_of(item)
         if len(others) < 2 or all(self._limits.get(target, 2) == 1 for target in others):
             return
-        reach = self.widest if self._session.failures.maximum else _REACH
+        reach = self._widest if self._session.failures.maximum else _REACH
         for following in self._lookahead.after(item, self._cases, reach=reach):
             if self._is_wide(following, item):
-                if self._cases.unfinished >= AHEAD * self.widest:
+                if self._cases.unfinished >= AHEAD * self._widest:
                     return
                 self._begin(following, item)
 
@@ -165,7 +169,7 @@ class Turns:
             if isinstance(prepared.job, EvalResult):
                 return False
             self._limits[target] = self._cases.paces.limit(prepared)
-            self.widest = max(self.widest, self._limits[target])
+            self._widest = max(self._widest, self._limits[target])
         return self._limits[target] > 1
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
@@ -194,7 +198,7 @@ class Turns:
         }
 
     def _note(self, begun: Begun) -> None:
-        self.widest = max(self.widest, begun.limit)
+        self._widest = max(self._widest, begun.limit)
 
     def _prepare(self, item: EvalItem, current: EvalItem) -> PreparedCase:
         """Load an item's case. An exception becomes an error of this item, not of the current one."""

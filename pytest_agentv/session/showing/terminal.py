@@ -138,7 +138,7 @@ class RunReporter:
                 raise pytest.UsageError(f"no results can be recorded: {fault}")
 
     def check_verdict(self, ids: Sequence[str]) -> None:
-        """See, before anything is paid for, whether the run can be judged. Raises `pytest.UsageError`."""
+        """Check that the run can be judged, and delete the verdict on an earlier one. Raises `pytest.UsageError`."""
         if self._section is not None:
             self._section.check(ids)
             self._home.drop_verdict()  # a fault shows at the end of the run

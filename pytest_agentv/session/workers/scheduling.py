@@ -1,7 +1,17 @@
-"""Hands the workers of pytest-xdist as many cases as they may have in flight."""
+"""Hands the workers of pytest-xdist as many cases as they may have in flight.
 
+xdist gives a worker whose tests take long two tests at a time, or one file. A case takes long because it waits, and the
+worker could ask for many others meanwhile. So each worker has twice as many cases queued as it may have in flight. How
+many these are is known from `--agentv-workers`, and later from what the worker says with its reports. Other tests, and
+cases that run one at a time, are handed out as xdist does.
+
+All this runs in the controller, on its one thread. The classes have the names of their bases, which xdist shows under
+`-v`.
+"""
+
+from collections.abc import Callable, Mapping, Sized
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from xdist import scheduler
@@ -10,19 +20,13 @@ from pytest_agentv.session.options import run_options
 from pytest_agentv.session.workers.shares import AHEAD, PLACES
 
 
-class LoadScheduling(scheduler.LoadScheduling):  # type: ignore[misc]
-    """The scheduling of `--dist load`, for items that wait for a model.
+class _Supplying:
+    """Knows how many cases a worker should have queued."""
 
-    xdist gives a worker whose tests take long two tests at a time. A case takes long because it waits, and the worker
-    could ask for many others meanwhile. So each worker has twice as many cases queued as it may have in flight. How
-    many these are is known from `--agentv-workers`, and later from what the worker says with its reports. Other tests,
-    and cases that run one at a time, are handed out as xdist does.
-
-    Runs in the controller, on its one thread. The class has the name of its base, which xdist shows under `-v`.
-    """
+    numnodes: int
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
-        super().__init__(config, log)
+        super().__init__(config, log)  # type: ignore[call-arg]
         try:
             workers = run_options(config).workers or 0
         except pytest.UsageError:  # the workers report it
@@ -36,10 +40,19 @@ class LoadScheduling(scheduler.LoadScheduling):  # type: ignore[misc]
         if places is not None:
             self._places[report.node] = places
 
+    def _supply(self, node: Any) -> int:
+        """Return how many cases a worker should have queued at least; 0: as many as xdist gives it."""
+        places = self._places.get(node, self._expected)
+        return 0 if places < 2 or node.shutting_down else AHEAD * places
+
+
+class LoadScheduling(_Supplying, scheduler.LoadScheduling):  # type: ignore[misc]
+    """The scheduling of `--dist load`."""
+
     def schedule(self) -> None:
         """Hand out the first items, to each worker its share of those that are left."""
         super().schedule()
-        share = self._share()
+        share = _share(self.pending, self.node2pending)
         for node in self.nodes:
             self._fill(node, share)
         if self.collection and not self.pending:
@@ -50,32 +63,78 @@ class LoadScheduling(scheduler.LoadScheduling):  # type: ignore[misc]
     def check_schedule(self, node: Any, duration: float = 0) -> None:
         """Hand out items to a worker that has few."""
         super().check_schedule(node, duration)
-        self._fill(node, self._share())
-
-    def _share(self) -> int:
-        return -(-len(self.pending) // max(1, len(self.node2pending)))
+        self._fill(node, _share(self.pending, self.node2pending))
 
     def _fill(self, node: Any, share: int) -> None:
-        """Queue cases at a worker: half of its share of what is left, and at least what fills its places."""
-        places = self._places.get(node, self._expected)
-        if places < 2 or node.shutting_down:
-            return
-        queued, wanted = len(self.node2pending[node]), max(AHEAD * places, share // 2)
-        if queued < wanted * 3 // 4:  # several at a time, since each message takes a while
+        """Queue cases at a worker: half of its share of what is left, and at least its supply."""
+        supply = self._supply(node)
+        queued, wanted = len(self.node2pending[node]), max(supply, share // 2)
+        if supply and queued < wanted * 3 // 4:  # several at a time, since each message takes a while
             next_items = self.pending[: min(wanted - queued, share)]
-            self._send_tests(node, sum(1 for _ in takewhile(self._is_eval, next_items)))
+            self._send_tests(node, sum(1 for _ in takewhile(self._is_case, next_items)))
 
-    def _is_eval(self, index: int) -> bool:
-        from pytest_agentv.session.names import may_be_eval  # noqa: PLC0415 - for runs with evals
-
+    def _is_case(self, index: int) -> bool:
         assert self.collection is not None
-        return may_be_eval(self.collection[index])
+        return _may_be_eval(self.collection[index])
+
+
+class _ScopesSupplying(_Supplying):
+    """Hands out whole files, classes or groups."""
+
+    workqueue: dict[str, dict[str, bool]]
+    assigned_work: dict[Any, dict[str, dict[str, bool]]]
+
+    def _reschedule(self, node: Any) -> None:
+        """Hand out scopes to a worker that has few items."""
+        super()._reschedule(node)  # type: ignore[misc]
+        supply = self._supply(node)
+        share = _share([each for unit in self.workqueue.values() for each in unit], self.assigned_work) if supply else 0
+        while share > 0 and self.workqueue and self._pending(node) < supply:
+            unit = next(iter(self.workqueue.values()))
+            if not all(map(_may_be_eval, unit)):
+                return
+            share -= len(unit)
+            self._assign_work_unit(node)  # type: ignore[attr-defined]
+
+    def _pending(self, node: Any) -> int:
+        return sum(not is_done for unit in self.assigned_work[node].values() for is_done in unit.values())
+
+
+class LoadScopeScheduling(_ScopesSupplying, scheduler.LoadScopeScheduling):  # type: ignore[misc]
+    """The scheduling of `--dist loadscope`."""
+
+
+class LoadFileScheduling(_ScopesSupplying, scheduler.LoadFileScheduling):  # type: ignore[misc]
+    """The scheduling of `--dist loadfile`."""
+
+
+class LoadGroupScheduling(_ScopesSupplying, scheduler.LoadGroupScheduling):  # type: ignore[misc]
+    """The scheduling of `--dist loadgroup`."""
+
+
+_OURS: Final[Mapping[type, Callable[[pytest.Config, Any], object]]] = {
+    scheduler.LoadScheduling: LoadScheduling,
+    scheduler.LoadScopeScheduling: LoadScopeScheduling,
+    scheduler.LoadFileScheduling: LoadFileScheduling,
+    scheduler.LoadGroupScheduling: LoadGroupScheduling,
+}
 
 
 def fitting(chosen: object, config: pytest.Config, log: Any) -> object:
-    """Return the scheduling for a run, in place of that of `--dist load`. One that somebody else chose stays."""
-    if type(chosen) is not scheduler.LoadScheduling or config.getoption("maxschedchunk", None):
+    """Return the scheduling for a run, in place of one of xdist's own. One that somebody else chose stays."""
+    create = _OURS.get(type(chosen))
+    if create is None or config.getoption("maxschedchunk", None):
         return chosen
-    ours = LoadScheduling(config, log)
+    ours = create(config, log)
     config.pluginmanager.register(ours)
     return ours
+
+
+def _share(left: Sized, workers: Sized) -> int:
+    return -(-len(left) // max(1, len(workers)))
+
+
+def _may_be_eval(node_id: str) -> bool:
+    from pytest_agentv.session.names import may_be_eval  # noqa: PLC0415 - for runs with evals
+
+    return may_be_eval(node_id)
