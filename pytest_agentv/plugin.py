@@ -135,6 +135,10 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[None, object, object]:
     """Keep the workers of `--dist load` supplied with cases."""
     chosen = yield
+    from pytest_agentv.session.platforms import obstacle
+
+    if obstacle() is not None:
+        return chosen
     from pytest_agentv.session.workers.scheduling import fitting
 
     return fitting(chosen, config, log)

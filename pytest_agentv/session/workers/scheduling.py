@@ -9,7 +9,7 @@ All this runs in the controller, on its one thread. The classes have the names o
 `-v`.
 """
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any, Final
 
@@ -52,7 +52,7 @@ class LoadScheduling(_Supplying, scheduler.LoadScheduling):  # type: ignore[misc
     def schedule(self) -> None:
         """Hand out the first items, to each worker its share of those that are left."""
         super().schedule()
-        share = _share(self.pending, self.node2pending)
+        share = self._share
         for node in self.nodes:
             self._fill(node, share)
         if self.collection and not self.pending:
@@ -63,7 +63,11 @@ class LoadScheduling(_Supplying, scheduler.LoadScheduling):  # type: ignore[misc
     def check_schedule(self, node: Any, duration: float = 0) -> None:
         """Hand out items to a worker that has few."""
         super().check_schedule(node, duration)
-        self._fill(node, _share(self.pending, self.node2pending))
+        self._fill(node, self._share)
+
+    @property
+    def _share(self) -> int:
+        return -(-len(self.pending) // max(1, len(self.node2pending)))
 
     def _fill(self, node: Any, share: int) -> None:
         """Queue cases at a worker: half of its share of what is left, and at least its supply."""
@@ -88,7 +92,9 @@ class _ScopesSupplying(_Supplying):
         """Hand out scopes to a worker that has few items."""
         super()._reschedule(node)  # type: ignore[misc]
         supply = self._supply(node)
-        share = _share([each for unit in self.workqueue.values() for each in unit], self.assigned_work) if supply else 0
+        if not supply or self._pending(node) >= supply:
+            return
+        share = -(-sum(map(len, self.workqueue.values())) // len(self.assigned_work))
         while share > 0 and self.workqueue and self._pending(node) < supply:
             unit = next(iter(self.workqueue.values()))
             if not all(map(_may_be_eval, unit)):
@@ -128,10 +134,6 @@ def fitting(chosen: object, config: pytest.Config, log: Any) -> object:
     ours = create(config, log)
     config.pluginmanager.register(ours)
     return ours
-
-
-def _share(left: Sized, workers: Sized) -> int:
-    return -(-len(left) // max(1, len(workers)))
 
 
 def _may_be_eval(node_id: str) -> bool:
