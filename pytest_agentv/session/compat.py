@@ -26,7 +26,7 @@ def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterato
     with suppress(AttributeError, TypeError, IndexError):
         with _locked(interactor.torun) as positions:
             indices = [interactor.nextitem_index, *positions]
-        return iter([items[index] for index in indices if isinstance(index, int)])
+        return (items[index] for index in indices if isinstance(index, int) and index < len(items))
     return None
 
 
