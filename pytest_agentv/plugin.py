@@ -133,7 +133,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[None, object, object]:
-    """Keep the workers of `--dist load` supplied with cases."""
+    """Keep the workers of pytest-xdist supplied with cases."""
     chosen = yield
     from pytest_agentv.session.platforms import obstacle
 

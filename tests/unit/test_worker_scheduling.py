@@ -1,4 +1,4 @@
-"""Which items the workers of `--dist load` get: all of them run whatever ends first, and cases fill the places."""
+"""Which items the workers of pytest-xdist get: all of them run whatever ends first, and cases fill the places."""
 
 from functools import cache
 from types import SimpleNamespace

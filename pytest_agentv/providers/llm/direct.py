@@ -113,8 +113,8 @@ def load_network() -> Network:
         future.set_running_or_notify_cancel()  # a case that is cancelled must not cancel it for the others
 
     def load() -> None:
-        _load("client", network.client)
-        _load("prices", network.prices, lambda prices: prices.load_tables())
+        _settle(network.client, lambda: importlib.import_module(f"{_ROOM}.client"))
+        _settle(network.prices, _load_prices)
 
     thread = threading.Thread(target=load, name="agentv-import-http", daemon=True)
     thread.start()
@@ -122,11 +122,15 @@ def load_network() -> Network:
     return network
 
 
-def _load(name: str, future: "Future[Any]", prepare: Callable[[Any], object] = bool) -> None:
+def _load_prices() -> Any:
+    prices = importlib.import_module(f"{_ROOM}.prices")
+    prices.load_tables()
+    return prices
+
+
+def _settle(future: "Future[Any]", load: Callable[[], Any]) -> None:
     try:
-        module = importlib.import_module(f"{_ROOM}.{name}")
-        prepare(module)
-        future.set_result(module)
+        future.set_result(load())
     except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
         future.set_exception(error)
 

@@ -60,7 +60,7 @@ class LlmProvider:
         self._repeater = Repeater(settings.retry, self._model, settings.secrets, sleep)
         self._client = _create_client(settings, environment, self._model)
         self.reads_environ = settings.uses_litellm
-        self.needs_no_task = not settings.uses_litellm  # others may cancel the task that calls them
+        self.needs_no_task = not settings.uses_litellm  # litellm may cancel the task that calls it
 
     def warm_up(self) -> None:
         """Start importing what the first request needs."""

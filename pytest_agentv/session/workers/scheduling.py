@@ -92,18 +92,17 @@ class _ScopesSupplying(_Supplying):
         """Hand out scopes to a worker that has few items."""
         super()._reschedule(node)  # type: ignore[misc]
         supply = self._supply(node)
-        if not supply or self._pending(node) >= supply:
+        if not supply:
             return
+        queued = self._pending_of(self.assigned_work[node])  # type: ignore[attr-defined]
         share = -(-sum(map(len, self.workqueue.values())) // len(self.assigned_work))
-        while share > 0 and self.workqueue and self._pending(node) < supply:
+        while share > 0 and self.workqueue and queued < supply:
             unit = next(iter(self.workqueue.values()))
             if not all(map(_may_be_eval, unit)):
                 return
             share -= len(unit)
+            queued += list(unit.values()).count(False)  # those of a worker that died may be done in part
             self._assign_work_unit(node)  # type: ignore[attr-defined]
-
-    def _pending(self, node: Any) -> int:
-        return sum(not is_done for unit in self.assigned_work[node].values() for is_done in unit.values())
 
 
 class LoadScopeScheduling(_ScopesSupplying, scheduler.LoadScopeScheduling):  # type: ignore[misc]
