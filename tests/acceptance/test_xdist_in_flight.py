@@ -120,8 +120,7 @@ def test_the_name_of_the_scheduling_is_that_of_xdist(project, flags):
     assert "scheduling tests via LoadScheduling" in run.text
 
 
-# Not `loadgroup`: there xdist 3.8 waits for ever after a crash, without this plugin as well.
-@pytest.mark.parametrize("dist", ["load", "loadfile", "loadscope", "worksteal"])
+@pytest.mark.parametrize("dist", ["load", "loadfile", "loadscope", "loadgroup", "worksteal"])
 def test_when_a_worker_dies_nothing_is_lost_and_nothing_that_was_finished_is_called_again(project, dist):
     prompts = {**numbered(7, word="one"), "one-5": "lines 13 out-1.jsonl; die_once mark; say hello"}
     write_cases(project, prompts, "one.eval.yaml")

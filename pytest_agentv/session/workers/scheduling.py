@@ -83,7 +83,11 @@ class LoadScheduling(_Supplying, scheduler.LoadScheduling):  # type: ignore[misc
 
 
 class _ScopesSupplying(_Supplying):
-    """Hands out whole files, classes or groups."""
+    """Hands out whole files, classes or groups.
+
+    A worker starts an item when it has the next one, or when no more will come. After another worker died, xdist hands
+    out its scopes again, those that are done as well, and may leave a worker with one item for ever.
+    """
 
     workqueue: dict[str, dict[str, bool]]
     assigned_work: dict[Any, dict[str, dict[str, bool]]]
@@ -91,10 +95,12 @@ class _ScopesSupplying(_Supplying):
     def _reschedule(self, node: Any) -> None:
         """Hand out scopes to a worker that has few items."""
         super()._reschedule(node)  # type: ignore[misc]
+        while not node.shutting_down and self._queued(node) < 2:
+            super()._reschedule(node)  # type: ignore[misc]
         supply = self._supply(node)
         if not supply:
             return
-        queued = self._pending_of(self.assigned_work[node])  # type: ignore[attr-defined]
+        queued = self._queued(node)
         share = -(-sum(map(len, self.workqueue.values())) // len(self.assigned_work))
         while share > 0 and self.workqueue and queued < supply:
             unit = next(iter(self.workqueue.values()))
@@ -103,6 +109,9 @@ class _ScopesSupplying(_Supplying):
             share -= len(unit)
             queued += list(unit.values()).count(False)  # those of a worker that died may be done in part
             self._assign_work_unit(node)  # type: ignore[attr-defined]
+
+    def _queued(self, node: Any) -> int:
+        return int(self._pending_of(self.assigned_work[node]))  # type: ignore[attr-defined]
 
 
 class LoadScopeScheduling(_ScopesSupplying, scheduler.LoadScopeScheduling):  # type: ignore[misc]
