@@ -140,6 +140,50 @@ def test_when_a_worker_dies_nothing_is_lost_and_nothing_that_was_finished_is_cal
     assert not list(project.path.glob(".*.crashed"))
 
 
+@pytest.mark.parametrize("dist", ["load", "loadfile", "loadscope", "loadgroup", "worksteal"])
+def test_a_worker_that_is_dead_when_xdist_gives_it_more_ends_no_run(project, dist):
+    """The controller may read reports of a worker after its death, and answer them with more items."""
+    project.write(
+        "conftest.py",
+        """
+        import os, signal, time
+        from pathlib import Path
+
+        messages, killed = {}, Path("killed.txt")
+
+        def pytest_sessionstart(session):
+            worker = getattr(session.config, "workerinput", {}).get("workerid", "controller")
+            Path(f"{worker}.pid").write_text(str(os.getpid()))
+
+        def pytest_testnodeready(node):
+            send = node.sendcommand
+
+            def sendcommand(name, **kwargs):
+                messages[node] = messages.get(node, 0) + (name != "shutdown")
+                if messages[node] == 2 and not killed.exists():
+                    killed.touch()
+                    os.kill(int(Path(f"{node.gateway.id}.pid").read_text()), signal.SIGKILL)
+                    while not node._down:
+                        time.sleep(0.01)
+                send(name, **kwargs)
+
+            node.sendcommand = sendcommand
+        """,
+    )
+    # `worksteal` sends a second message, the theft, when one worker has much left and the other nothing.
+    prompts = {name: "sleep 0.1; say hello" if int(name[5:]) < 12 else "say hello" for name in numbered(24, "")}
+    for start in range(0, 24, 4):
+        write_cases(project, dict(list(prompts.items())[start : start + 4]), f"{start}.eval.yaml")
+    run = project.run("-n2", f"--dist={dist}", "--agentv-workers=4")
+    assert (project.path / "killed.txt").exists()
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    assert "INTERNALERROR" not in run.text
+    assert sorted(run.by_id) == sorted(prompts)
+    errors = [result["error"] for result in run.by_id.values() if result["status"] == "error"]
+    assert len(errors) <= 1
+    assert all("crashed while running" in error for error in errors)
+
+
 def test_cases_that_xdist_lost_with_a_worker_are_named(project):
     prompts = {"one-0": "say hello", "one-1": "end_of one-0; die_once mark", **numbered(8, word="two")}
     write_cases(project, prompts)

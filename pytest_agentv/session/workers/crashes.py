@@ -35,6 +35,10 @@ class CrashWatch:
         self._collected.update(filter(may_be_eval, ids))
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodeready(self, node: Any) -> None:
+        _tolerate_death(node)
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, error: object | None) -> None:
         # xdist gives the items of a dead worker to those that live: they learn in time that some may be finished.
         if error is not None:
@@ -96,6 +100,22 @@ class CrashWatch:
 
         results = CrashResults(self._config, self._identity, self._options)
         return [node_id for node_id in missing if results.is_case(node_id)]
+
+
+def _tolerate_death(node: Any) -> None:
+    """Drop what xdist sends to a worker that died.
+
+    xdist may read the last reports of a worker after its death, and answers each by sending more items. Sending fails
+    then, and would end the whole run. Nothing is lost with such a message: the next event of the worker is its death,
+    and xdist gives its items to others.
+    """
+    send = node.sendcommand
+
+    def send_to_living(name: str, **arguments: object) -> None:
+        with suppress(OSError):
+            send(name, **arguments)
+
+    node.sendcommand = send_to_living
 
 
 def _is_crash(report: Any) -> bool:
