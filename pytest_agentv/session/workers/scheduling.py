@@ -9,7 +9,7 @@ All this runs in the controller, on its one thread. The classes have the names o
 `-v`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -86,14 +86,33 @@ class _ScopesSupplying(_Supplying):
     """Hands out whole files, classes or groups.
 
     A worker starts an item when it has the next one, or when no more will come. After another worker died, xdist hands
-    out its scopes again, those that are done as well, and may leave a worker with one item for ever.
+    out its scopes again, those that are done as well, and may leave a worker with one item for ever. A worker that
+    replaces a dead one may still collect its items while xdist hands out work; it gets its part when it has them.
     """
 
     workqueue: dict[str, dict[str, bool]]
     assigned_work: dict[Any, dict[str, dict[str, bool]]]
 
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        self._collecting: set[Any] = set()
+
+    def add_node(self, node: Any) -> None:
+        super().add_node(node)  # type: ignore[misc]
+        self._collecting.add(node)
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        super().add_node_collection(node, collection)  # type: ignore[misc]
+        self._collecting.discard(node)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if node not in self._collecting:
+            super()._assign_work_unit(node)  # type: ignore[misc]
+
     def _reschedule(self, node: Any) -> None:
         """Hand out scopes to a worker that has few items."""
+        if node in self._collecting and self.workqueue:
+            return
         super()._reschedule(node)  # type: ignore[misc]
         while not node.shutting_down and self._queued(node) < 2:
             super()._reschedule(node)  # type: ignore[misc]
@@ -108,7 +127,7 @@ class _ScopesSupplying(_Supplying):
                 return
             share -= len(unit)
             queued += list(unit.values()).count(False)  # those of a worker that died may be done in part
-            self._assign_work_unit(node)  # type: ignore[attr-defined]
+            self._assign_work_unit(node)
 
     def _queued(self, node: Any) -> int:
         return int(self._pending_of(self.assigned_work[node]))  # type: ignore[attr-defined]
