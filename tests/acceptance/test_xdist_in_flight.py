@@ -198,11 +198,13 @@ def test_cases_that_xdist_lost_with_a_worker_are_named(project):
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
 
 
-def test_a_failure_stops_all_workers_and_what_they_began_ahead(project):
+@pytest.mark.parametrize("dist", ["load", "loadfile"])
+def test_a_failure_stops_all_workers_and_what_they_began_ahead(project, dist):
     prompts = numbered(80, "sleep 0.05; say hello")
     prompts["case-3"] = "sleep 0.1; say nothing"
-    write_cases(project, prompts)
-    run = project.run("-n2", "-x", "--agentv-workers=8")
+    for start in range(0, 80, 4):
+        write_cases(project, dict(list(prompts.items())[start : start + 4]), f"{start:02}.eval.yaml")
+    run = project.run("-n2", "-x", f"--dist={dist}", "--agentv-workers=8")
     assert run.outcomes["failed"] == 1
     started = read_calls(project.path).started
     assert len(started) == len(set(started)) <= sum(run.outcomes.values()) + 8 + 2

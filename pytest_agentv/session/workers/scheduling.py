@@ -102,8 +102,9 @@ class _ScopesSupplying(_Supplying):
         self._collecting.add(node)
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        super().add_node_collection(node, collection)  # type: ignore[misc]
         self._collecting.discard(node)
+        if node in self.assigned_work:  # else there were fewer scopes than workers, and it was told to end
+            super().add_node_collection(node, collection)  # type: ignore[misc]
 
     def _assign_work_unit(self, node: Any) -> None:
         if node not in self._collecting:
