@@ -203,6 +203,25 @@ def test_an_item_that_is_ended_cancels_its_case_and_its_processes(project, what)
 
 
 @pytest.mark.parametrize("flags", WORKERS)
+def test_pytest_exit_ends_the_run_with_its_reason_and_its_code(project, flags):
+    """The frame that raises it is hidden, and pytest needs one that is not."""
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        def pytest_runtest_logreport(report):
+            pytest.exit("enough", returncode=7)
+        """,
+    )
+    write_cases(project, numbered(2))
+    run = project.run(*flags, subprocess=True)
+    assert run.exit_code == 7
+    assert [line.strip("! ") for line in run.lines if "enough" in line] == ["_pytest.outcomes.Exit: enough"]
+    assert not [line for line in run.lines if "Traceback" in line]
+
+
+@pytest.mark.parametrize("flags", WORKERS)
 def test_the_others_run_on_when_a_time_out_ends_an_item(project, flags):
     project.write("conftest.py", ALARM.replace("RAISE", "pytest.fail('Timeout >0.7s')"))
     prompts = {"slow": "sleep 61; say hello", **numbered(6)}

@@ -61,6 +61,12 @@ class Begun:
     hurry: Callable[[], None] | None = None
     """Starts the answers of a repeated case before all others; None: the case is one job of the scheduler."""
 
+    @property
+    def result(self) -> EvalResult | None:
+        """The result of the case; None: it has none yet, or was cancelled."""
+        future = self.future
+        return future.result() if future.done() and not future.cancelled() and future.exception() is None else None
+
     @staticmethod
     def of(
         future: "Future[EvalResult]",

@@ -163,16 +163,23 @@ class CaseRuns:
     async def _record(
         self, result: EvalResult, prepared: PreparedCase, leave: Callable[[], None] | None = None
     ) -> EvalResult:
-        """Write a result. The next case starts meanwhile, unless many results wait to be written: a kill loses them."""
+        """Write a result. The next case starts meanwhile, unless many results wait to be written: a kill loses them.
+
+        A cancellation leaves out only what follows the line: a case that is judged has one result.
+        """
         self._progress.count(result, prepared.repeat)
         if result.status != "pass":
             self._failures.note(result.node_id)
         written = self._recorder.record(result)
         if leave is not None:
             leave()
-        await written
-        self._let_go(result)
-        await tell(prepared.hooks, prepared.case, result)
+        try:
+            await asyncio.shield(written)
+            self._let_go(result)
+            await tell(prepared.hooks, prepared.case, result)
+        except asyncio.CancelledError:
+            await written
+            self._let_go(result)
         # The prompt is in the file now. It may hold the texts of large files, and an item is kept to the end.
         return result.replace(agent_provider_request=None, lm_provider_request=None)
 

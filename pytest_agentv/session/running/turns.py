@@ -92,20 +92,29 @@ class Turns:
         return item.result
 
     def break_off(self, item: EvalItem, error: BaseException) -> None:
-        """Record the case of an item whose set-up failed before its case ran, unless the item is skipped."""
+        """Record the case of an item whose set-up failed before its case ran, unless the item is skipped.
+
+        A case that ran ahead keeps its result if the whole run ends: pytest reports nothing of the item.
+        """
         begun = self._cases.take(item)
         if begun is not None:
+            if isinstance(error, RUN_ENDS) and begun.result is not None:
+                item.result = begun.result
+                return
             self._cases.drop(begun)
         if not isinstance(error, _SKIPPED):
             item.result = self._record_broken(item, kind_of_break(error), text_of_break(error))
 
     def _end(self, item: EvalItem, begun: Begun, error: BaseException) -> EvalResult | None:
-        """Cancel the case of an item that was ended while it waited. Its result is an error."""
-        reason = f"ended before it was done: {text_of_break(error)}"
-        if not begun.future.done():
-            result = self._cases.end(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
-            if result is not None and result.status == "error":
-                return result
+        """Cancel the case of an item that was ended while it waited.
+
+        Its result is an error, as that of the item. If the whole run ends, pytest reports nothing of the item, and a
+        case that is judged keeps its result.
+        """
+        reason, is_run_ending = f"ended before it was done: {text_of_break(error)}", isinstance(error, RUN_ENDS)
+        result = begun.result or self._cases.end(begun, reason, is_run_ending=is_run_ending)
+        if result is not None and (is_run_ending or result.status == "error"):
+            return result
         return self._record_broken(item, "cancelled", reason)
 
     def _record_broken(self, item: EvalItem, kind: ErrorKind, reason: str) -> EvalResult | None:

@@ -28,6 +28,12 @@ class Parent:
 
 
 def shorten_traceback(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Cut an interrupt's traceback to the part that pytest shows: rendering all of it takes half a second."""
-    if not config.getoption("fulltrace", default=False):
-        excinfo.traceback = excinfo.traceback[-1:]
+    """Cut an interrupt's traceback to the part that pytest shows: rendering all of it takes half a second.
+
+    pytest names the last frame that is not hidden, and needs one: that of `pytest.exit` is hidden.
+    """
+    if config.getoption("fulltrace", default=False):
+        return
+    entries = excinfo.traceback
+    shown = next((place for place in reversed(range(len(entries))) if not entries[place].ishidden(excinfo)), 0)
+    excinfo.traceback = entries[shown:]

@@ -1,0 +1,95 @@
+"""Cases that are judged when the run is broken off keep their results: one line each, and no error after it."""
+
+import sys
+
+import pytest
+from scripted_agent import numbered, write_agent, write_cases
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+
+HELPERS = """
+import json, time
+from pathlib import Path
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+def has_line(name):
+    return any(json.loads(line)["eval_id"] == name for line in Path("out-1.jsonl").read_text().splitlines())
+"""
+
+
+@pytest.fixture
+def project(project):
+    write_agent(project)
+    project.write("helpers.py", HELPERS)
+    return project
+
+
+def statuses(run):
+    return sorted((result["eval_id"], result["status"]) for result in run.results)
+
+
+@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "import pytest; pytest.exit('enough')"], ids=["^C", "exit"])
+def test_a_case_that_ran_ahead_keeps_its_result_when_the_run_ends_in_its_setup(project, end):
+    project.write(
+        "sub/conftest.py",
+        f"""
+        from helpers import has_line, until
+
+        def pytest_runtest_setup(item):
+            until(lambda: has_line("case-1"))
+            {end}
+        """,
+    )
+    write_cases(project, {"case-0": "say hello; end_of case-1"})
+    write_cases(project, {"case-1": "say hello"}, "sub/a.eval.yaml")
+    run = project.run("--agentv-workers=2", "a.eval.yaml", "sub", subprocess=True)
+    assert run.exit_code == pytest.ExitCode.INTERRUPTED
+    assert statuses(run) == [("case-0", "pass"), ("case-1", "pass")]
+    assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in run.text
+
+
+def test_a_case_that_ran_ahead_in_a_worker_keeps_its_result_when_the_controller_is_interrupted(project):
+    project.write(
+        "sub/conftest.py",
+        """
+        import os, signal, tempfile
+        from pathlib import Path
+        from helpers import has_line, until
+
+        def pytest_runtest_setup(item):
+            until(lambda: has_line("case-1"))
+            os.kill(os.getppid(), signal.SIGINT)
+            until(lambda: list(Path(tempfile.gettempdir()).glob(f"agentv-*-{os.getppid()}.stopped")))
+        """,
+    )
+    write_cases(project, {"case-0": "say hello; end_of case-1"})
+    write_cases(project, {"case-1": "say hello"}, "sub/a.eval.yaml")
+    run = project.run("-n1", "--agentv-workers=2", "a.eval.yaml", "sub", subprocess=True)
+    assert run.exit_code == pytest.ExitCode.INTERRUPTED
+    assert statuses(run) == [("case-0", "pass"), ("case-1", "pass")]
+    assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in run.text
+
+
+def test_a_case_keeps_its_result_when_ctrl_c_comes_while_a_hook_sees_it(project):
+    project.write(
+        "conftest.py",
+        """
+        import os, signal, time
+        from helpers import has_line
+
+        def pytest_agentv_result(case, result):
+            assert has_line(case.eval_id)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)
+        """,
+    )
+    write_cases(project, numbered(2))
+    run = project.run(subprocess=True)
+    assert run.exit_code == pytest.ExitCode.INTERRUPTED
+    assert statuses(run) == [("case-0", "pass")]
+    assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in run.text
