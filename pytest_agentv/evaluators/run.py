@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.shared import narrowed, negated, shared_key, with_requirement
-from pytest_agentv.models.base import ATOMS
+from pytest_agentv.evaluators.shared import narrowed, negated, shared_key, unshared, with_requirement
+from pytest_agentv.models.base import ABSENT, ATOMS
 from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
+from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
 from pytest_agentv.models.text import format_number
 from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
@@ -66,6 +66,8 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
     """
     shown = narrowed(evaluator, context)
     if isinstance(shown, Context):
+        if evaluator.own_code is not None and shown.part is not ABSENT:
+            shown = shown.replace(part=unshared(shown.part))
         score = await _judge(evaluator, shown)
         if shared_key(evaluator, "negate") is True and isinstance(score, Score):
             score = negated(score)
@@ -96,7 +98,7 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
         raise EvaluatorError(f"evaluate() returned {type(score).__name__}, expected a Score")
     if score.details is not None and (fault := json_fault(score.details)):
         raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
-    if not is_number(score.value):
+    if not is_score(score.value):
         raise EvaluatorError(f"evaluate() returned the score {score.value!r}, expected a number from 0 to 1")
     value = clamp_score(score.value)
     return EvaluatorResult(
@@ -121,11 +123,6 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
         judge_model=took.judge_model,
         duration_ms=took.duration_ms,
     )
-
-
-def is_number(value: object) -> bool:
-    """Whether a value can be a score; NaN and true cannot."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124
 
 
 def _warnings(given: float, value: float) -> tuple[str, ...] | None:

@@ -1,6 +1,8 @@
 """The keys that all kinds share: judge a part of the answer, negate the verdict, be required."""
 
+import copy
 import inspect
+import marshal
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
@@ -8,7 +10,7 @@ from typing import Any, Final
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.scores import Score, clamp_score
+from pytest_agentv.models.scores import Score, clamp_score, is_score
 from pytest_agentv.models.text import compact_json
 
 KEYS: Final = ("required", "negate", "path")
@@ -51,12 +53,25 @@ def text_of_part(part: Json) -> str:
     return part if isinstance(part, str) else compact_json(part)
 
 
+def unshared(value: Json) -> Json:
+    """Return data that code of users may change: a copy, because other checks and cases read the same."""
+    if not isinstance(value, dict | list):
+        return value
+    try:
+        return marshal.loads(marshal.dumps(value))  # noqa: S302 - written on this line
+    except ValueError:  # it holds what files do not have
+        return copy.deepcopy(value)
+
+
 def negated(score: Score) -> Score:
-    """Negate a judgement. A failed judgement stays as it is: it says nothing about the answer."""
-    if score.error is not None:
+    """Negate a judgement. A failed judgement stays as it is: it says nothing about the answer.
+
+    So does a value that is no number, which is an error, and must not become a pass.
+    """
+    if score.error is not None or not is_score(score.value):
         return score
     return score.replace(
-        value=1.0 - clamp_score(score.value),
+        value=1 - score.value,  # not clamped: one outside 0 to 1 has a warning
         hits=tuple(score.misses),
         misses=tuple(score.hits),
         verdict=None,

@@ -82,3 +82,15 @@ def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:
             f"expected 'llm_judge', got {describe_value(mapping[key])}; falling back to the default judge",
             "other kinds go into a list under `evaluators:`",
         )
+
+
+def warn_of_unread_lists(mapping: JsonObject, place: Place) -> None:
+    """Warn about lists of evaluators that are not read beside another one: that of `execution` wins."""
+    execution = mapping.get("execution")
+    within = execution if isinstance(execution, dict) else {}
+    found: list[tuple[str, ...]] = [("execution", key) for key in EVALUATOR_LIST_KEYS if within.get(key) is not None]
+    found += [(key,) for key in EVALUATOR_LIST_KEYS if mapping.get(key) is not None]
+    for keys in found[1:]:
+        value = within[keys[1]] if len(keys) > 1 else mapping[keys[0]]
+        if value != []:
+            place.at(*keys).warn(f"is not read, because {'.'.join(found[0])!r} is there as well")

@@ -29,6 +29,11 @@ def clamp_score(value: object) -> float:
     return float(min(1.0, max(0.0, value)))  # clamped first: an int can be too large for a float
 
 
+def is_score(value: object) -> bool:
+    """Whether a value can be a score; NaN and true cannot."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124
+
+
 @record
 class EvaluatorResult(Record):
     """The judgement of one evaluator, as the results file has it."""

@@ -51,7 +51,12 @@ def _javascript_numbers(value: Json) -> Json:
 
 
 def format_number(value: float) -> str:
-    """Return a number as JavaScript prints it: `1` for 1.0, `0.5` for 0.5, `1e-7` for 1e-07."""
+    """Return a number as JavaScript prints it: `1` for 1.0, `0.5` for 0.5, `1e-7` for 1e-07.
+
+    A whole number keeps all its digits: as a float, an id of 19 digits would become another one.
+    """
+    if isinstance(value, int):
+        return str(int(value))
     number = float(value)
     if math.isfinite(number) and number.is_integer() and abs(number) < 1e21:
         return str(int(number))

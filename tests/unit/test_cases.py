@@ -178,6 +178,14 @@ def test_a_case_in_a_jsonl_file_is_told_by_its_line() -> None:
         ),
         ("criteria: x", "5: evalcases[0].criteria: is not read, because 'expected_outcome' is there as well"),
         (
+            "evaluators: [a]\nexecution: {assert: [b]}",
+            "5: evalcases[0].evaluators: is not read, because 'execution.assert' is there as well",
+        ),
+        (
+            "execution: {assert: [b], evaluators: [a]}",
+            "5: evalcases[0].execution.assert: is not read, because 'execution.evaluators' is there as well",
+        ),
+        (
             "evaluator: heuristic",
             "5: evalcases[0].evaluator: expected 'llm_judge', got the text 'heuristic'; "
             "falling back to the default judge (other kinds go into a list under `evaluators:`)",

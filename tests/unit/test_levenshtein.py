@@ -35,6 +35,12 @@ def test_a_threshold_decides(threshold: float, score: float, hits: tuple[str, ..
     assert (found.value, found.hits, found.misses) == (score, hits, misses)
 
 
+@pytest.mark.parametrize("same", range(1, 10))
+def test_a_similarity_that_equals_the_threshold_reaches_it(same: int) -> None:
+    answer = "a" * same + "b" * (10 - same)
+    assert score_of(Levenshtein(value="a" * 10, threshold=same / 10), answer).value == 1.0
+
+
 @pytest.mark.parametrize("threshold", [-0.1, 1.1])
 def test_a_threshold_is_from_0_to_1(threshold: float) -> None:
     with pytest.raises(ValidationError, match="threshold"):

@@ -35,6 +35,11 @@ def test_an_unknown_duration_scores_0():
     assert score == Score(0.0, misses=misses, reasoning="Execution duration not reported by provider")
 
 
+def test_a_cost_that_adds_up_to_the_budget_is_within_it():
+    assert Cost(budget=0.3).check_amount(0.1 + 0.2).value == 1.0
+    assert Cost(budget=0.3).check_amount(0.3001).value == 0.0
+
+
 def test_an_answer_within_the_budget_scores_1():
     score = Cost(budget=0.1).check_amount(0.05)
     hits = ("Cost $0.0500 <= $0.1000 budget",)

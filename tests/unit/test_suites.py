@@ -171,6 +171,13 @@ def test_every_known_key_of_a_file_is_silent() -> None:
     )
 
 
+def test_a_list_of_evaluators_that_is_not_read_is_a_warning() -> None:
+    text = f"execution: {{assert: [a]}}\nassertions: [b]\nassert: []\nevalcases: [{CASE}]\n"
+    assert warnings_of(write("qa.yaml", text)) == [
+        "qa.yaml:2: assertions: is not read, because 'execution.assert' is there as well"
+    ]
+
+
 def test_a_jsonl_file_has_a_case_per_line() -> None:
     path = write("qa.jsonl", '{"id": "a"}\n\n{"id": "b"}\r\n')
     suite = read_suite(path)
@@ -196,6 +203,11 @@ def test_cases_that_share_parts_stay_as_they_are() -> None:
 
 def test_a_bad_line_of_a_jsonl_file_is_told_by_its_physical_number() -> None:
     assert error_of(write("qa.jsonl", '{"id": "a"}\n\n[1]\n')) == "qa.jsonl:3: expected a JSON object, got [1]"
+
+
+def test_a_key_that_is_twice_on_a_line_of_a_jsonl_file_is_an_error() -> None:
+    path = write("qa.jsonl", '{"id": "a"}\n{"id": "b", "assert": ["x"], "assert": ["y"]}\n')
+    assert error_of(path) == "qa.jsonl:2: invalid JSON: the key 'assert' is there twice"
 
 
 def test_duplicate_ids_and_emptiness_of_a_jsonl_file_are_warnings() -> None:

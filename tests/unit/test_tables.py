@@ -107,6 +107,9 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
         ("q.json", '[\n {"a": 1},\n {"a": }\n]', "q.json:3: invalid JSON: Expecting value"),
         ("q.json", '[\n {"a": 1}\n {"a": 2}]', "q.json:3: invalid JSON: expected `,` or the end of the list"),
         ("q.json", "[", "q.json:1: invalid JSON: Expecting value"),
+        ("q.json", '[\n{"a": 1},\n{"a": NaN}]', "q.json:3: invalid JSON: NaN is not a JSON number"),
+        ("q.json", '[\n{"a": 1, "a": 2}]', "q.json:2: invalid JSON: the key 'a' is there twice"),
+        ("q.json", "[\n1" + "0" * 5000 + "]", "q.json:2: invalid JSON: a number has more digits than can be read"),
         ("q.json", "[] x", "q.json:1: invalid JSON: expected `,` or the end of the list"),
         ("q.yaml", "a: 1\n", "q.yaml:1: expected a list of rows, got a mapping"),
         ("q.yaml", "cases: 1\n", "q.yaml:1: expected a list of rows, got the number 1"),
@@ -115,6 +118,11 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
 )
 def test_a_table_that_cannot_be_read_is_one_error(name, content, message):
     assert error_of(name, content).startswith(message)
+
+
+def test_a_row_of_jsonl_with_a_key_twice_is_a_fault_of_this_row():
+    rows = read("q.jsonl", '{"a": {"b": 1, "b": 2}}\n{"a": [{"b": 1}, {"b": 2}]}\n')
+    assert rows == [(1, "invalid JSON: the key 'b' is there twice"), (2, {"a": [{"b": 1}, {"b": 2}]})]
 
 
 def test_json_jsonl_and_yaml_keep_types_and_know_their_lines():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.text import compact_json, pretty_json
+from pytest_agentv.models.text import compact_json, format_number, pretty_json
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,23 @@ from pytest_agentv.models.text import compact_json, pretty_json
 )
 def test_json_has_the_numbers_that_javascript_writes(value: object, text: str) -> None:
     assert compact_json(value) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1234567890123456789, "1234567890123456789"),
+        (-(10**400), "-1" + "0" * 400),
+        (10**21, "1" + "0" * 21),
+        (1e21, "1e+21"),
+        (True, "1"),
+        (2.0, "2"),
+        (-0.0, "0"),
+        (1e-7, "1e-7"),
+    ],
+)
+def test_a_whole_number_keeps_all_its_digits(number: float, text: str) -> None:
+    assert format_number(number) == text
 
 
 @pytest.mark.parametrize("write", [compact_json, pretty_json])

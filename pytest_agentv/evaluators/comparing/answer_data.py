@@ -1,11 +1,13 @@
 """Reads the JSON of an answer, and parts of it."""
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
 from pytest_agentv.models.base import ABSENT, Absent, Json
 
 _FENCE: Final = re.compile(r"```(?:json)?[ \t]*\n?", re.IGNORECASE)
@@ -15,13 +17,22 @@ SHOWN_KEYS: Final = 8
 
 
 def parse_answer(answer: str) -> Json | Absent:
-    """Return the JSON of an answer, which may have text and fences around an object; `ABSENT` when there is none."""
-    text = _FENCE.sub("", answer)
-    whole = parse_json(text)
+    """Return the JSON of an answer, which may have text and fences around it; `ABSENT` when there is none.
+
+    If there are several objects, or several lists, none of them is it.
+    """
+    whole = parse_json(answer)  # first as it is: a fence may be a part of a text in it
     if isinstance(whole, dict | list):
         return whole
+    text = _FENCE.sub("", answer)
     start, end = text.find("{"), text.rfind("}")
-    return parse_json(text[start : end + 1]) if 0 <= start < end else ABSENT
+    inner = parse_json(text[start : end + 1]) if 0 <= start < end else ABSENT
+    for each in (parse_json(text), inner):
+        if isinstance(each, dict | list):
+            return each
+    objects = [found.value for found in itertools.islice(json_objects(answer), 2)]
+    values = objects or [found.value for found in itertools.islice(json_values(answer), 2)]
+    return values[0] if len(values) == 1 else ABSENT
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
@@ -19,6 +19,7 @@ DEEPEST: Final = 100
 
 _STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*"'
 _START: Final = re.compile(rf"\{{[ \t\n\r]*+(?:\}}|{_STRING}[ \t\n\r]*+:)")
+_START_OF_ANY: Final = re.compile(rf"\[|{_START.pattern}")
 _TOKEN: Final = re.compile(
     rf"[ \t\n\r]*+(?:(?P<mark>[{{}}\[\],:])|(?P<string>{_STRING})|"
     r"(?P<scalar>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null))"
@@ -41,8 +42,15 @@ class FoundObject:
     """As it is written."""
 
 
-_Fates: TypeAlias = dict[int, tuple[int, JsonObject] | None]
-"""By the position where an object begins: its end and value. None: it is broken."""
+class FoundValue(NamedTuple):
+    """A JSON object or list of a text."""
+
+    value: Json
+    text: str
+
+
+_Fates: TypeAlias = dict[int, tuple[int, Json] | None]
+"""By the position where an object or a list begins: its end and value. None: it is broken."""
 
 
 def json_objects(text: str) -> Iterator[FoundObject]:
@@ -50,16 +58,25 @@ def json_objects(text: str) -> Iterator[FoundObject]:
 
     Objects within an object are parts of it and are not yielded.
     """
+    return (FoundObject(found.value, found.text) for found in _values(text, _START))
+
+
+def json_values(text: str) -> Iterator[FoundValue]:
+    """Yield the JSON objects and lists of a text, as `json_objects` does. Those within another are parts of it."""
+    return _values(text, _START_OF_ANY)
+
+
+def _values(text: str, starts: re.Pattern[str]) -> Iterator[FoundValue]:
     fates: _Fates = {}
-    start = _START.search(text)
+    start = starts.search(text)
     while start:
         begin = start.start()
         if begin not in fates:
             _Reader(text, fates).read(begin)
         fate = fates[begin]
         if fate is not None:
-            yield FoundObject(fate[1], text[begin : fate[0]])
-        start = _START.search(text, begin + 1 if fate is None else fate[0])
+            yield FoundValue(fate[1], text[begin : fate[0]])
+        start = starts.search(text, begin + 1 if fate is None else fate[0])
 
 
 def json_object(text: str) -> JsonObject | None:
@@ -107,8 +124,8 @@ class _Reader:
             position = token.end()
             if not self._open:
                 return
-        # A fault breaks every object that is open at that point, and none that is complete.
-        self._fates |= {part.begin: None for part in self._open if isinstance(part.value, dict)}
+        # A fault breaks what is open at that point, and nothing that is complete.
+        self._fates |= dict.fromkeys(part.begin for part in self._open)
         self._fates.setdefault(begin, None)
 
     def _take(self, token: re.Match[str]) -> bool:
@@ -139,8 +156,7 @@ class _Reader:
         if isinstance(self._open[-1].value, dict) is not is_object:
             return False
         closed = self._open.pop()
-        if is_object:
-            self._fates[closed.begin] = (end, closed.value)
+        self._fates[closed.begin] = (end, closed.value)
         if self._open:
             self._open[-1].add(closed.value)
         self._expects = "comma"

@@ -8,13 +8,13 @@ from pytest_agentv.loading.cases.references import LoadShared, References, Scope
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
-    EVALUATOR_LIST_KEYS,
     EXECUTION_KEYS,
     EXPECTED_KEYS,
     INPUT_KEYS,
     MARK_KEYS,
     OUTCOME_KEYS,
     warn_of_evaluator_word,
+    warn_of_unread_lists,
 )
 from pytest_agentv.loading.places import Place, first_key, misspelling, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem
@@ -100,7 +100,8 @@ def check_keys(written: WrittenCase) -> None:
     warn_of_unknown_keys(value, CASE_KEYS, place)
     warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
     warn_of_evaluator_word(value, place)
-    for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS, EVALUATOR_LIST_KEYS):
+    warn_of_unread_lists(value, place)
+    for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS):
         if len(value.keys() & synonyms) < 2:
             continue
         present = [key for key in synonyms if value.get(key) is not None]

@@ -11,7 +11,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from pytest_agentv.errors import SourceError
 from pytest_agentv.loading.files.yaml_values import KeyPath, build_yaml
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, JsonObject
 
 Origins: TypeAlias = "Mapping[KeyPath, tuple[Source, KeyPath]]"
 """Where values are written that a mapping has from elsewhere, by their paths in it."""
@@ -126,7 +126,7 @@ def read_jsonl(path: Path) -> JsonlSource:
 def parse_json_object(path: Path, line: str, number: int) -> Json:
     """Return the object of a line of a JSONL file. Raises `SourceError`."""
     try:
-        value = _DECODER.decode(line)
+        value = STRICT_JSON.decode(line)
     except json.JSONDecodeError as error:
         raise SourceError(path, f"invalid JSON: {error.msg} (column {error.colno})", number) from None
     except ValueError as error:
@@ -142,7 +142,26 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON number")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+def _unlike_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
+    """Return a mapping of pairs. Raises `ValueError` for a key that is there twice: one value would not be read."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+    return value
+
+
+def _read_integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # Python's own message names a function of its
+        raise ValueError("a number has more digits than can be read") from None
+
+
+STRICT_JSON: Final = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_int=_read_integer, object_pairs_hook=_unlike_keys
+)
+"""Reads the JSON of authors. Raises `ValueError` for `NaN`, and for a key that is twice in a mapping."""
 
 
 @lru_cache

@@ -1,12 +1,11 @@
 """Reads the rows of JSON, JSONL and YAML files."""
 
-import json
 import re
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import SourceError, locate
-from pytest_agentv.loading.files.source import parse_json_object, read_text, read_yaml
+from pytest_agentv.loading.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml
 from pytest_agentv.loading.keys import CASE_LIST_KEYS
 from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.loading.tables.rows import Row, Table, row_of
@@ -51,7 +50,7 @@ def read_yaml_rows(path: Path) -> list[Row]:
 
 def _json_list(path: Path, text: str, position: int) -> list[Row]:
     """Read the items of a list one by one, which tells their lines."""
-    table, decode = Table(path), json.JSONDecoder().raw_decode
+    table, decode = Table(path), STRICT_JSON.raw_decode
     rows: list[Row] = []
     line, counted = 1, 0
     while True:
@@ -61,9 +60,11 @@ def _json_list(path: Path, text: str, position: int) -> list[Row]:
             break
         try:
             value, position = decode(text, position)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             at = getattr(error, "pos", position)
-            reason = getattr(error, "msg", "the values are nested too deeply")
+            reason = (
+                getattr(error, "msg", error) if isinstance(error, ValueError) else "the values are nested too deeply"
+            )
             raise SourceError(path, f"invalid JSON: {reason}", text.count("\n", 0, at) + 1) from None
         rows.append(row_of(table, line, len(rows), value))
         position = _BLANK.match(text, position).end()  # type: ignore[union-attr]

@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.base import Context, Evaluator, Services
 from pytest_agentv.evaluators.kinds.code.python import PythonCheck
 from pytest_agentv.evaluators.kinds.text.contains import Contains
 from pytest_agentv.evaluators.run import run_evaluator
-from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.prompts.prompt import Prompt
@@ -32,6 +32,16 @@ def large(answer): return 42
 def odd(answer): return {"score": 1, "hit": []}
 def broken(answer): return {}["x"]
 def wants(answer, context): return True
+def no_number(answer): return Score(value=float("nan"))
+def a_text(answer): return Score(value="0.5")
+def a_truth(answer): return Score(value=True)
+def infinite(answer): return Score(value=float("inf"))
+def far_below(answer): return Score(value=-3)
+def greedy(data, vars, tool_calls):
+    data["x"].clear()
+    vars["words"].clear()
+    tool_calls[0].input.clear()
+    return True
 """
 
 
@@ -86,6 +96,37 @@ def test_code_that_does_not_judge_is_an_error_negated_or_not(bench, code, error)
         assert result.error is not None
         assert result.error.startswith(error)
         assert result.score == 0.0
+
+
+@pytest.mark.parametrize("code", ["no_number", "a_text", "a_truth"])
+def test_a_score_that_is_no_number_is_an_error_negated_or_not(bench, code):
+    for check in ({"python": f"checks.py:{code}"}, {"not-python": f"checks.py:{code}"}):
+        result = bench.judged(check, "x")
+        assert result.error is not None
+        assert "expected a number from 0 to 1" in result.error
+        assert result.score == 0.0
+
+
+@pytest.mark.parametrize(("code", "score"), [("infinite", 0.0), ("far_below", 1.0)])
+def test_a_negated_score_outside_0_to_1_has_a_warning(bench, code, score):
+    result = bench.judged({"not-python": f"checks.py:{code}"}, "x")
+    assert result.score == score
+    assert result.warnings is not None
+    assert "is outside 0 to 1" in result.warnings[0]
+
+
+@pytest.mark.parametrize("path", [None, "y"])
+def test_code_that_changes_what_it_is_given_changes_it_for_nobody_else(bench, path):
+    case = CASE.replace(vars={"words": ["tent"]})
+    call = ToolCall("search", input={"query": "tent"})
+    answer = '{"x": [1], "y": {"x": [1]}}'
+    given = {"case": case, "output_messages": (Message("assistant", "x", (call,)),)}
+    for check in ({"python": "checks.py:greedy"}, {"python": "data['x'].pop() == 1"}):
+        result = bench.judged({**check, **({"path": path} if path else {})}, answer, **given)
+        assert (result.score, result.error) == (1.0, None)
+    assert bench.judged({"field": {"path": "y.x[0]", "equals": 1}}, answer).score == 1.0
+    assert case.vars == {"words": ["tent"]}
+    assert call.input == {"query": "tent"}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,12 @@ from pytest_agentv.models.masking.secrets import Masker, masking
         ({"word": "30"}, "130 euros", 0, (), ('lacks "30"',)),
         ({"word": "30 days"}, "within 30\n Days.", 1, ('contains "30 days"',), ()),
         ({"word": "naïve"}, "a NAÏVE plan", 1, ('contains "naïve"',), ()),
+        ({"word": "cafe"}, "a cafe\u0301 here", 0, (), ('lacks "cafe"',)),
+        ({"word": "हिन्द"}, "हिन्दी", 0, (), ('lacks "हिन्द"',)),
+        ({"word": "न्दी"}, "हिन्दी", 0, (), ('lacks "न्दी"',)),
+        ({"word": "tent"}, "the cafe\u0301tent", 0, (), ('lacks "tent"',)),
+        ({"words": ["careful", "5"]}, "⚠️Careful: 5️⃣ days", 1, ('contains "careful"', 'contains "5"'), ()),
+        ({"word": "हिन्दी"}, "हिन्दीय, हिन्दी!", 1, ('contains "हिन्दी"',), ()),
         (
             {"words": ["a", "b", "c", "d"]},
             "a, ab, d!",

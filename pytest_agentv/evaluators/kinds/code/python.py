@@ -18,6 +18,7 @@ from pytest_agentv.evaluators.comparing.answer_data import parse_answer
 from pytest_agentv.evaluators.comparing.reported_calls import reported_calls
 from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
+from pytest_agentv.evaluators.shared import unshared
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.kind import Text
@@ -144,16 +145,26 @@ def _names_of(code: types.CodeType) -> frozenset[str]:
 
 
 def _values(context: Context, wanted: Collection[str] = NAMES) -> dict[str, Any]:
-    """Return the values that code may use. Reads the JSON of the answer only if the code uses it."""
+    """Return the values that code may use. Reads the JSON of the answer only if the code uses it.
+
+    Data is the code's own: what it changes there changes nothing for other checks and cases.
+    """
     values: dict[str, Any] = {
         "answer": context.candidate_answer,
         "case": context.case,
         "vars": getattr(context.case, "vars", None) or {},
-        "tool_calls": reported_calls(context) or (),
+        "tool_calls": (),
         "metrics": context.metrics,
     }
+    if "vars" in wanted:
+        values["vars"] = unshared(values["vars"])
+    if "tool_calls" in wanted:
+        calls = reported_calls(context) or ()
+        values["tool_calls"] = tuple(
+            call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls
+        )
     if "data" in wanted:
-        data = parse_answer(context.candidate_answer) if context.part is ABSENT else context.part
+        data = parse_answer(context.candidate_answer) if context.part is ABSENT else unshared(context.part)
         values["data"] = None if data is ABSENT else data
     return values
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.answer_data import parse_json
-from pytest_agentv.evaluators.judging.json_text import json_objects
+from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
 from pytest_agentv.evaluators.kinds.data.json_check import JsonCheck
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.scores import Score
@@ -35,13 +35,9 @@ class ContainsJson(JsonCheck):
 
 def _json_within(answer: str) -> Iterator[Json]:
     """Yield the lists and objects of an answer: all of it, those in fences, those amid prose."""
-    texts = [answer, *_FENCED.findall(answer)]
-    start, end = answer.find("["), answer.rfind("]")
-    if 0 <= start < end:
-        texts.append(answer[start : end + 1])
-    for text in texts:
+    for text in (answer, *_FENCED.findall(answer)):
         value = parse_json(text)
         if value is not ABSENT and isinstance(value, dict | list):
             yield value
-    for found in json_objects(answer):
-        yield found.value
+    for read in (json_values, json_objects):  # the objects in a list are values by themselves, too
+        yield from (found.value for found in read(answer))

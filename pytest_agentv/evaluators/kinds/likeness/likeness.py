@@ -8,6 +8,7 @@ from pydantic import Field
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.shared import SLACK
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
@@ -35,7 +36,7 @@ class Likeness(Evaluator):
         details, shown = {"similarity": similarity, **(more or {})}, f"similarity {format_fixed(similarity, 3)}"
         if self.threshold is None:
             return Score(similarity, reasoning=shown, details=details)
-        if similarity >= self.threshold:
+        if similarity + SLACK >= self.threshold:  # as floats, 1 - 0.9 is less than 0.1
             return Score(1.0, hits=(f"{shown} >= {format_number(self.threshold)}",), details=details)
         return Score(0.0, misses=(f"{shown} < {format_number(self.threshold)}",), details=details)
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.shared import SLACK
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import ExecutionMetrics, TraceSummary
@@ -21,7 +22,7 @@ class LimitCheck:
 
     @property
     def is_met(self) -> bool:
-        return self.amount <= self.limit
+        return self.amount <= self.limit + SLACK  # as floats, 0.1 + 0.2 is more than 0.3
 
 
 class Limit(Evaluator):

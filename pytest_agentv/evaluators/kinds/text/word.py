@@ -1,13 +1,18 @@
 """`word`: a word, or several in a row, is in the answer."""
 
 import re
+import unicodedata
 from functools import lru_cache
+from typing import Final
 
 from pydantic import Field
 
 from pytest_agentv.evaluators.kinds.text.check import TextCheck, finding, verdict
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
+
+_OF_EMOJI: Final = "\ufe0e\ufe0f"
+"""Marks that say how a sign is drawn."""
 
 
 class Word(TextCheck):
@@ -27,7 +32,24 @@ class Word(TextCheck):
 
 def has_word(folded: str, word: str) -> bool:
     """Whether a text, case folded, has a word at word boundaries. Any white space may be between its parts."""
-    return _pattern(word).search(folded) is not None
+    return any(not _is_part(folded, *found.span()) for found in _pattern(word).finditer(folded))
+
+
+def _is_part(text: str, start: int, end: int) -> bool:
+    """Whether a letter with marks goes on beside a word: `re` takes a vowel sign or an accent for its end."""
+    before = start
+    while before > 0 and _is_mark(text[before - 1]):
+        before -= 1
+    begins_within = 0 < before < start and _is_letter(text[before - 1])
+    return begins_within or (end < len(text) and _is_mark(text[end]) and _is_letter(text[end - 1]))
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M") and character not in _OF_EMOJI
+
+
+def _is_letter(character: str) -> bool:
+    return character.isalnum() or _is_mark(character)
 
 
 @lru_cache(maxsize=512)
