@@ -442,6 +442,23 @@ def test_judged_with_the_run_in_two_processes(project, monkeypatch):
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("5", "1", "1")
 
 
+def test_a_run_that_writes_the_baseline_has_to_pass_its_other_gates(project, monkeypatch):
+    """Failing cases were left to gates that nobody asked then: a run of which nothing passed was green."""
+    write(project, suite(4, "tags: [sums]"))
+    monkeypatch.setenv("RATE", "0")
+    run = project.run("--agentv-gate=run", "--agentv-min-rate=0.9", "--agentv-update-baseline")
+    assert run.exit_code == 1
+    assert (run.outcomes["failed"], run.outcomes["xfailed"]) == (1, 4)
+    assert "GATE run: FAILED, the pass rate 0.0 % of 4 cases is below 90.0 %" in run.text
+    assert "Baseline written to:" in run.text
+    project.write("pytest.ini", "[pytest]\nagentv_gates =\n    sums: min_rate=0.5\n")
+    run = project.run("--agentv-gate=run", "--agentv-update-baseline")
+    assert run.exit_code == 1
+    assert "GATE sums: FAILED" in run.text
+    monkeypatch.setenv("RATE", "1")
+    assert project.run("--agentv-gate=run", "--agentv-min-rate=0.9", "--agentv-update-baseline").exit_code == 0
+
+
 def test_strict_fails_what_cannot_be_told(small):
     assert small.run("--agentv-baseline").exit_code == 0
     run = small.run("--agentv-baseline", "--agentv-gate=strict")
