@@ -126,6 +126,14 @@ def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
         failed=sum(case.status == "fail" for case in cases),
         errors=sum(case.status == "error" for case in cases),
         flaky=sum(case.is_flaky for case in cases),
-        cost=dollars(sum(costs)) if costs else "–",
+        cost=_sum_of(costs, len(cases)),
         median=duration(statistics.median(times)) if times else "–",
     )
+
+
+def _sum_of(costs: Sequence[float], cases: int) -> str:
+    """Return a sum of costs, and of how many cases it is if not of all."""
+    if not costs:
+        return "–"
+    part = f" ({len(costs):,} of {cases:,})" if len(costs) < cases else ""
+    return f"{dollars(sum(costs))}{part}"
