@@ -112,6 +112,8 @@ def also(compared: Compared) -> Iterator[tuple[str, str]]:
             yield f"{count:,} {text}", filter_link(change=word)
     if gone := len(compared.comparison.pairing.gone):
         yield f"{gone:,} gone", ""
+    if skipped := len(compared.comparison.pairing.skipped):
+        yield f"{skipped:,} skipped", ""
 
 
 def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:

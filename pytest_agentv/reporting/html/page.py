@@ -64,7 +64,13 @@ def write_report(path: Path, given: ReportInput) -> int:
 
 def report_text(given: ReportInput) -> str:
     """Return the report as HTML."""
-    compared = compare(given.run, given.base, margin=given.margin, is_confirming=given.is_confirming)
+    compared = compare(
+        given.run,
+        given.base,
+        margin=given.margin,
+        is_confirming=given.is_confirming,
+        skipped=given.ending.skipped,
+    )
     cases = cases_of(given.run, compared)
     runs = in_order([*given.earlier, *([given.base] if given.base else []), given.run])
     style, script = _asset("report.css"), "".join(map(_asset, _SCRIPTS))
