@@ -134,6 +134,15 @@ def test_a_run_without_evaluations_says_that_nothing_is_judged(project):
     assert "no evaluation was collected" not in project.run("--agentv-update-baseline").text
 
 
+@pytest.mark.parametrize("flags", [("--agentv-baseline",), ("--agentv-gate=run", "--agentv-min-rate=0.9")], ids=str)
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_run_whose_cases_are_all_skipped_says_that_nothing_is_judged(small, flags, mode):
+    small.write("evals/a.eval.yaml", suite(3, "skip: later"))
+    run = small.run(*flags, mode=mode)
+    assert "agentv: no case was judged, so there is no verdict" in run.lines
+    assert (run.exit_code, run.outcomes, run.internals) == (0, {"skipped": 3}, [])
+
+
 def test_a_baseline_that_is_not_there_costs_nothing(project):
     run = write(project, suite(2)).run("--agentv-baseline")
     assert (run.exit_code, run.results) == (4, [])
@@ -391,6 +400,8 @@ def test_without_a_verdict_no_line_tells_of_the_baseline(small):
 def test_a_dry_run_gets_no_verdict(small):
     run = small.run("--agentv-baseline", "--agentv-dry-run")
     assert section(run).endswith("No verdict     a dry run: its scores mean nothing")
+    assert "Pass rate" not in section(run), "all cases pass, with a mean score of 0"
+    assert "mean" not in verdict(small, 1)
     assert run.exit_code == 0
 
 

@@ -79,7 +79,7 @@ def test_a_comment_compares_only_what_both_runs_judged_in_the_same_way() -> None
     lines = list(comment_lines(now, base, Masker()))
     assert (
         "Compared with the base over 2 cases of both. "
-        "Not compared: 1 that could not be judged, 2 changed, 1 new, 1 gone." in lines
+        "Not compared: 1 without a score, 2 changed, 1 new, 1 gone." in lines
     )
     assert "| Passed | 100.0% | 50.0% | -50.0 points |" in lines
     assert "### Regressions (2)" in lines, "worse, broken"
@@ -89,6 +89,14 @@ def test_a_comment_compares_only_what_both_runs_judged_in_the_same_way() -> None
 def test_a_comment_claims_nothing_where_nothing_can_be_compared() -> None:
     lines = list(comment_lines([result("a")], [result("b")], Masker()))
     assert "Compared with the base over no case of both. Not compared: 1 new, 1 gone." in lines
+    assert not any(line.startswith("| Passed") for line in lines)
+
+
+def test_a_comment_on_a_dry_run_claims_nothing() -> None:
+    lines = list(comment_lines([each.replace(dry_run=True) for each in BASE], BASE, Masker()))
+    assert lines[1] == "## ⚠️ Evaluations: 3 passed"
+    assert "**Dry run**: answers and judgements were mocked, so the scores mean nothing." in lines
+    assert "Compared with the base over no case of both. Not compared: 3 without a score." in lines
     assert not any(line.startswith("| Passed") for line in lines)
 
 

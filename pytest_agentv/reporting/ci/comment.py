@@ -65,6 +65,7 @@ def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
         expected_words="judged with the run",
         troubles=tuple(Trouble("The gate failed", (text,)) for text in ending.red),
         unjudged=ending.unjudged,
+        dry_run=bool(results) and all(each.dry_run for each in results),
     )
 
 
@@ -72,9 +73,9 @@ def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], maske
     before = {_key(result): result for result in base}
     both = [(before[_key(result)], result) for result in results if _key(result) in before]
     same = [(old, new) for old, new in both if _is_same_case(old, new)]
-    judged = [(old, new) for old, new in same if "error" not in (old.status, new.status)]
+    judged = [(old, new) for old, new in same if _is_judged(old) and _is_judged(new)]
     others = {
-        "that could not be judged": len(same) - len(judged),
+        "without a score": len(same) - len(judged),
         "changed": len(both) - len(same),
         "new": len(results) - len(both),
         "gone": len(before) - len(both),
@@ -82,7 +83,7 @@ def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], maske
     yield from _scope(len(judged), others)
     if judged:
         yield from _delta_table(judged)
-    yield from _regressions(same, masker)
+    yield from _regressions([pair for pair in same if not (pair[0].dry_run or pair[1].dry_run)], masker)
     yield from _changed_answers(both, masker)
 
 
@@ -91,6 +92,10 @@ def _is_same_case(old: EvalResult, new: EvalResult) -> bool:
     names = ("case_hash", "grading_hash", "threshold")
     values = ((getattr(old, name), getattr(new, name)) for name in names)
     return all(before is None or now is None or before == now for before, now in values)
+
+
+def _is_judged(result: EvalResult) -> bool:
+    return result.status != "error" and not result.dry_run
 
 
 def _scope(count: int, others: Mapping[str, int]) -> Iterator[str]:

@@ -34,7 +34,8 @@ def figures(cases: Sequence[Case], compared: Compared) -> tuple[Figure, ...]:
 def _rate(compared: Compared) -> Figure:
     rate = compared.statistics.rate
     if rate is None:
-        return Figure("Pass rate", "–", "no case could be judged")
+        is_dry = any("dry_run" in case.flags for case in compared.statistics.cases)
+        return Figure("Pass rate", "–", "a dry run judges nothing" if is_dry else "no case could be judged")
     if rate.low is None or rate.high is None:
         return Figure("Pass rate", percent(rate.mean), "one case, or one group of cases: no interval")
     units = f"; {counted(rate.units, 'independent group')}" if rate.units < rate.n else f"; {counted(rate.n, 'case')}"

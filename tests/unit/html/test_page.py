@@ -197,6 +197,15 @@ def test_the_change_of_the_cost_leaves_out_new_cases_and_answers_of_the_cache() 
     assert cost.text == "$2.00 a case"
 
 
+def test_a_dry_run_has_no_pass_rate_and_no_difference() -> None:
+    cases, compared = shown({"dry_run": True, "status": "pass", "score": 0, "threshold": 0.5})
+    rate = next(each for each in figures(cases, compared) if each.label == "Pass rate")
+    assert (rate.value, rate.text) == ("–", "a dry run judges nothing")
+    run = run_of("run.jsonl", [{"eval_id": f"c{n}", "score": 1, "threshold": 1, "dry_run": True} for n in range(9)])
+    base = run_of("base.jsonl", [{"eval_id": f"c{n}", "score": 0, "threshold": 1} for n in range(9)])
+    assert "Against the baseline" not in report_text(ReportInput(run, base))
+
+
 def test_a_cost_that_is_not_known_is_not_zero_in_the_history() -> None:
     runs = [run_of(**costs_of("a", None)), run_of(**costs_of("b", 1, None)), run_of(**costs_of("c", 2))]
     plot = history_plot(past_runs(runs))
