@@ -31,6 +31,8 @@ class Ending(Record):
     """What failed beside the evaluations, in words without a capital: `the run broke off before its end`."""
     expected: frozenset[str] = frozenset()
     """Node ids of cases that were marked to fail."""
+    skipped: frozenset[tuple[str, str | None]] = frozenset()
+    """Names and targets of cases of the baseline that the run skipped: they are not gone."""
 
     def excuses(self, case: JudgedCase) -> bool:
         """Whether a low score of a case does not fail the run."""
@@ -49,7 +51,9 @@ def ending_of(contract: JsonObject | None) -> Ending:
     red = tuple(str(gate.get("reason")) for gate in gates if gate.get("failed") is True)
     if contract.get("verdict") == NO_VERDICT:
         return Ending(red, unjudged="; ".join(map(str, _list(contract.get("reasons")))) or "it is not known why")
-    return Ending(red, contract.get("gate") in REPLACING and bool(gates))
+    cases = [case for case in _list(contract.get("cases")) if isinstance(case, dict) and case.get("state") == "skipped"]
+    skipped = frozenset((str(case.get("case")), case.get("target")) for case in cases)
+    return Ending(red, contract.get("gate") in REPLACING and bool(gates), skipped=skipped)
 
 
 def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject | None:

@@ -134,6 +134,15 @@ def test_a_run_without_evaluations_says_that_nothing_is_judged(project):
     assert "no evaluation was collected" not in project.run("--agentv-update-baseline").text
 
 
+@pytest.mark.parametrize("flags", [("--agentv-baseline",), ("--agentv-gate=run", "--agentv-min-rate=0.9")], ids=str)
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_run_whose_cases_are_all_skipped_says_that_nothing_is_judged(small, flags, mode):
+    small.write("evals/a.eval.yaml", suite(3, "skip: later"))
+    run = small.run(*flags, mode=mode)
+    assert "agentv: no case was judged, so there is no verdict" in run.lines
+    assert (run.exit_code, run.outcomes, run.internals) == (0, {"skipped": 3}, [])
+
+
 def test_a_baseline_that_is_not_there_costs_nothing(project):
     run = write(project, suite(2)).run("--agentv-baseline")
     assert (run.exit_code, run.results) == (4, [])
@@ -391,6 +400,8 @@ def test_without_a_verdict_no_line_tells_of_the_baseline(small):
 def test_a_dry_run_gets_no_verdict(small):
     run = small.run("--agentv-baseline", "--agentv-dry-run")
     assert section(run).endswith("No verdict     a dry run: its scores mean nothing")
+    assert "Pass rate" not in section(run), "all cases pass, with a mean score of 0"
+    assert "mean" not in verdict(small, 1)
     assert run.exit_code == 0
 
 
@@ -440,6 +451,23 @@ def test_judged_with_the_run_in_two_processes(project, monkeypatch):
     assert (run.exit_code, run.outcomes) == (1, {"passed": 3, "xfailed": 1, "failed": 1})
     root = ElementTree.parse(project.path / "j.xml").getroot().find("testsuite")
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("5", "1", "1")
+
+
+def test_a_run_that_writes_the_baseline_has_to_pass_its_other_gates(project, monkeypatch):
+    """Failing cases were left to gates that nobody asked then: a run of which nothing passed was green."""
+    write(project, suite(4, "tags: [sums]"))
+    monkeypatch.setenv("RATE", "0")
+    run = project.run("--agentv-gate=run", "--agentv-min-rate=0.9", "--agentv-update-baseline")
+    assert run.exit_code == 1
+    assert (run.outcomes["failed"], run.outcomes["xfailed"]) == (1, 4)
+    assert "GATE run: FAILED, the pass rate 0.0 % of 4 cases is below 90.0 %" in run.text
+    assert "Baseline written to:" in run.text
+    project.write("pytest.ini", "[pytest]\nagentv_gates =\n    sums: min_rate=0.5\n")
+    run = project.run("--agentv-gate=run", "--agentv-update-baseline")
+    assert run.exit_code == 1
+    assert "GATE sums: FAILED" in run.text
+    monkeypatch.setenv("RATE", "1")
+    assert project.run("--agentv-gate=run", "--agentv-min-rate=0.9", "--agentv-update-baseline").exit_code == 0
 
 
 def test_strict_fails_what_cannot_be_told(small):

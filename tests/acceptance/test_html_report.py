@@ -106,6 +106,22 @@ def test_the_baseline_of_the_run_is_compared(shop: Project) -> None:
 
 
 @IN_ONE_PROCESS
+def test_a_case_that_was_skipped_is_not_gone_in_the_report(shop: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """The terminal said "Skipped 1", the report "1 gone"."""
+    shop.run("--agentv-update-baseline")
+    path = shop.path / "shop.eval.yaml"
+    path.write_text(path.read_text("utf-8").replace("id: good", "id: good, skip: later"), "utf-8")
+    run = shop.run("--agentv-baseline", "--agentv-out=run.jsonl", "--agentv-html=own.html", "-p", "no:cacheprovider")
+    assert any(line.startswith("Skipped 1") for line in run.lines)
+    base = str(shop.path / "agentv.baseline.jsonl")
+    report([str(shop.path / "run.jsonl"), base, "-o", str(shop.path / "later.html")])
+    capsys.readouterr()
+    for name in ("own.html", "later.html"):
+        page = (shop.path / name).read_text("utf-8")
+        assert ("1 skipped" in page, "1 gone" in page) == (True, False), name
+
+
+@IN_ONE_PROCESS
 def test_a_report_never_overwrites_results(shop: Project) -> None:
     run = shop.run("--agentv-out=run.jsonl", "--agentv-html=run.jsonl")
     assert len((shop.path / "run.jsonl").read_text("utf-8").splitlines()) == 2

@@ -72,6 +72,40 @@ def test_a_comment_names_regressions_changed_answers_and_deltas() -> None:
     assert lines.index("### Regressions (1)") < lines.index("<details>") < lines.index("### Errors (1)")
 
 
+def test_a_comment_compares_only_what_both_runs_judged_in_the_same_way() -> None:
+    """Errors counted as lower pass rates, and changed cases as regressions; new and gone cases were not told."""
+    base = (*BASE, result("broken"), result("other", case_hash="a"), result("graded", grading_hash="a"))
+    now = (*NOW, result("other", 0.1, case_hash="b"), result("graded", 0.1, grading_hash="b"), result("new"))
+    lines = list(comment_lines(now, base, Masker()))
+    assert (
+        "Compared with the base over 2 cases of both. "
+        "Not compared: 1 without a score, 2 changed, 1 new, 1 gone." in lines
+    )
+    assert "| Passed | 100.0% | 50.0% | -50.0 points |" in lines
+    assert "### Regressions (2)" in lines, "worse, broken"
+    assert not any("`evals/a.yaml::other` | 1.000 pass" in line for line in lines)
+
+
+def test_a_comment_claims_nothing_where_nothing_can_be_compared() -> None:
+    lines = list(comment_lines([result("a")], [result("b")], Masker()))
+    assert "Compared with the base over no case of both. Not compared: 1 new, 1 gone." in lines
+    assert not any(line.startswith("| Passed") for line in lines)
+
+
+def test_a_comment_on_a_dry_run_claims_nothing() -> None:
+    lines = list(comment_lines([each.replace(dry_run=True) for each in BASE], BASE, Masker()))
+    assert lines[1] == "## ⚠️ Evaluations: 3 passed"
+    assert "**Dry run**: answers and judgements were mocked, so the scores mean nothing." in lines
+    assert "Compared with the base over no case of both. Not compared: 3 without a score." in lines
+    assert not any(line.startswith("| Passed") for line in lines)
+
+
+def test_a_comment_says_of_how_many_cases_a_cost_is_known() -> None:
+    base = [result("a", execution_metrics=paid(0.02, 1_000)), result("b"), result("c")]
+    now = [result("a", execution_metrics=paid(0.03, 1_000)), result("b"), result("c")]
+    assert "| Cost, known for 1 of 3 | $0.0200 | $0.0300 | +50% |" in list(comment_lines(now, base, Masker()))
+
+
 def test_a_comment_without_a_base_has_no_comparison() -> None:
     lines = list(comment_lines(NOW, None, Masker()))
     assert lines[1].startswith("## ❌ Evaluations")

@@ -52,6 +52,8 @@ def test_the_same_as_data(agentv, three):
         "tokens": 36,
         "median_ms": 200,
         "p95_ms": 300,
+        "cost_cases": 3,
+        "token_cases": 3,
         "best": ["errors"],
     }
     assert data["disagreements"][1] == {

@@ -53,6 +53,25 @@ def test_what_the_data_cannot_tell_is_inconclusive(agentv):
     assert (json.loads(done.out)["verdict"], done.exit_code) == ("inconclusive", 2)
 
 
+def test_a_dry_run_is_not_compared(agentv):
+    """All its cases pass: it was "improved", with the exit code of a green gate."""
+    base, dry = run("a.jsonl", [3] * 40), run("b.jsonl", [5] * 40, dry_run=True)
+    for pair in ((base, dry), (dry, base)):
+        done = agentv("compare", *pair, "--statistics", "--gate")
+        assert done.exit_code == 3
+        assert "b.jsonl: holds results of a dry run: its scores mean nothing" in done.err
+    assert agentv("plan", dry).exit_code == 2
+    plain = agentv("compare", base, dry)
+    assert (plain.exit_code, json.loads(plain.out)["matched"]) == (2, [])
+
+
+def test_what_cannot_be_read_does_not_look_like_what_cannot_be_told(agentv):
+    base, empty = run("a.jsonl", [5] * 4), results("b.jsonl", [])
+    for pair in ((base, empty), (base, "none.jsonl"), ("none.jsonl", base)):
+        assert agentv("compare", *pair, "--statistics", "--gate").exit_code == 3
+        assert agentv("compare", *pair, "--statistics").exit_code == 2
+
+
 def test_runs_that_share_nothing_are_not_comparable(agentv):
     results("b.jsonl", [{"eval_id": "x", "score": 1}])
     done = agentv("compare", run("a.jsonl", [5] * 3), "b.jsonl", "--statistics", "--gate")

@@ -51,6 +51,18 @@ def test_a_run_with_errors_is_the_best_in_no_column_but_those_of_counts():
     ]
 
 
+def test_a_sum_that_leaves_out_cases_is_not_the_best_and_says_so():
+    """The cost of one case of four was marked as the lowest cost of all."""
+    part = [result("a", number, cost=None if number else 0.01) for number in range(4)]
+    whole = [result("b", number, cost=0.02) for number in range(4)]
+    assert [" ".join(line.split()) for line in combination_lines([*part, *whole])] == [
+        "cases passed mean cost tokens median 95 %",
+        "a 4 4 1.000 $0.0100 60 100 ms 100 ms",
+        "b 4 4 1.000 $0.0800 60 100 ms 100 ms",
+        "a: cost known for 1 of 4 cases",
+    ]
+
+
 def test_nothing_is_shown_of_one_combination_or_none():
     assert list(combination_lines([result("gpt", 1), result("gpt", 2)])) == []
     assert list(combination_lines([result(None, 1), result(None, 2)])) == []

@@ -94,6 +94,12 @@ def test_what_went_wrong_beside_the_scores_is_no_success() -> None:
     assert text.startswith("## ❌ Evaluations: 1 passed\n\n- Results were lost: `disk \\| full`\n")
 
 
+def test_a_case_that_failed_because_it_passed_counts_as_failed() -> None:
+    """The terminal counted a strict `xfail` that passed as failed, the page as passed."""
+    text = markdown(result("a"), result("b"), unexpected_passes=frozenset({f"{FILE}::b"}), troubles=(Trouble("x"),))
+    assert text.startswith("## ❌ Evaluations: 1 passed, 1 failed\n")
+
+
 def test_a_low_score_that_is_expected_is_a_success() -> None:
     text = markdown(result("a"), result("b", 0.2), expected_failures=frozenset({f"{FILE}::b"}))
     assert text.startswith("## ✅ Evaluations: 1 passed, 1 failed as expected\n")

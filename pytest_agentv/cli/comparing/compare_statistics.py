@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.console import note, say
-from pytest_agentv.errors import FileError, locate
+from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.reporting.escaping import visible
@@ -29,10 +29,16 @@ CANNOT_TELL, NOT_COMPARED = 2, 3
 def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, output: str, gate: bool) -> int:
     """Compare the results of one run, in one or more files, with a baseline or results file; return the exit code.
 
-    Without `gate` it is 0 whatever the verdict. Raises `FileError`.
+    Without `gate` it is 0 whatever the verdict. Raises `FileError`; with `gate` the exit code says it, because that of
+    such an error means "cannot tell".
     """
-    cases = _read_runs(runs)
-    statistics = _compare(base, cases, margin=margin)
+    try:
+        statistics = _compare(base, _read_runs(runs), margin=margin)
+    except (AgentvError, OSError) as error:
+        if not gate:
+            raise
+        note(f"agentv compare: {error}")
+        return NOT_COMPARED
     if output == "json":
         json.dump(statistics.contract(), sys.stdout, indent=2)
         say()
@@ -83,12 +89,17 @@ def _read_runs(paths: Sequence[Path]) -> list[JudgedCase]:
 
 
 def read(path: Path) -> list[JudgedCase]:
-    """Read the cases of a results file, and note what cannot be read. Raises `FileError` where it holds none."""
+    """Read the cases of a results file, and note what cannot be read.
+
+    Raises `FileError` where it holds none, or those of a dry run.
+    """
     cases, problems = read_cases(path)
     for text in _remarks(path, problems):
         note(visible(text))
     if not cases:
         raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
+    if any("dry_run" in case.flags for case in cases):
+        raise FileError(path, "holds results of a dry run: its scores mean nothing")
     return cases
 
 

@@ -1,8 +1,10 @@
 """What a pull request is told of a run: the verdict, what got worse, which answers changed."""
 
 import difflib
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Final
 
 from pytest_agentv.models.masking.secrets import Masker
@@ -27,6 +29,10 @@ _LONGEST_REASON: Final = 300
 _SLACK: Final = 1e-9
 
 _Key = tuple[str | None, str, str]
+_Pair = tuple[EvalResult, EvalResult]
+"""The results of a case in the base and now."""
+_Reader = Callable[[EvalResult], float | None]
+_Format = Callable[[float], str]
 
 
 def comment_lines(
@@ -59,47 +65,76 @@ def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
         expected_words="judged with the run",
         troubles=tuple(Trouble("The gate failed", (text,)) for text in ending.red),
         unjudged=ending.unjudged,
+        dry_run=bool(results) and all(each.dry_run for each in results),
     )
 
 
 def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], masker: Masker) -> Iterator[str]:
     before = {_key(result): result for result in base}
-    pairs = [(before[_key(result)], result) for result in results if _key(result) in before]
-    yield from _delta_table([old for old, _ in pairs], [new for _, new in pairs])
-    yield from _regressions(pairs, masker)
-    yield from _changed_answers(pairs, masker)
+    both = [(before[_key(result)], result) for result in results if _key(result) in before]
+    same = [(old, new) for old, new in both if _is_same_case(old, new)]
+    judged = [(old, new) for old, new in same if _is_judged(old) and _is_judged(new)]
+    others = {
+        "without a score": len(same) - len(judged),
+        "changed": len(both) - len(same),
+        "new": len(results) - len(both),
+        "gone": len(before) - len(both),
+    }
+    yield from _scope(len(judged), others)
+    if judged:
+        yield from _delta_table(judged)
+    yield from _regressions([pair for pair in same if not (pair[0].dry_run or pair[1].dry_run)], masker)
+    yield from _changed_answers(both, masker)
+
+
+def _is_same_case(old: EvalResult, new: EvalResult) -> bool:
+    """Whether text, grading and threshold of a case are what they were; what is not known does not differ."""
+    names = ("case_hash", "grading_hash", "threshold")
+    values = ((getattr(old, name), getattr(new, name)) for name in names)
+    return all(before is None or now is None or before == now for before, now in values)
+
+
+def _is_judged(result: EvalResult) -> bool:
+    return result.status != "error" and not result.dry_run
+
+
+def _scope(count: int, others: Mapping[str, int]) -> Iterator[str]:
+    """Yield of how many cases the comparison tells, and what it leaves out."""
+    rest = ", ".join(f"{number:,} {what}" for what, number in others.items() if number)
+    cases = f"{count:,} {'case' if count == 1 else 'cases'}" if count else "no case"
+    yield f"Compared with the base over {cases} of both{f'. Not compared: {rest}' if rest else ''}."
+    yield ""
 
 
 def _key(result: EvalResult) -> _Key:
     return (result.node_id or result.eval_file, result.eval_id, result.target)
 
 
-def _delta_table(old: Sequence[EvalResult], new: Sequence[EvalResult]) -> Iterator[str]:
-    yield f"Compared with the base over {len(new):,} cases that are in both:"
-    yield ""
+def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:
     yield table_row(("", "Base", "Now", "Change"))
     yield table_row(("---", "---:", "---:", "---:"))
-    rates = [sum(each.status == "pass" for each in run) / len(run) if run else 0.0 for run in (old, new)]
+    rates = [sum(pair[side].status == "pass" for pair in pairs) / len(pairs) for side in (0, 1)]
     yield table_row(("Passed", *(f"{rate:.1%}" for rate in rates), f"{100 * (rates[1] - rates[0]):+.1f} points"))
-    for name, figures in (("Cost", _totals(old, new, "cost")), ("Mean latency", _totals(old, new, "latency"))):
-        if figures is not None:
-            change = f"{(figures[1] - figures[0]) / figures[0]:+.0%}" if figures[0] else "-"
-            form = format_cost if name == "Cost" else format_duration
-            yield table_row((name, form(figures[0]), form(figures[1]), change))
+    yield from _change_row("Cost", pairs, cost_of, math.fsum, format_cost)
+    yield from _change_row("Mean latency", pairs, duration_of, fmean, format_duration)
     yield ""
 
 
-def _totals(old: Sequence[EvalResult], new: Sequence[EvalResult], what: str) -> tuple[float, float] | None:
-    """Return the cost, or the mean latency, of the cases for which both runs know it."""
-    of = cost_of if what == "cost" else duration_of
-    known = [(one, two) for a, b in zip(old, new, strict=True) if None not in (one := of(a), two := of(b))]
-    if not known:
-        return None
-    count = 1 if what == "cost" else len(known)
-    return sum(one or 0 for one, _ in known) / count, sum(two or 0 for _, two in known) / count
+def _change_row(
+    name: str, pairs: Sequence[_Pair], read: _Reader, join: Callable[[Iterable[float]], float], form: _Format
+) -> Iterator[str]:
+    """Yield the row of a figure, over the cases for which both runs know it; nothing without any."""
+    figures = ((read(old), read(new)) for old, new in pairs)
+    known = [(old, new) for old, new in figures if old is not None and new is not None]
+    if known:
+        before, now = map(join, zip(*known, strict=True))
+        part = f", known for {len(known):,} of {len(pairs):,}" if len(known) < len(pairs) else ""
+        yield table_row(
+            (f"{name}{part}", form(before), form(now), f"{(now - before) / before:+.0%}" if before else "-")
+        )
 
 
-def _regressions(pairs: Sequence[tuple[EvalResult, EvalResult]], masker: Masker) -> Iterator[str]:
+def _regressions(pairs: Sequence[_Pair], masker: Masker) -> Iterator[str]:
     """Yield the cases that passed and do not pass now, or whose score fell, worst first."""
     worse = [(old, new) for old, new in pairs if _is_worse(old, new)]
     if not worse:
@@ -128,7 +163,7 @@ def _figure(result: EvalResult) -> str:
     return "error" if result.status == "error" else f"{format_score(result.score)} {result.status}"
 
 
-def _changed_answers(pairs: Sequence[tuple[EvalResult, EvalResult]], masker: Masker) -> Iterator[str]:
+def _changed_answers(pairs: Sequence[_Pair], masker: Masker) -> Iterator[str]:
     changed = [
         (old, new)
         for old, new in pairs

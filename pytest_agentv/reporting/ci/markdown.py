@@ -56,6 +56,8 @@ class RunVerdict(Record):
     elapsed_ms: float | None = None
     statistics: tuple[str, ...] = ()
     """The section EVALUATION STATISTICS, whose first line is its title."""
+    unexpected_passes: frozenset[str] = frozenset()
+    """Node ids of cases that failed because they passed (strict `xfail`)."""
     notes: tuple[str, ...] = ()
     """Lines of Markdown that follow the figures, as a comparison with another run."""
     unjudged: str = ""
@@ -92,11 +94,11 @@ def _failures(verdict: RunVerdict) -> list[EvalResult]:
 def _head_lines(
     verdict: RunVerdict, errors: Sequence[EvalResult], failures: Sequence[EvalResult], masker: Masker
 ) -> Iterator[str]:
-    passed = sum(result.status == "pass" for result in verdict.results)
-    expected = len(verdict.results) - passed - len(errors) - len(failures)
+    good = [result.node_id in verdict.unexpected_passes for result in verdict.results if result.status == "pass"]
+    expected = len(verdict.results) - len(good) - len(errors) - len(failures)
     counts = {
-        "passed": passed,
-        "failed": len(failures),
+        "passed": good.count(False),
+        "failed": len(failures) + good.count(True),
         verdict.expected_words: expected,
         "error" if len(errors) == 1 else "errors": len(errors),
     }

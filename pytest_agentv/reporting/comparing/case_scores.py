@@ -100,8 +100,8 @@ def key_of(value: JsonObject) -> CaseKey:
 
 
 def is_error(value: JsonObject) -> bool:
-    """Return whether a result says that its case could not be judged."""
-    return value.get("error") is not None or value.get("status") == "error"
+    """Return whether a result says that its case could not be judged, or was not: in a dry run nothing is."""
+    return value.get("error") is not None or value.get("status") == "error" or value.get("dry_run") is True
 
 
 def _fault(path: Path, entry: Entry) -> Problem | None:

@@ -47,6 +47,13 @@ class RunFigures(Record):
     tokens: float | None
     median_ms: float | None
     p95_ms: float | None
+    cost_cases: int
+    """Judged cases whose cost is known: what is not known is no part of the sum."""
+    token_cases: int
+
+    @property
+    def judged(self) -> int:
+        return self.cases - self.errors
 
 
 class _Column(NamedTuple):
@@ -83,7 +90,7 @@ def best_of(figures: Mapping[str, RunFigures]) -> dict[str, str]:
     """Return the best value of each column, as it is shown.
 
     A column is left out if it shows all runs alike, or if only runs with errors have its best value: they did less,
-    so their mean, cost and times say little.
+    so their mean, cost and times say little. The same holds for sums that leave out cases.
     """
     best: dict[str, str] = {}
     for key, column in _COLUMNS.items():
@@ -113,7 +120,7 @@ def disagreements(runs: Runs) -> dict[str, dict[str, CaseOutcome]]:
 def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
     """Yield a row for each run, then the cases on which they disagree, `listed` of them at most (None: all).
 
-    `*` marks the best of each column. Errors have a column if there are any.
+    `*` marks the best of each column. Errors have a column if there are any. Sums that leave out cases are named.
     """
     figures = figures_of(runs)
     best = best_of(figures)
@@ -124,6 +131,8 @@ def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
     for first, *rest in rows:
         cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
         yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
+    for name, each in figures.items():
+        yield from _partial_sums(_short(name), each)
     split = disagreements(runs)
     if split:
         yield f"They disagree on {len(split)} of {len(set().union(*runs.values()))} cases:"
@@ -165,11 +174,20 @@ def _figures(outcomes: Sequence[CaseOutcome]) -> RunFigures:
         tokens=sum(tokens) if tokens else None,
         median_ms=statistics.median(times) if times else None,
         p95_ms=times[max(0, -(-95 * len(times) // 100) - 1)] if times else None,
+        cost_cases=sum(each.cost_usd is not None for each in judged),
+        token_cases=sum(each.tokens is not None for each in judged),
     )
 
 
 def _competes(figures: RunFigures, key: str) -> bool:
-    return key in _COUNTS or not figures.errors
+    known = figures.cost_cases if key == "cost_usd" else figures.token_cases if key == "tokens" else figures.judged
+    return key in _COUNTS or not (figures.errors or known < figures.judged)
+
+
+def _partial_sums(name: str, figures: RunFigures) -> Iterator[str]:
+    for what, known in (("cost", figures.cost_cases), ("tokens", figures.token_cases)):
+        if 0 < known < figures.judged:
+            yield f"{name}: {what} known for {known} of {figures.judged} cases"
 
 
 def _cell(figures: RunFigures, key: str) -> str:
@@ -189,7 +207,7 @@ def _short(name: str) -> str:
 
 
 def _plain(figures: RunFigures) -> JsonObject:
-    return {"cases": figures.cases, **{key: getattr(figures, key) for key in _COLUMNS}}
+    return {key: getattr(figures, key) for key in ("cases", *_COLUMNS, "cost_cases", "token_cases")}
 
 
 def _plain_outcome(outcome: CaseOutcome) -> JsonObject:

@@ -1,6 +1,6 @@
 """How the cases of a run did against those of the run that it is compared with."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.models.base import Record
@@ -64,16 +64,29 @@ class Compared(Record):
         return sum(change.word in words for change in self.changes.values())
 
 
-def compare(run: Run, base: Run | None, *, margin: float, is_confirming: bool | None = None) -> Compared:
-    """Compare a run as the gates do. `is_confirming`: suspects were asked again; None: as the results show."""
+def compare(
+    run: Run,
+    base: Run | None,
+    *,
+    margin: float,
+    is_confirming: bool | None = None,
+    skipped: Collection[tuple[str, str | None]] = (),
+) -> Compared:
+    """Compare a run as the gates do.
+
+    `is_confirming`: suspects were asked again; None: as the results show. `skipped`: cases that the run skipped.
+    """
     if base is None:
         return Compared(run_statistics(run.cases), {})
-    statistics = _statistics(run, base, margin, is_confirming)
+    confirming = is_confirming
+    if confirming is None:
+        confirming = any(case.confirmation is not None for case in run.cases)
+    statistics = _statistics(run, base, margin, skipped, is_confirming=confirming)
     comparison = statistics.comparison
     assert comparison is not None
     pairs = {_name(pair.new): pair for pair in (*comparison.pairing.pairs, *comparison.pairing.errors)}
     before = {_name(result.case): result for result in base.results}
-    by_name = {(each.case, each.target): each for each in comparison.cases if each.state != "gone"}
+    by_name = {(each.case, each.target): each for each in comparison.cases if each.state not in ("gone", "skipped")}
     matched = _changed(run, base) if comparison.pairing.changed else {}
     changes: dict[str, Change] = {}
     for result in run.results:
@@ -86,13 +99,18 @@ def compare(run: Run, base: Run | None, *, margin: float, is_confirming: bool | 
     return Compared(statistics, changes, base)
 
 
-def _statistics(run: Run, base: Run, margin: float, is_confirming: bool | None) -> RunStatistics:
+def _statistics(
+    run: Run, base: Run, margin: float, skipped: Collection[tuple[str, str | None]], *, is_confirming: bool
+) -> RunStatistics:
     cases = run.cases
-    confirming = is_confirming if is_confirming is not None else any(case.confirmation is not None for case in cases)
+    found = {_name(case) for case in cases}
+    left = [case for case in base.cases if _name(case) in skipped and _name(case) not in found]
     if base.baseline is not None:
-        return compare_with_baseline(cases, base.baseline, base.name, margin=margin, is_confirming=confirming)
-    pairing = pair_cases(cases, base.cases, shared_key(cases, base.cases))
-    comparison = compare_runs(cases, base.cases, margin=margin, is_confirming=confirming, pairing=pairing)
+        return compare_with_baseline(
+            cases, base.baseline, base.name, skipped=left, margin=margin, is_confirming=is_confirming
+        )
+    pairing = pair_cases(cases, base.cases, shared_key(cases, base.cases), left)
+    comparison = compare_runs(cases, base.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
     return judge_run(comparison.replace(baseline_name=base.name), cases)
 
 

@@ -1,14 +1,18 @@
 """The large numbers of the first screen: pass rate, difference to the baseline, cost and time."""
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import bounds, counted, dollars, duration, percent, points
-from pytest_agentv.reporting.html.values import mapping_of, number_of
+from pytest_agentv.reporting.html.values import cost_of
+
+MINUS: Final = "\N{MINUS SIGN}"
 
 
 @record
@@ -30,7 +34,8 @@ def figures(cases: Sequence[Case], compared: Compared) -> tuple[Figure, ...]:
 def _rate(compared: Compared) -> Figure:
     rate = compared.statistics.rate
     if rate is None:
-        return Figure("Pass rate", "–", "no case could be judged")
+        is_dry = any("dry_run" in case.flags for case in compared.statistics.cases)
+        return Figure("Pass rate", "–", "a dry run judges nothing" if is_dry else "no case could be judged")
     if rate.low is None or rate.high is None:
         return Figure("Pass rate", percent(rate.mean), "one case, or one group of cases: no interval")
     units = f"; {counted(rate.units, 'independent group')}" if rate.units < rate.n else f"; {counted(rate.n, 'case')}"
@@ -56,16 +61,27 @@ def _cost(cases: Sequence[Case], compared: Compared) -> Figure:
     parts = [f"{dollars(sum(costs) / len(costs))} a case"]
     if len(costs) < len(cases):
         parts.append(f"known for {len(costs):,} of {len(cases):,}")
-    before = [
-        cost
-        for result in (compared.base.results if compared.base else ())
-        if (cost := number_of(mapping_of(result.value, "execution_metrics"), "cost_usd")) is not None
-    ]
-    if before and sum(before) > 0:
-        change = round(100 * (sum(costs) / sum(before) - 1))
-        text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
-        parts.append(text.replace("-", "\N{MINUS SIGN}"))
+    parts += _change_of_cost(cases, compared)
     return Figure("Cost", dollars(sum(costs)), "; ".join(parts))
+
+
+def _change_of_cost(cases: Sequence[Case], compared: Compared) -> Iterator[str]:
+    """Yield how the cost changed, over the cases whose cost is known of both runs: others would be a difference."""
+    results = [each for run in (compared.base,) if run is not None for each in run.results]
+    known = [
+        (case.cost, before)
+        for case in cases
+        if case.cost is not None and case.change is not None and case.change.word != "changed"
+        if case.change.before is not None
+        if (before := cost_of(case.change.before.value)) is not None
+    ]
+    old = math.fsum(before for _, before in known)
+    if old <= 0:
+        return
+    change = round(100 * (math.fsum(now for now, _ in known) / old - 1))
+    text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
+    part = f" over {counted(len(known), 'case')}" if len(known) < max(len(cases), len(results)) else ""
+    yield f"{text.replace('-', MINUS)}{part}"
 
 
 def _time(cases: Sequence[Case]) -> Figure:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.reading import Run
-from pytest_agentv.reporting.html.values import mapping_of, number_of
+from pytest_agentv.reporting.html.values import cost_of
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 
@@ -28,7 +28,11 @@ class PastRun(Record):
     when: str
     """A date and a time, or the name of the file."""
     rate: PassRate
-    cost: float
+    cost: float | None
+    """US dollars; None: not known."""
+    cost_cases: int
+    """Cases whose cost is known."""
+    cases: int
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:
@@ -38,11 +42,7 @@ def in_order(runs: Sequence[Run]) -> list[Run]:
 
 def past_runs(runs: Sequence[Run]) -> tuple[PastRun, ...]:
     """Return how each of some runs did; empty where there is only one."""
-    found = [
-        PastRun(run.name, when_of(run), rate, sum(_cost(result.value) for result in run.results))
-        for run in runs
-        if (rate := pass_rate_of(run.cases)) is not None
-    ]
+    found = [_past(run, rate) for run in runs if (rate := pass_rate_of(run.cases)) is not None]
     return tuple(found) if len(found) > 1 else ()
 
 
@@ -59,11 +59,11 @@ def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
     return found
 
 
+def _past(run: Run, rate: PassRate) -> PastRun:
+    costs = [cost for result in run.results if (cost := cost_of(result.value)) is not None]
+    return PastRun(run.name, when_of(run), rate, sum(costs) if costs else None, len(costs), len(run.results))
+
+
 def when_of(run: Run) -> str:
     """Return when a run ended: `2026-11-22 06:00`, else the name of its file."""
     return run.finished[:16].replace("T", " ") or run.name
-
-
-def _cost(value: object) -> float:
-    metrics = mapping_of(value, "execution_metrics") if isinstance(value, dict) else {}
-    return number_of(metrics, "cost_usd") or 0.0

@@ -112,6 +112,8 @@ def also(compared: Compared) -> Iterator[tuple[str, str]]:
             yield f"{count:,} {text}", filter_link(change=word)
     if gone := len(compared.comparison.pairing.gone):
         yield f"{gone:,} gone", ""
+    if skipped := len(compared.comparison.pairing.skipped):
+        yield f"{skipped:,} skipped", ""
 
 
 def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
@@ -126,6 +128,14 @@ def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
         failed=sum(case.status == "fail" for case in cases),
         errors=sum(case.status == "error" for case in cases),
         flaky=sum(case.is_flaky for case in cases),
-        cost=dollars(sum(costs)) if costs else "–",
+        cost=_sum_of(costs, len(cases)),
         median=duration(statistics.median(times)) if times else "–",
     )
+
+
+def _sum_of(costs: Sequence[float], cases: int) -> str:
+    """Return a sum of costs, and of how many cases it is if not of all."""
+    if not costs:
+        return "–"
+    part = f" ({len(costs):,} of {cases:,})" if len(costs) < cases else ""
+    return f"{dollars(sum(costs))}{part}"

@@ -64,9 +64,16 @@ def write_report(path: Path, given: ReportInput) -> int:
 
 def report_text(given: ReportInput) -> str:
     """Return the report as HTML."""
-    compared = compare(given.run, given.base, margin=given.margin, is_confirming=given.is_confirming)
+    base = None if given.base is None or _is_dry(given.run) or _is_dry(given.base) else given.base
+    compared = compare(
+        given.run,
+        base,
+        margin=given.margin,
+        is_confirming=given.is_confirming,
+        skipped=given.ending.skipped,
+    )
     cases = cases_of(given.run, compared)
-    runs = in_order([*given.earlier, *([given.base] if given.base else []), given.run])
+    runs = in_order([*given.earlier, *([base] if base else []), given.run])
     style, script = _asset("report.css"), "".join(map(_asset, _SCRIPTS))
     verdict = headline(cases, compared, given.ending)
     gallery = Gallery()
@@ -82,7 +89,7 @@ def report_text(given: ReportInput) -> str:
             run=given.run,
             when=when_of(given.run),
             made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            base=given.base,
+            base=base,
             cases=cases,
             shown=cases[:STATIC_ROWS],
             headline=verdict,
@@ -103,6 +110,11 @@ def report_text(given: ReportInput) -> str:
         )
     )
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_dry(run: Run) -> bool:
+    """Whether nothing was judged in a run, so that nothing can be compared with it."""
+    return any("dry_run" in case.flags for case in run.cases)
 
 
 def _environment() -> Environment:

@@ -38,3 +38,14 @@ def mappings_of(value: JsonObject, key: str) -> list[JsonObject]:
 def texts_of(value: JsonObject, key: str) -> list[str]:
     """Return the texts of a list."""
     return [each for each in list_of(value, key) if isinstance(each, str)]
+
+
+def cost_of(value: JsonObject) -> float | None:
+    """Return what the answers of a result cost in US dollars.
+
+    None where it is not known, and for answers from the cache, which cost nothing now.
+    """
+    if value.get("cached") is True:
+        return None
+    metrics = (mapping_of(value, key) for key in ("execution_metrics", "trace_summary"))
+    return next((cost for each in metrics if (cost := number_of(each, "cost_usd")) is not None), None)

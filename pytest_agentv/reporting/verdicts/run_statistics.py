@@ -93,8 +93,8 @@ def run_statistics(cases: Sequence[JudgedCase]) -> RunStatistics:
 
 
 def pass_rate_of(cases: Sequence[JudgedCase]) -> PassRate | None:
-    """Return the pass rate of the judged cases; None without any."""
-    judged = [case for case in cases if case.scores]
+    """Return the pass rate of the judged cases; None without any. In a dry run nothing was judged."""
+    judged = [case for case in cases if case.scores and "dry_run" not in case.flags]
     if not judged:
         return None
     run = mean_interval([case.value for case in judged], groups_of(judged))

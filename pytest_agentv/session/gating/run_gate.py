@@ -95,7 +95,8 @@ class RunGate:
         self._no_verdict = trouble or self._all.part(cases)
         self.statistics = self._statistics(cases)
         if self._options.update_baseline is not None:
-            self.outcomes = (self._update(cases),)
+            rates = self._rates(cases) if self._no_verdict is None else ()
+            self.outcomes = (self._update(cases), *rates)  # failing cases may be left to them
         elif self._no_verdict is None:
             self.outcomes = tuple(self._outcomes(cases))
         else:
@@ -180,6 +181,10 @@ class RunGate:
         gate, statistics = self._options.gate, self.statistics
         if statistics is not None and statistics.comparison is not None:
             yield baseline_gate(statistics, gate)
+        yield from self._rates(cases)
+
+    def _rates(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
+        gate = self._options.gate
         if self._options.min_rate is not None:
             yield rate_gate(rate_check("gate::run", self._options.min_rate, cases), gate)
         for check in check_tags(self._gates, cases):

@@ -18,8 +18,10 @@ from pytest_agentv.reporting.html.cases import Case, cases_of
 from pytest_agentv.reporting.html.compared import Compared, compare
 from pytest_agentv.reporting.html.figures import figures
 from pytest_agentv.reporting.html.headline import headline
+from pytest_agentv.reporting.html.history import past_runs
 from pytest_agentv.reporting.html.page import STATIC_ROWS, ReportInput, report_text, write_report
 from pytest_agentv.reporting.html.plots.histograms import histograms
+from pytest_agentv.reporting.html.plots.runs import history_plot
 from pytest_agentv.reporting.html.reading import run_of
 
 GATED = Ending(replaces_cases=True)
@@ -164,6 +166,51 @@ def test_the_list_and_the_details(page: str) -> None:
     passing = details[-1]
     assert "answers" not in passing
     assert "answers" not in passing["raw"]
+
+
+def costs_of(name: str, *costs: float | None, **more: Any) -> dict[str, Any]:
+    values = [{"eval_id": f"c{n}", "score": 1, "threshold": 1, **more} for n in range(len(costs))]
+    for value, cost in zip(values, costs, strict=True):
+        if cost is not None:
+            value["execution_metrics"] = {"cost_usd": cost}
+    return {"name": name, "values": values}
+
+
+def test_the_change_of_the_cost_is_that_of_cases_whose_cost_both_runs_know() -> None:
+    """One known cost of four was 75 % less than four of four."""
+    run, base = run_of(**costs_of("run", 1, None, None, None)), run_of(**costs_of("base", 1, 1, 1, 1))
+    compared = compare(run, base, margin=0.05)
+    [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
+    assert cost.text == "$1.00 a case; known for 1 of 4; as much as the baseline over 1 case"
+    [row] = overview.target_rows(cases_of(run, compared))
+    assert row.cost == "$1.00 (1 of 4)"
+
+
+def test_the_change_of_the_cost_leaves_out_new_cases_and_answers_of_the_cache() -> None:
+    run, base = run_of(**costs_of("run", 2, 2, 2)), run_of(**costs_of("base", 1, 1))
+    compared = compare(run, base, margin=0.05)
+    [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
+    assert cost.text == "$2.00 a case; +100 % against the baseline over 2 cases"
+    base = run_of(**costs_of("base", 1, 1, cached=True))
+    compared = compare(run, base, margin=0.05)
+    [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
+    assert cost.text == "$2.00 a case"
+
+
+def test_a_dry_run_has_no_pass_rate_and_no_difference() -> None:
+    cases, compared = shown({"dry_run": True, "status": "pass", "score": 0, "threshold": 0.5})
+    rate = next(each for each in figures(cases, compared) if each.label == "Pass rate")
+    assert (rate.value, rate.text) == ("–", "a dry run judges nothing")
+    run = run_of("run.jsonl", [{"eval_id": f"c{n}", "score": 1, "threshold": 1, "dry_run": True} for n in range(9)])
+    base = run_of("base.jsonl", [{"eval_id": f"c{n}", "score": 0, "threshold": 1} for n in range(9)])
+    assert "Against the baseline" not in report_text(ReportInput(run, base))
+
+
+def test_a_cost_that_is_not_known_is_not_zero_in_the_history() -> None:
+    runs = [run_of(**costs_of("a", None)), run_of(**costs_of("b", 1, None)), run_of(**costs_of("c", 2))]
+    plot = history_plot(past_runs(runs))
+    assert plot is not None
+    assert [point.cost for point in plot.points] == ["cost not known", "$1.00, known for 1 of 2", "$2.00"]
 
 
 def test_long_texts_are_cut_and_say_so() -> None:

@@ -40,7 +40,7 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
         return None
     lows = [run.rate.mean if run.rate.low is None else run.rate.low for run in runs]
     axis = Axis.percents(min(lows))
-    most = max(run.cost for run in runs) or 1.0
+    most = max(run.cost or 0.0 for run in runs) or 1.0
     step = 100 / len(runs)
     return HistoryPlot(
         tuple(
@@ -49,14 +49,22 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
                 y=axis.at(run.rate.mean),
                 low=None if run.rate.low is None else axis.at(run.rate.low),
                 high=None if run.rate.high is None else axis.at(run.rate.high),
-                bar=round(100 * run.cost / most, 1),
+                bar=round(100 * (run.cost or 0.0) / most, 1),
                 when=run.when,
                 name=run.name,
                 rate=percent(run.rate.mean),
                 interval="" if run.rate.low is None or run.rate.high is None else bounds(run.rate.low, run.rate.high),
-                cost=dollars(run.cost),
+                cost=_cost(run),
             )
             for number, run in enumerate(runs)
         ),
         axis.ticks,
     )
+
+
+def _cost(run: PastRun) -> str:
+    """Return what a run cost, and for how many cases that is known if not for all."""
+    if run.cost is None:
+        return "cost not known"
+    part = f", known for {run.cost_cases:,} of {run.cases:,}" if run.cost_cases < run.cases else ""
+    return f"{dollars(run.cost)}{part}"

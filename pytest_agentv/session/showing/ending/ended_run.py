@@ -51,6 +51,7 @@ class EndedRun(Record):
             self.options.dry_run,
             self.elapsed_ms,
             self.statistics,
+            frozenset(self.outcomes.unexpected_passes),
         )
 
     def troubles(self) -> "Iterator[Trouble]":

@@ -13,6 +13,7 @@ from pytest_agentv.session.gating.run_gate import RunGate
 from pytest_agentv.session.recording.identity import RunIdentity
 
 _BROKE_OFF: Final = "the run broke off before its end"
+_NOTHING: Final = "agentv: no case was judged, so there is no verdict"
 
 
 class VerdictSection:
@@ -67,6 +68,8 @@ class VerdictSection:
             self._gate.describe(results)
         elif results and not self._is_judged:
             self._gate.describe(results, self._trouble() or _BROKE_OFF)
+        elif self._is_judged and not results:
+            self._faults.append(_NOTHING)  # all were skipped: a gate that was asked for must not be silent
         fault = self._gate.write(self._identity.results_path)
         return [*self._faults, *([fault] if fault else [])]
 
