@@ -93,3 +93,25 @@ def test_a_case_keeps_its_result_when_ctrl_c_comes_while_a_hook_sees_it(project)
     assert run.exit_code == pytest.ExitCode.INTERRUPTED
     assert statuses(run) == [("case-0", "pass")]
     assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in run.text
+
+
+def test_a_second_ctrl_c_while_a_case_ends_writes_no_second_line(project):
+    """The agent takes a moment to end, and somebody is impatient."""
+    project.write(
+        "agent.py",
+        """
+        import asyncio, os, signal
+
+        async def answer(prompt):
+            os.kill(os.getpid(), signal.SIGINT)
+            try:
+                await asyncio.sleep(60)
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+                await asyncio.sleep(0.5)
+        """,
+    )
+    write_cases(project, numbered(2))
+    run = project.run(subprocess=True)
+    assert statuses(run) == [("case-0", "error")]
+    assert run.results[0]["error_detail"]["kind"] == "cancelled"

@@ -84,7 +84,8 @@ class Turns:
         try:
             item.result = self._cases.wait(begun, lambda: self._run_ahead(item, begun))
         except BaseException as error:
-            item.result, item.was_ended = self._end(item, begun, error), True
+            item.was_ended = True  # a second Ctrl-C may come while the case ends
+            item.result = self._end(item, begun, error)
             raise
         finally:
             if begun.log.lines:
@@ -96,6 +97,8 @@ class Turns:
 
         A case that ran ahead keeps its result if the whole run ends: pytest reports nothing of the item.
         """
+        if item.result is not None or item.was_ended:
+            return
         begun = self._cases.take(item)
         if begun is not None:
             if isinstance(error, RUN_ENDS) and begun.result is not None:
