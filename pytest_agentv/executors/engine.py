@@ -48,6 +48,8 @@ class WorkerEngine:
         self._kept = KeptResults(setup.kept_folder)
         self._loop = LoopThread()
         self._running: dict[str, Future[bytes]] = {}
+        self._cancelled: set[str] = set()
+        """Tickets of jobs that were cancelled before they began. Used on the loop."""
         self._is_closed = False
         self._handler = _LineHandler(self._masker)
         logging.getLogger().addHandler(self._handler)
@@ -65,7 +67,7 @@ class WorkerEngine:
             return late
         coroutine: Coroutine[Any, Any, bytes] = self._reply(ticket, parcel)
         future = self._running[ticket] = self._loop.submit(coroutine)
-        future.add_done_callback(lambda _: self._running.pop(ticket, None))
+        future.add_done_callback(lambda _: self._forget(ticket))
         return future
 
     def cancel(self, ticket: str) -> None:
@@ -86,10 +88,17 @@ class WorkerEngine:
         self._passed.hide()
         logging.getLogger().removeHandler(self._handler)
 
+    def _forget(self, ticket: str) -> None:
+        self._running.pop(ticket, None)
+        self._cancelled.discard(ticket)
+
     def _cancel(self, ticket: str) -> None:
-        for task in asyncio.all_tasks():
-            if task.get_name() == ticket and not task.cancelling():
+        tasks = [task for task in asyncio.all_tasks() if task.get_name() == ticket]
+        for task in tasks:
+            if not task.cancelling():
                 task.cancel()
+        if not tasks and ticket in self._running:  # its task is there, but has not taken its name yet
+            self._cancelled.add(ticket)
 
     async def _reply(self, ticket: str, data: bytes) -> bytes:
         lines: list[str] = []
@@ -97,6 +106,8 @@ class WorkerEngine:
         task = asyncio.current_task()
         assert task is not None
         task.set_name(ticket)
+        if ticket in self._cancelled:
+            return Reply().to_bytes()
         try:
             parcel = Parcel.from_bytes(data)
             missing = await self._take(parcel)

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from scripted_agent import numbered, write_agent, write_cases
+from scripted_agent import numbered, read_calls, write_agent, write_cases
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
 
@@ -93,3 +93,64 @@ def test_a_case_keeps_its_result_when_ctrl_c_comes_while_a_hook_sees_it(project)
     assert run.exit_code == pytest.ExitCode.INTERRUPTED
     assert statuses(run) == [("case-0", "pass")]
     assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in run.text
+
+
+def test_a_second_ctrl_c_while_a_case_ends_writes_no_second_line(project):
+    """The agent takes a moment to end, and somebody is impatient."""
+    project.write(
+        "agent.py",
+        """
+        import asyncio, os, signal
+
+        async def answer(prompt):
+            os.kill(os.getpid(), signal.SIGINT)
+            try:
+                await asyncio.sleep(60)
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+                await asyncio.sleep(0.5)
+        """,
+    )
+    write_cases(project, numbered(2))
+    run = project.run(subprocess=True)
+    assert statuses(run) == [("case-0", "error")]
+    assert run.results[0]["error_detail"]["kind"] == "cancelled"
+
+
+INTERRUPTED = """
+import pytest
+from pytest_agentv.session.running.signing import CaseSigner
+
+sign = CaseSigner.sign
+ended = set()
+
+def sign_or_end(self, prepared):
+    name = prepared.case.eval_id if prepared.case else None
+    if name == "WHICH" and name not in ended:
+        ended.add(name)
+        pytest.fail("Timeout >0.7s")  # as the signal of a time-out does, at any line
+    return sign(self, prepared)
+
+CaseSigner.sign = sign_or_end
+"""
+
+
+def test_a_time_out_while_a_case_is_begun_is_shown_as_one_while_it_runs(project):
+    write_cases(project, numbered(2))
+    project.write("conftest.py", INTERRUPTED.replace("WHICH", "case-0"))
+    run = project.run()
+    assert run.outcomes == {"passed": 1, "errors": 1}
+    assert run.by_id["case-0"]["error"] == "ended before it was done: Failed: Timeout >0.7s"
+    assert run.by_id["case-0"]["error_detail"] == {"stage": "setup", "kind": "cancelled"}
+    assert run.internals == []
+
+
+def test_a_case_is_no_rerun_because_a_time_out_came_while_it_was_begun_ahead(project):
+    """As a rerun it would be asked again, though the run that is resumed has its result."""
+    write_cases(project, {"case-0": "say hello", "case-1": "say hello"}, **{"case-1": {"repeat": 3}})
+    assert project.run("--agentv-out=own.jsonl").outcomes == {"passed": 2}
+    write_cases(project, {"case-0": "say hello; sleep 1", "case-1": "say hello"}, **{"case-1": {"repeat": 3}})
+    project.write("conftest.py", INTERRUPTED.replace("WHICH", "case-1"))
+    run = project.run("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", "--agentv-workers=2")
+    assert run.outcomes == {"passed": 1, "errors": 1}
+    assert read_calls(project.path).started.count("case-1") == 3

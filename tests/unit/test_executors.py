@@ -112,6 +112,21 @@ def wait_until(condition) -> None:
     asyncio.run(asyncio.wait_for(wait(), 60))
 
 
+def test_a_job_that_is_cancelled_before_it_starts_asks_nobody(engine: WorkerEngine, folder: Path) -> None:
+    """The first job imports much; those behind it, and their cancellations, wait for the event loop meanwhile."""
+    engine.start("first", parcel_of(folder)).result(60)
+    is_free = threading.Event()
+    engine._loop.call(is_free.wait)
+    future = engine.start("ticket", parcel_of(folder, "slow"))
+    engine.cancel("ticket")
+    is_free.set()
+    try:
+        assert Reply.from_bytes(future.result(2)).result is None
+    finally:
+        engine.cancel("ticket")
+    assert not (folder / "started").exists()
+
+
 def test_a_set_up_error_is_not_kept(engine: WorkerEngine, folder: Path) -> None:
     reply = Reply.from_bytes(engine.start("ticket", parcel_of(folder, "nowhere")).result(60))
     assert reply.result is not None

@@ -237,6 +237,65 @@ def test_a_killed_server_is_told_and_its_processes_end(tmp_path: Path) -> None:
     assert left_in(tmp_path) == []
 
 
+KILLED = """
+import os, signal
+
+with open("imports", "a") as imports:
+    imports.write("x")
+if os.path.getsize("imports") <= {times}:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def judge(case):
+    return {{"score": 1, "hits": [str(os.getppid())]}}
+"""
+
+
+def judgements(folder: Path, count: int = 1) -> list[Score | tuple[str, str]]:
+    """Judge at the same time."""
+
+    async def run() -> list[Score | tuple[str, str]]:
+        found = await asyncio.gather(*(outcome(judge_of(folder, reuse=True), context_of()) for _ in range(count)))
+        await close_all()
+        return found
+
+    return asyncio.run(run())
+
+
+def test_a_server_that_is_killed_while_it_imports_is_started_again(tmp_path: Path) -> None:
+    """Each case that waits for it has an answer that was paid for."""
+    (tmp_path / "judge.py").write_text(KILLED.format(times=2))
+    found = judgements(tmp_path, 3)
+    assert [judged.value for judged in found if isinstance(judged, Score)] == [1, 1, 1]
+    assert (tmp_path / "imports").read_text() == "xxx"
+    assert left_in(tmp_path) == []
+
+
+def test_an_import_that_is_always_killed_is_told_after_three_tries(tmp_path: Path) -> None:
+    (tmp_path / "judge.py").write_text(KILLED.format(times=1000))
+    found = judgements(tmp_path, 3)
+    assert (tmp_path / "imports").read_text() == "xxx"
+    for judged in found:
+        assert isinstance(judged, tuple)
+        assert "the process that imports the script ended by signal 9: it said nothing" in judged[1]
+
+
+def test_a_server_that_is_killed_between_cases_is_replaced_whenever_that_happens(tmp_path: Path) -> None:
+    (tmp_path / "judge.py").write_text(KILLED.format(times=0))
+
+    async def run() -> list[Score | tuple[str, str]]:
+        found = []
+        for _ in range(5):
+            found.append(judged := await outcome(judge_of(tmp_path, reuse=True), context_of()))
+            assert isinstance(judged, Score), judged
+            os.kill(int(judged.hits[0]), signal.SIGKILL)
+        await close_all()
+        return found
+
+    found = asyncio.run(run())
+    assert len({judged.hits for judged in found if isinstance(judged, Score)}) == 5
+    assert left_in(tmp_path) == []
+
+
 RUN = """
 import asyncio, os, sys
 from pytest_agentv.runtime.processes.fork_server import Program, run_forked

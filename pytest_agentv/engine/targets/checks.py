@@ -58,9 +58,8 @@ async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[N
 
     path = _file_of(folder, key)
     async with AsyncFileLock(path.with_suffix(".lock"), poll_interval=0.02):
-        if path.exists():
-            found = json.loads(path.read_text("utf-8"))
-        else:
+        found = _found(path)
+        if found is None:
             found = await finding(check)
             path.write_text(json.dumps(found), "utf-8")
     raise_finding(found)
@@ -70,6 +69,15 @@ def raise_finding(found: Mapping[str, Any]) -> None:
     """Raise what a health check has found, if it has found something."""
     if found:
         raise ProviderError(found["error"], found["kind"])
+
+
+def _found(path: Path) -> dict[str, str] | None:
+    """Return what was found; None: nobody has checked, or was killed while it wrote."""
+    try:
+        found: dict[str, str] = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
 
 
 def _file_of(folder: Path, key: str) -> Path:

@@ -51,10 +51,10 @@ def is_first_to_tell(folder: Path | None, what: str = "cap") -> bool:
     """Whether no other process of the run has shown a warning. The first one leaves a file in the shared folder."""
     if folder is None:
         return True
+    remove_at_end(folder)  # first: a time-out may come at any line
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         (folder / f"{what}-told").touch(exist_ok=False)
     except OSError as error:  # show the warning even if the folder cannot be used
         return not isinstance(error, FileExistsError)
-    remove_at_end(folder)
     return True

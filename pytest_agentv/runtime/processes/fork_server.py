@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import IO, Any, Final, NamedTuple
@@ -19,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from pytest_agentv.runtime.closing import close_with_loop
 from pytest_agentv.runtime.processes.child import Child, ProcessStartError, explain_start_error
+from pytest_agentv.runtime.processes.forked import ForkedProcess, piped
 from pytest_agentv.runtime.processes.process import OUTPUT_LIMIT, ProcessResult, run_child, timed_out_at_start
 from pytest_agentv.runtime.processes.process_tree import send_group
 from pytest_agentv.runtime.processes.reaper import start_watcher, watched_group
@@ -26,6 +26,10 @@ from pytest_agentv.runtime.processes.reaper import start_watcher, watched_group
 _SERVER_MODULE: Final = "pytest_agentv.sdk.server"
 _STDERR_TAIL: Final = 2000
 _END_SECONDS: Final = 2.0
+_EXIT_SECONDS: Final = 0.1
+"""How long a server takes to be gone when its socket is closed; the kernel does one right after the other."""
+_MOST_KILLED: Final = 3
+"""So many servers of a program in a row may be killed before they have forked a process."""
 
 
 class Program(NamedTuple):
@@ -38,36 +42,20 @@ class Program(NamedTuple):
     environment: tuple[tuple[str, str], ...]
 
 
-class ForkedProcess:
-    """A process that a server forked, in the shape of `subprocess.Popen`. `wait` may be called by any thread."""
-
-    def __init__(self, streams: Sequence[IO[bytes]]) -> None:
-        self.stdin, self.stdout, self.stderr = streams
-        self.pid = 0
-        self.returncode: int | None = None
-        self._ended = threading.Event()
-
-    def wait(self) -> None:
-        self._ended.wait()
-
-    def note_end(self, exit_code: int) -> None:
-        self.returncode = exit_code
-        self._ended.set()
-
-    def close(self) -> None:
-        for stream in (self.stdin, self.stdout, self.stderr):
-            stream.close()
-
-
 class _Closed(Exception):
-    """The server was closed because its import took too long for another call."""
+    """The server was closed because its import took too long for another call, or it was killed."""
 
 
 class ForkServer:
     """A warm process of a program. Used on one event loop."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, killed_before: int = 0) -> None:
+        """`killed_before` counts the servers in a row that were killed before they had forked a process."""
         self.is_closed = False
+        self.is_replaceable = False
+        """Whether it has ended by itself, and another one may fare better."""
+        self._killed_before = killed_before
+        self._has_forked = False
         self._loop = asyncio.get_running_loop()
         self._forking = asyncio.Lock()
         """Held until the new process has told its id: the server reads one request at a time."""
@@ -90,12 +78,12 @@ class ForkServer:
     async def fork(self, variables: Mapping[str, str], memory_mb: int) -> ForkedProcess:
         """Start a process. Raises `ProcessStartError` if the server ends before that."""
         async with self._forking:
-            if self._last_words is not None:
+            if self._last_words is not None and not self.is_replaceable:
                 raise ProcessStartError(self._last_words)
-            if self.is_closed:
+            if self.is_closed or self.is_replaceable:
                 raise _Closed
             self._last += 1
-            process, theirs = _piped()
+            process, theirs = piped()
             self._running[self._last] = process
             started = self._starting[self._last] = self._loop.create_future()
             request = {"id": self._last, "variables": dict(variables), "memory_mb": memory_mb}
@@ -106,6 +94,11 @@ class ForkServer:
                 process.close()
                 raise
             return process
+
+    def replaced(self, program: Program) -> "ForkServer":
+        """Return a server in place of this one, which is closed or has ended."""
+        was_killed_early = self.is_replaceable and not self._has_forked
+        return ForkServer(program, self._killed_before + 1 if was_killed_early else 0)
 
     async def close(self) -> None:
         """End the server and all its processes."""
@@ -139,14 +132,28 @@ class ForkServer:
         for line in lines:
             self._note(json.loads(line))
         if not data:
-            self._stderr.seek(0)
-            said = self._stderr.read().decode("utf-8", "replace").strip()[-_STDERR_TAIL:]
-            self._last_words = f"the process that imports the script ended: {said or 'it said nothing'}"
-            self._forget_all(ProcessStartError(self._last_words))
+            self._note_death()
+
+    def _note_death(self) -> None:
+        """Learn why the server has ended, and let the calls that wait for it take another one if that may help."""
+        self._stderr.seek(0)
+        said = self._stderr.read().decode("utf-8", "replace").strip()[-_STDERR_TAIL:]
+        code = self._exit_code()
+        how = f" by signal {-code}" if code < 0 else ""
+        self._last_words = f"the process that imports the script ended{how}: {said or 'it said nothing'}"
+        self.is_replaceable = self._has_forked or (code < 0 and self._killed_before + 1 < _MOST_KILLED)
+        self._forget_all(_Closed() if self.is_replaceable else ProcessStartError(self._last_words))
+
+    def _exit_code(self) -> int:
+        try:
+            return self._popen.wait(_EXIT_SECONDS)
+        except subprocess.TimeoutExpired:  # it has only closed its socket
+            return 0
 
     def _note(self, message: Mapping[str, Any]) -> None:
         number = message["id"]
         started = self._starting.pop(number, None)
+        self._has_forked = True
         if "exit" in message:
             self._running.pop(number).note_end(message["exit"])
             if started is not None and not started.done():
@@ -175,8 +182,9 @@ class _Servers:
 
     def find(self, program: Program) -> ForkServer:
         server = self._servers.get(program)
-        if server is None or server.is_closed:
-            server = self._servers[program] = ForkServer(program)
+        if server is None or server.is_closed or server.is_replaceable:
+            server = ForkServer(program) if server is None else server.replaced(program)
+            self._servers[program] = server
             close_with_loop(server.close)
         return server
 
@@ -190,7 +198,8 @@ async def run_forked(
     """Call a program in a process of its own, forked from its server. Behaves like `run_process`.
 
     The time of the import counts for the calls that wait for it. An import that takes longer than the limit ends the
-    server; the next call starts another one. Raises `ProcessStartError`.
+    server; the next call starts another one. After a server was killed, calls that wait for it and later ones start
+    another one as well. Raises `ProcessStartError`.
     """
     loop = asyncio.get_running_loop()
     deadline = None if timeout_seconds is None else loop.time() + timeout_seconds
@@ -225,12 +234,3 @@ def _start(program: Program, control: socket.socket, stderr: IO[bytes]) -> "subp
         )
     except (OSError, ValueError) as error:
         raise ProcessStartError(explain_start_error(error, argv, program.cwd)) from error
-
-
-def _piped() -> tuple[ForkedProcess, tuple[int, int, int]]:
-    """Return a process to be, and its ends of the pipes."""
-    their_stdin, stdin = os.pipe()
-    stdout, their_stdout = os.pipe()
-    stderr, their_stderr = os.pipe()
-    ours = (os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0), os.fdopen(stderr, "rb", 0))
-    return ForkedProcess(ours), (their_stdin, their_stdout, their_stderr)

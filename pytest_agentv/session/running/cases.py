@@ -81,9 +81,8 @@ class Cases:
         `members` are its places in batches, one for each answer.
         """
         with self._beginning:
-            reruns = self._known[key]
-            self._known[key] += 1
-            begun = self._open[key] = self._submit(prepared, members, reruns=reruns)
+            begun = self._open[key] = self._submit(prepared, members, reruns=self._known[key])
+            self._known[key] += 1  # not before: a time-out of the item on turn may end this, and it was no run then
         if members:
             self._start_now(begun)  # the others of its batch wait for each member
         return begun

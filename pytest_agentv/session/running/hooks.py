@@ -132,7 +132,7 @@ class SessionHooks:
         try:
             return (yield)
         except BaseException as error:
-            if isinstance(item, EvalItem) and item.result is None and not self._config.getoption("setuponly", False):
+            if isinstance(item, EvalItem) and not self._config.getoption("setuponly", False):
                 self._turns.break_off(item, error)
             raise
 

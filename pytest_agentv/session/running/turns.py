@@ -52,15 +52,26 @@ class Turns:
         """Return the result of an item's case. A rerun of the item is a case of its own."""
         begun = self._cases.take(item)
         if begun is None:
-            self._begin(item, item)
-            begun = self._cases.take(item)
-            assert begun is not None
+            begun = self._begin_now(item)
         result = self._wait(item, begun)
         if self._session.options.baseline is not None and (item.own_fixtures or has_fixtures_of_conftest(item)):
             result = self._confirmed(item, result)
         item.asked = begun.asked if result.status == "fail" else NOTHING_ASKED
         self._session.show_warnings(begun)
         return result
+
+    def _begin_now(self, item: EvalItem) -> Begun:
+        """Begin the case whose turn it is. A time-out that comes meanwhile ends it as one that comes while it runs."""
+        prepared = self._prepare(item, item)
+        try:
+            self._begin(item, prepared)
+        except pytest.fail.Exception as error:  # nothing of the project runs here, in this thread
+            item.was_ended = True
+            self._give_up(item, error, "cancelled", _reason(error))
+            raise
+        begun = self._cases.take(item)
+        assert begun is not None
+        return begun
 
     def _confirmed(self, item: EvalItem, result: EvalResult) -> EvalResult:
         """Return the result with fresh answers, if it looks broken; other cases get these after their items."""
@@ -70,8 +81,7 @@ class Turns:
         try:
             item.result = self._cases.wait(again, lambda: self._run_ahead(item, again))
         except BaseException as error:  # the case is judged, and stays so
-            reason = f"ended before it was done: {text_of_break(error)}"
-            self._cases.end(again, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            self._cases.end(again, _reason(error), is_run_ending=isinstance(error, RUN_ENDS))
             if not isinstance(error, pytest.fail.Exception):
                 raise
         finally:
@@ -84,7 +94,8 @@ class Turns:
         try:
             item.result = self._cases.wait(begun, lambda: self._run_ahead(item, begun))
         except BaseException as error:
-            item.result, item.was_ended = self._end(item, begun, error), True
+            item.was_ended = True  # a second Ctrl-C may come while the case ends
+            item.result = self._end(item, begun, error)
             raise
         finally:
             if begun.log.lines:
@@ -92,7 +103,12 @@ class Turns:
         return item.result
 
     def break_off(self, item: EvalItem, error: BaseException) -> None:
-        """Record the case of an item whose set-up failed before its case ran, unless the item is skipped.
+        """Record the case of an item whose set-up failed before its case ran, unless the item is skipped."""
+        if item.result is None and not item.was_ended:
+            self._give_up(item, error, kind_of_break(error), text_of_break(error))
+
+    def _give_up(self, item: EvalItem, error: BaseException, kind: ErrorKind, reason: str) -> None:
+        """Record a case whose item was not waiting for it.
 
         A case that ran ahead keeps its result if the whole run ends: pytest reports nothing of the item.
         """
@@ -103,7 +119,7 @@ class Turns:
                 return
             self._cases.drop(begun)
         if not isinstance(error, _SKIPPED):
-            item.result = self._record_broken(item, kind_of_break(error), text_of_break(error))
+            item.result = self._record_broken(item, kind, reason)
 
     def _end(self, item: EvalItem, begun: Begun, error: BaseException) -> EvalResult | None:
         """Cancel the case of an item that was ended while it waited.
@@ -111,7 +127,7 @@ class Turns:
         Its result is an error, as that of the item. If the whole run ends, pytest reports nothing of the item, and a
         case that is judged keeps its result.
         """
-        reason, is_run_ending = f"ended before it was done: {text_of_break(error)}", isinstance(error, RUN_ENDS)
+        reason, is_run_ending = _reason(error), isinstance(error, RUN_ENDS)
         result = begun.result or self._cases.end(begun, reason, is_run_ending=is_run_ending)
         if result is not None and (is_run_ending or result.status == "error"):
             return result
@@ -121,11 +137,12 @@ class Turns:
         prepared = self._session.preparer.broken(item.suite, item.entry, item.nodeid, kind, reason)
         return self._cases.record(prepared.replace(hooks=self._session.user_hooks.of(item)))
 
-    def _begin(self, item: EvalItem, current: EvalItem) -> None:
-        """Begin an item's case. Values of fixtures are those of the current item."""
-        if item is not current:
-            self.places = self._widest
-        prepared = self._prepare(item, current)
+    def _begin_ahead(self, item: EvalItem, current: EvalItem) -> None:
+        self.places = self._widest
+        self._begin(item, self._prepare(item, current))
+
+    def _begin(self, item: EvalItem, prepared: PreparedCase) -> None:
+        """Begin an item's case."""
         job = prepared.job
         paces = self._cases.paces
         if not isinstance(job, EvalResult) and paces.is_batched(prepared) and item not in self._cases:
@@ -144,7 +161,7 @@ class Turns:
         reach = self._widest if self._session.failures.maximum else _REACH
         room = AHEAD * self._widest - self._cases.unfinished
         for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
-            self._begin(following, item)
+            self._begin_ahead(following, item)
 
     def _run_wider_targets(self, item: EvalItem) -> None:
         """Begin cases of a matrix whose targets take several at a time, while one that takes a single case is busy."""
@@ -156,7 +173,7 @@ class Turns:
             if self._is_wide(following, item):
                 if self._cases.unfinished >= AHEAD * self._widest:
                     return
-                self._begin(following, item)
+                self._begin_ahead(following, item)
 
     def _targets_of(self, item: EvalItem) -> frozenset[_Target]:
         """Return the targets of the matrix that an item is of."""
@@ -220,6 +237,10 @@ class Turns:
         may_travel = self._session.away is not None and not has_fixtures_of_conftest(item)
         own = current.overrides(item.own_fixtures)
         return prepared.replace(hooks=hooks.of(item), own=own, may_travel=may_travel)
+
+
+def _reason(error: BaseException) -> str:
+    return f"ended before it was done: {text_of_break(error)}"
 
 
 def _target_of(item: EvalItem) -> _Target | None:
