@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 MOCK_TARGETS = "targets: [{name: default, provider: mock, response: hello world}]"
 CASE = "expected_outcome: x, input: hi, evaluators: [{name: h, type: heuristic, hits: [%s]}]"
 PASSES, FAILS = CASE % "hello", CASE % "nothing"
@@ -96,6 +98,25 @@ def test_wrong_types_are_errors_of_the_case(project: Any) -> None:
         "evals/a.yaml:2: evalcases[0].marks: expected a name or a list of names, got the number 3\n"
         "evals/a.yaml:2: evalcases[0].skip: expected a reason (a text), or true, got the number 0"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("skip: {a: 1}", "skip: expected a reason (a text), or true, got a mapping"),
+        ("skip: 1", "skip: expected a reason (a text), or true, got the number 1"),
+        ("skip: no", "skip: expected a reason (a text), or true, got the text 'no' (write skip: false)"),
+        ('xfail: "False"', "xfail: expected a reason (a text), or true, got the text 'False' (write xfail: false)"),
+        ("vars: {a: b}, skip: '{{ why }}'", "skip: unknown variable 'why' (known: a)"),
+    ],
+)
+def test_a_case_whose_reason_to_skip_cannot_be_read_is_an_error_and_not_skipped(
+    project: Any, written: str, fault: str
+) -> None:
+    write(project, f"id: a, {written}, {PASSES}", f"id: b, skip: ' ', {PASSES}", f"id: c, skip: later, {PASSES}")
+    run = project.run("evals")
+    assert run.outcomes == {"errors": 1, "passed": 1, "skipped": 1}
+    assert run.by_id["a"]["error"] == f"evals/a.yaml:2: evalcases[0].{fault}"
 
 
 def test_an_eval_id_that_no_case_has_is_told(project: Any) -> None:

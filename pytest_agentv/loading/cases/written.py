@@ -13,6 +13,7 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     MARK_KEYS,
     OUTCOME_KEYS,
+    check_reason,
     warn_of_evaluator_word,
     warn_of_unread_lists,
 )
@@ -120,5 +121,4 @@ def _check_marks(mapping: JsonObject, place: Place) -> None:
         if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
             place.at(key).expected("a name or a list of names", value)
     for key in ("skip", "xfail"):
-        if not isinstance(mapping.get(key), str | bool | None):
-            place.at(key).expected("a reason (a text), or true", mapping[key])
+        check_reason(mapping, key, place)
