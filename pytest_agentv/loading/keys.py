@@ -82,6 +82,11 @@ def is_reason(value: Json) -> bool:
     return value is True or (isinstance(value, str) and bool(value.strip()) and not _denies(value))
 
 
+def is_mark(name: str) -> bool:
+    """Whether pytest takes a name as that of a mark."""
+    return not name.startswith("_")
+
+
 def check_reason(mapping: JsonObject, key: str, place: Place) -> None:
     """Note an error for a value of `skip` or `xfail` that is no reason, true or false."""
     value = mapping.get(key)

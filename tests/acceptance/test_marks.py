@@ -119,6 +119,28 @@ def test_a_case_whose_reason_to_skip_cannot_be_read_is_an_error_and_not_skipped(
     assert run.by_id["a"]["error"] == f"evals/a.yaml:2: evalcases[0].{fault}"
 
 
+def test_an_empty_name_is_no_mark_and_one_that_pytest_refuses_is_an_error_of_its_case(project: Any) -> None:
+    write(
+        project,
+        f"id: a, marks: ['', slow], fixtures: '', tags: ['', fast], {PASSES}",
+        f"id: b, marks: _slow, {PASSES}",
+        f"id: c, {PASSES}",
+    )
+    run = project.run("evals", "-W", "ignore")
+    assert run.statuses == {"a": "pass", "b": "error", "c": "pass"}
+    assert run.by_id["b"]["error"] == (
+        "evals/a.yaml:3: evalcases[1].marks: expected a name or a list of names, got the text '_slow' "
+        "(names of marks do not begin with an underscore)"
+    )
+
+
+def test_a_mark_xfail_expects_low_scores_only(project: Any) -> None:
+    broken = CASE.replace("heuristic", "heurstic") % "hello"
+    write(project, f"id: a, marks: xfail, {FAILS}", f"id: b, marks: [xfail], {broken}")
+    run = project.run("evals")
+    assert (run.outcomes, run.exit_code) == ({"xfailed": 1, "errors": 1}, 1)
+
+
 def test_an_eval_id_that_no_case_has_is_told(project: Any) -> None:
     write(project, f"id: greeting, {PASSES}")
     run = project.run("evals", "--agentv-eval-id=greetings")
