@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.shared import narrowed, negated, shared_key, unshared, with_requirement
-from pytest_agentv.models.base import ABSENT, ATOMS
+from pytest_agentv.evaluators.shared import narrowed, negated, shared_key, with_requirement
+from pytest_agentv.models.base import ABSENT, ATOMS, unshared
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
 from pytest_agentv.models.text import format_number

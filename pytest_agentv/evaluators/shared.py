@@ -1,8 +1,6 @@
 """The keys that all kinds share: judge a part of the answer, negate the verdict, be required."""
 
-import copy
 import inspect
-import marshal
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
@@ -51,16 +49,6 @@ def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
 def text_of_part(part: Json) -> str:
     """Return a text as it is, and other data as JSON."""
     return part if isinstance(part, str) else compact_json(part)
-
-
-def unshared(value: Json) -> Json:
-    """Return data that code of users may change: a copy, because other checks and cases read the same."""
-    if not isinstance(value, dict | list):
-        return value
-    try:
-        return marshal.loads(marshal.dumps(value))  # noqa: S302 - written on this line
-    except ValueError:  # it holds what files do not have
-        return copy.deepcopy(value)
 
 
 def negated(score: Score) -> Score:

@@ -4,7 +4,7 @@ from typing import Final
 
 from pytest_agentv.loading.places import Place, first_key, number_at
 from pytest_agentv.loading.problems import describe_value
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.options.values import MAX_REPEAT
 
 CASE_LIST_KEYS: Final = ("evalcases", "eval_cases", "cases", "tests")
@@ -17,6 +17,9 @@ LEGACY_EVALUATOR_KEYS: Final = ("evaluator", "grader")
 
 MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
 """What pytest is to know of a case."""
+
+_NO_REASONS: Final = frozenset({"no", "n", "off", "false", "0"})
+"""What other readers of YAML, and cells of CSV, mean by false."""
 
 EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
 FILE_EXECUTION_KEYS: Final = (*EXECUTION_KEYS, "targets")
@@ -72,6 +75,28 @@ def flag_at(mapping: JsonObject, key: str, place: Place) -> bool:
     if not isinstance(value, bool | None):
         place.at(key).expected("true or false", value)
     return value is True
+
+
+def is_reason(value: Json) -> bool:
+    """Whether the value of `skip` or `xfail` is a reason or true."""
+    return value is True or (isinstance(value, str) and bool(value.strip()) and not _denies(value))
+
+
+def is_mark(name: str) -> bool:
+    """Whether pytest takes a name as that of a mark."""
+    return not name.startswith("_")
+
+
+def check_reason(mapping: JsonObject, key: str, place: Place) -> None:
+    """Note an error for a value of `skip` or `xfail` that is no reason, true or false."""
+    value = mapping.get(key)
+    denies = isinstance(value, str) and _denies(value)
+    if denies or not isinstance(value, str | bool | None):
+        place.at(key).expected("a reason (a text), or true", value, f"write {key}: false" if denies else None)
+
+
+def _denies(text: str) -> bool:
+    return text.strip().lower() in _NO_REASONS
 
 
 def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:

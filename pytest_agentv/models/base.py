@@ -1,8 +1,10 @@
 """The base class of all records, and the types of plain JSON data."""
 
+import copy
 import dataclasses
 import enum
 import functools
+import marshal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeAlias, runtime_checkable
@@ -18,6 +20,16 @@ JsonObject: TypeAlias = Mapping[str, Any]
 
 ATOMS: Final = frozenset((str, bool, int, type(None)))
 """Types of plain values without nested values. Most values have them, and a set lookup is fast."""
+
+
+def unshared(value: Json) -> Json:
+    """Return data that code of users may change: a copy, because others read the same."""
+    if not isinstance(value, dict | list):
+        return value
+    try:
+        return marshal.loads(marshal.dumps(value))  # noqa: S302 - written on this line
+    except ValueError:  # it holds what files do not have
+        return copy.deepcopy(value)
 
 
 class Absent(enum.Enum):

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 MOCK_TARGETS = "targets: [{name: default, provider: mock, response: hello world}]"
 CASE = "expected_outcome: x, input: hi, evaluators: [{name: h, type: heuristic, hits: [%s]}]"
 PASSES, FAILS = CASE % "hello", CASE % "nothing"
@@ -96,6 +98,47 @@ def test_wrong_types_are_errors_of_the_case(project: Any) -> None:
         "evals/a.yaml:2: evalcases[0].marks: expected a name or a list of names, got the number 3\n"
         "evals/a.yaml:2: evalcases[0].skip: expected a reason (a text), or true, got the number 0"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("skip: {a: 1}", "skip: expected a reason (a text), or true, got a mapping"),
+        ("skip: 1", "skip: expected a reason (a text), or true, got the number 1"),
+        ("skip: no", "skip: expected a reason (a text), or true, got the text 'no' (write skip: false)"),
+        ('xfail: "False"', "xfail: expected a reason (a text), or true, got the text 'False' (write xfail: false)"),
+        ("vars: {a: b}, skip: '{{ why }}'", "skip: unknown variable 'why' (known: a)"),
+    ],
+)
+def test_a_case_whose_reason_to_skip_cannot_be_read_is_an_error_and_not_skipped(
+    project: Any, written: str, fault: str
+) -> None:
+    write(project, f"id: a, {written}, {PASSES}", f"id: b, skip: ' ', {PASSES}", f"id: c, skip: later, {PASSES}")
+    run = project.run("evals")
+    assert run.outcomes == {"errors": 1, "passed": 1, "skipped": 1}
+    assert run.by_id["a"]["error"] == f"evals/a.yaml:2: evalcases[0].{fault}"
+
+
+def test_an_empty_name_is_no_mark_and_one_that_pytest_refuses_is_an_error_of_its_case(project: Any) -> None:
+    write(
+        project,
+        f"id: a, marks: ['', slow], fixtures: '', tags: ['', fast], {PASSES}",
+        f"id: b, marks: _slow, {PASSES}",
+        f"id: c, {PASSES}",
+    )
+    run = project.run("evals", "-W", "ignore")
+    assert run.statuses == {"a": "pass", "b": "error", "c": "pass"}
+    assert run.by_id["b"]["error"] == (
+        "evals/a.yaml:3: evalcases[1].marks: expected a name or a list of names, got the text '_slow' "
+        "(names of marks do not begin with an underscore)"
+    )
+
+
+def test_a_mark_xfail_expects_low_scores_only(project: Any) -> None:
+    broken = CASE.replace("heuristic", "heurstic") % "hello"
+    write(project, f"id: a, marks: xfail, {FAILS}", f"id: b, marks: [xfail], {broken}")
+    run = project.run("evals")
+    assert (run.outcomes, run.exit_code) == ({"xfailed": 1, "errors": 1}, 1)
 
 
 def test_an_eval_id_that_no_case_has_is_told(project: Any) -> None:

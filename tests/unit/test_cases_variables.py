@@ -329,6 +329,12 @@ def test_the_id_of_a_row_uses_no_variable_of_a_matrix():
     assert "unknown variable 'nope'" in cases_of(table % "q-{{ nope }}")[0]
 
 
+def test_the_variables_of_a_case_are_not_those_of_another():
+    cases = cases_of(f"vars: {{words: [a]}}\nevalcases:\n  - id: x\n    {CASE}  - id: y\n    {CASE}")
+    cases[0].vars["words"].append("b")  # as code of the project may do
+    assert cases[1].vars == {"words": ["a"]}
+
+
 def test_the_columns_of_a_row_win_over_the_variables_of_its_case_and_file():
     write("q.jsonl", '{"n": 1, "tone": "row"}\n{"n": 2}\n')
     cases = cases_of(

@@ -176,3 +176,25 @@ def test_names_alone_do_not_import_jinja(monkeypatch):
     assert render("plain names {{ question }} need none: {{ n }}", VARIABLES) == "plain names Why? need none: 5"
     with pytest.raises(ImportError):
         render("filters do: {{ question | lower }}", VARIABLES)
+
+
+@pytest.mark.parametrize(
+    ("template", "filled"),
+    [
+        ("Sold: {{ order.items }}.", 'Sold: ["tent"].'),
+        ("{{ order.items }}", ["tent"]),
+        ("{{ vars.keys }}!", "k!"),
+        ("{% for name, each in order.lines.items() %}{{ name }}={{ each }};{% endfor %}", "a=1;"),
+        ("Say {{ order.items | map('upper') }}!", 'Say ["TENT"]!'),
+        ("{{ range(3) }} go", "[0, 1, 2] go"),
+    ],
+)
+def test_a_key_wins_over_a_method_and_what_gives_values_is_a_list(template, filled):
+    variables = {"order": {"items": ["tent"], "lines": {"a": 1}}, "keys": "k"}
+    assert render(template, variables) == filled
+
+
+@pytest.mark.parametrize("template", ["{{ order.values }}", "Of {{ order.values }}!", "Of {{ order.name.upper }}!"])
+def test_a_function_is_no_value(template):
+    with pytest.raises(TemplateFault, match="cannot be filled: expected a text, a number, a list or a map"):
+        render(template, {"order": {"name": "x"}})

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -17,9 +17,9 @@ SHOWN_KEYS: Final = 8
 
 
 def parse_answer(answer: str) -> Json | Absent:
-    """Return the JSON of an answer, which may have text and fences around it; `ABSENT` when there is none.
+    """Return the JSON of an answer, which may have text and fences around an object; `ABSENT` when there is none.
 
-    If there are several objects, or several lists, none of them is it.
+    If there are several objects, none of them is it.
     """
     whole = parse_json(answer)  # first as it is: a fence may be a part of a text in it
     if isinstance(whole, dict | list):
@@ -30,15 +30,22 @@ def parse_answer(answer: str) -> Json | Absent:
     for each in (parse_json(text), inner):
         if isinstance(each, dict | list):
             return each
-    objects = [found.value for found in itertools.islice(json_objects(answer), 2)]
-    values = objects or [found.value for found in itertools.islice(json_values(answer), 2)]
-    return values[0] if len(values) == 1 else ABSENT
+    return _only(found.value for found in json_objects(answer))
 
 
 @lru_cache(maxsize=4)
 def data_of(answer: str) -> Json | Absent:
-    """Return the JSON of an answer like `parse_answer`, but parse it once for several checks. Do not change it."""
-    return parse_answer(answer)
+    """Return the JSON of an answer like `parse_answer`, else its only list. Do not change it.
+
+    It is parsed once for several checks.
+    """
+    found = parse_answer(answer)
+    return _only(found.value for found in json_values(answer)) if found is ABSENT else found
+
+
+def _only(values: Iterable[Json]) -> Json | Absent:
+    found = list(itertools.islice(values, 2))
+    return found[0] if len(found) == 1 else ABSENT
 
 
 def parse_json(text: str) -> Json | Absent:

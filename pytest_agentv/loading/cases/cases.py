@@ -27,7 +27,7 @@ from pytest_agentv.loading.keys import (
 )
 from pytest_agentv.loading.places import Place, first_key, mapping_at, misspelling, text_at
 from pytest_agentv.loading.problems import Problem, UnreadKey, join_problems, with_problems
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import Json, JsonObject, Record, unshared
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage
 from pytest_agentv.models.records import record
@@ -154,7 +154,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
         **limits,
         required=flag_at(value, "required", place),
         group=text_at(value, "group", place),
-        vars=written.variables,
+        vars=written.variables and {name: unshared(each) for name, each in written.variables.items()},
     )
 
 

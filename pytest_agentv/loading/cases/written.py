@@ -13,6 +13,8 @@ from pytest_agentv.loading.keys import (
     INPUT_KEYS,
     MARK_KEYS,
     OUTCOME_KEYS,
+    check_reason,
+    is_mark,
     warn_of_evaluator_word,
     warn_of_unread_lists,
 )
@@ -119,6 +121,8 @@ def _check_marks(mapping: JsonObject, place: Place) -> None:
         names = [value] if value is None or isinstance(value, str) else value
         if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
             place.at(key).expected("a name or a list of names", value)
+        elif key == "marks" and not all(map(is_mark, filter(None, names))):
+            hint = "names of marks do not begin with an underscore"
+            place.at(key).expected("a name or a list of names", value, hint)
     for key in ("skip", "xfail"):
-        if not isinstance(mapping.get(key), str | bool | None):
-            place.at(key).expected("a reason (a text), or true", mapping[key])
+        check_reason(mapping, key, place)

@@ -71,7 +71,11 @@ def _filled(suite: SuiteSource, entry: CaseEntry) -> CaseEntry:
         return entry
     problems: list[Problem] = []
     collected = {key: entry.value[key] for key in COLLECTED_KEYS if key in entry.value}
-    value = {**entry.value, **fill(collected, variables, suite.case_place(entry, problems))}
+    filled: Any = fill(collected, variables, suite.case_place(entry, problems))
+    # A case whose reason to skip cannot be filled is an error, and must not be skipped.
+    unfilled = [key for key in ("skip", "xfail") if key in filled and filled[key] is collected[key]]
+    unfilled = [key for key in unfilled if _holds_template(filled[key])]
+    value = {**entry.value, **filled, **dict.fromkeys(unfilled)}
     fault = entry.fault or next(iter(problems), None)
     return CaseEntry(entry.index, entry.eval_id, entry.line, value, entry.row, fault, entry.origins, entry.combination)
 

@@ -99,10 +99,9 @@ def _own_target(value: Json) -> str | None:
 
 
 def names_of(value: Json) -> tuple[str, ...]:
-    """Return the texts of a key that holds a text or a list of texts."""
-    if isinstance(value, str):
-        return (value,)
-    return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
+    """Return the texts of a key that holds a text or a list of texts. Empty ones, as of empty cells, are none."""
+    names = value if isinstance(value, list) else [value]
+    return tuple(name for name in names if isinstance(name, str) and name.strip())
 
 
 def list_keys(cases_key: str | None) -> KeyPath:

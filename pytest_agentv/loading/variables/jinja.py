@@ -37,13 +37,31 @@ class _Unknown(StrictUndefined):
         return f"there is no {name!r} in it" + (f" ({near})" if near else "")
 
 
+def _plain(value: Any) -> Json:
+    """Return a value as files have it. Raises `TypeError` for a function, and `UndefinedError` for what is missing."""
+    if isinstance(value, Undefined):
+        str(value)  # raises
+    if isinstance(value, str | bool | int | float | None):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, type):
+        return [_plain(item) for item in value]
+    raise TypeError(f"expected a text, a number, a list or a mapping, got a {type(value).__name__}")
+
+
+def _shown(value: Any) -> str:
+    """Return how a value is shown within a text. Raises `TypeError` for a function, which nobody means to show."""
+    return value if isinstance(value, str) else as_text(_plain(value))
+
+
 class _Environment(ImmutableSandboxedEnvironment):
     """Jinja2 without files, without chance, and with limits: a template is part of a case, and gives data only."""
 
     intercepted_binops = frozenset(("*", "**", "%"))
 
     def __init__(self) -> None:
-        super().__init__(undefined=_Unknown, finalize=as_text, keep_trailing_newline=True)
+        super().__init__(undefined=_Unknown, finalize=_shown, keep_trailing_newline=True)
         self.globals = {"range": self.globals["range"]}
         del self.filters["random"]  # a case has to be the same each time
         self.filters |= {name: _with_small_widths(self.filters[name], name) for name in _WIDENING_FILTERS}
@@ -55,6 +73,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().call(context, called, *args, **named)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
+        """Return a part of a value. A key wins over a method: `order.items` is what the order has under `items`."""
+        if isinstance(obj, Mapping) and attribute in obj:
+            return obj[attribute]
         if attribute in ("format", "format_map"):
             _require_small_format(attribute, obj)
         return super().getattr(obj, attribute)
@@ -148,19 +169,6 @@ def _limited(pieces: Iterable[str]) -> Iterator[str]:
         if length > MAX_LENGTH:
             raise ValueError(f"the text gets longer than {MAX_LENGTH} characters")
         yield piece
-
-
-def _plain(value: Any) -> Json:
-    """Return a value as files have it. Raises `TypeError` for a function, and `UndefinedError` for what is missing."""
-    if isinstance(value, Undefined):
-        str(value)  # raises
-    if isinstance(value, str | bool | int | float | None):
-        return str(value) if isinstance(value, str) else value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, type):
-        return [_plain(item) for item in value]
-    raise TypeError(f"expected a text, a number, a list or a mapping, got a {type(value).__name__}")
 
 
 def _missing(text: str, names: Iterable[str], variables: JsonObject, error: UndefinedError) -> TemplateFault:

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource, names_of
-from pytest_agentv.loading.keys import MARK_KEYS
+from pytest_agentv.loading.keys import MARK_KEYS, is_mark, is_reason
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
@@ -28,7 +28,7 @@ NONE: Final = CaseMarks()
 
 
 def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMarks:
-    """Return the marks of a case: its own and its file's. Values of wrong types are told when the case is loaded.
+    """Return the marks of a case: its own and its file's. Wrong values are told when the case is loaded.
 
     `told` holds the unknown marks that were warned of, and gets those that are warned of now.
     """
@@ -36,13 +36,12 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMark
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
         return NONE
     names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
-    marks = [_mark(name, suite, entry, told) for name in dict.fromkeys(names)]
+    marks = [_mark(name, suite, entry, told) for name in dict.fromkeys(names) if is_mark(name)]
     skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
-    if skip:
+    if is_reason(skip):
         marks.append(pytest.mark.skip(reason=_reason(skip)))
-    if xfail:
-        # Only a low score is expected: what could not be judged stays an error.
-        marks.append(pytest.mark.xfail(reason=_reason(xfail), raises=EvalFailed))
+    if is_reason(xfail):
+        marks.append(_xfail(reason=_reason(xfail)))
     return CaseMarks(
         tuple(marks),
         tuple(dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))),
@@ -50,8 +49,15 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMark
     )
 
 
+def _xfail(reason: str = "") -> pytest.MarkDecorator:
+    """Return the mark that expects a low score only: what could not be judged stays an error."""
+    return pytest.mark.xfail(reason=reason, raises=EvalFailed)
+
+
 def _mark(name: str, suite: SuiteSource, entry: CaseEntry, told: set[str]) -> pytest.MarkDecorator:
     """Return a mark. pytest's warning of an unknown name is shown once, at the line of the first case that has it."""
+    if name == "xfail":
+        return _xfail()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         mark: pytest.MarkDecorator = getattr(pytest.mark, name)

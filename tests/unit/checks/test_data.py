@@ -29,6 +29,26 @@ DEEP = "[" * 50_000
         ({"not-contains-json": True}, "first [1] then [2]", ("contains JSON",)),
         ({"contains-json": True}, "see [above] and {below}", ("contains no JSON",)),
         ({"contains-json": True}, DEEP, ("contains no JSON",)),
+        (
+            {"is-json": {"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": False}},
+            '{"ab": "x", "b": 1}',
+            ("Additional properties are not allowed ('b' was unexpected)", "ab: 'x' is not of type 'number'"),
+        ),
+        ({"is-json": {"patternProperties": {"^a": {}}, "additionalProperties": {"type": "null"}}}, '{"ab": 1}', ()),
+        (
+            {"is-json": {"items": {"format": "date"}}},
+            '["2024-02-28", 5, "2024-13-45"]',
+            ("[2]: '2024-13-45' is not a 'date'",),
+        ),
+        ({"is-json": {"format": "email"}}, '"nobody"', ("'nobody' is not a 'email'",)),
+        ({"is-json": {"format": "date-time"}}, '"2024-02-28T12:30:00Z"', ()),
+        (
+            {"is-json": {"format": "date-time"}},
+            '"2024-02-30T12:30:00Z"',
+            ("'2024-02-30T12:30:00Z' is not a 'date-time'",),
+        ),
+        ({"is-json": {"format": "date-time"}}, '"2024-02-28"', ("'2024-02-28' is not a 'date-time'",)),
+        ({"is-json": {"format": "int32"}}, "5", ()),
         ({"is-xml": True}, "<a><b></a>", ("is no XML: mismatched tag: line 1, column 8",)),
         (
             {"is-xml": True},
@@ -50,6 +70,9 @@ DEEP = "[" * 50_000
         ({"field": {"path": "a", "starts-with": "```python"}}, '{"a": "```python\\nx\\n```"}', ()),
         ({"field": {"path": "a", "equals": 1}}, 'Fill {name} in: {"a": 1}', ()),
         ({"field": {"path": "[1]", "equals": 2}}, "Here are two: [1, 2].", ()),
+        ({"field": {"path": "[1].a", "equals": 2}}, 'Two: [{"a": 1}, {"a": 2}].', ()),
+        ({"equals": [1]}, "as [1] says", ("holds no JSON, and so is not [1]",)),
+        ({"python": "data is None"}, "as [1] says", ()),
         ({"field": {"path": "a", "equals": 1}}, '{"a": 1} or {"a": 2}', ("a is missing: the answer holds no JSON",)),
         ({"field": {"path": "[0]"}}, "as [1] and [2] say", ("[0] is missing: the answer holds no JSON",)),
         ({"not-field": "a"}, '{"a": null}', ("a is there",)),
@@ -61,6 +84,15 @@ def test_what_a_check_finds(bench, check, answer, misses):
     result = bench.judged(check, answer)
     assert (result.misses, result.error) == (misses, None)
     assert result.score == (0.0 if misses else 1.0)
+
+
+@pytest.mark.parametrize("rule", ["additionalProperties", "patternProperties"])
+def test_a_pattern_for_names_that_takes_too_long_is_given_up(bench, rule):
+    schema = {"additionalProperties": False, "patternProperties": {"^(a|a)*$": {}}}
+    schema = schema if rule == "additionalProperties" else {rule: schema[rule]}
+    result = bench.judged({"is-json": schema}, '{"%s!": 1}' % ("a" * 40))
+    assert result.error is not None
+    assert "the pattern '^(a|a)*$' was given up after 0.25 s" in result.error
 
 
 def test_a_schema_may_stand_in_a_file(bench):

@@ -18,9 +18,8 @@ from pytest_agentv.evaluators.comparing.answer_data import parse_answer
 from pytest_agentv.evaluators.comparing.reported_calls import reported_calls
 from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
-from pytest_agentv.evaluators.shared import unshared
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT, Json, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score

@@ -3,14 +3,13 @@
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
-from pytest_agentv.evaluators.comparing.patterns import search_now
+from pytest_agentv.evaluators.comparing.schemas import schema_validator
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.loading.cases.references import Scope
 from pytest_agentv.models.base import Json
@@ -87,7 +86,7 @@ class JsonCheck(Evaluator):
         if self.value is None:
             return []
         try:
-            validator = _validator(json.dumps(self.value, sort_keys=True))
+            validator = schema_validator(json.dumps(self.value, sort_keys=True))
             found = sorted(validator.iter_errors(data), key=lambda each: list(map(str, each.absolute_path)))
         except TimeoutError as error:
             raise EvaluatorError(str(error), "timeout") from None
@@ -114,7 +113,7 @@ def schema_fault(schema: Json) -> str | None:
             warnings.simplefilter("ignore", DeprecationWarning)
             kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
         kind.check_schema(schema)
-        _validator(json.dumps(schema, sort_keys=True))
+        schema_validator(json.dumps(schema, sort_keys=True))
     except jsonschema.SchemaError as error:
         where = error.json_path.removeprefix("$").removeprefix(".")
         return f"is no JSON Schema: {where + ': ' if where else ''}{masked(error.message)[:_SHOWN]}"
@@ -123,25 +122,6 @@ def schema_fault(schema: Json) -> str | None:
     except RecursionError:
         return "is no JSON Schema: it is nested too deeply"
     return next((f"its $ref {ref!r} is not within the schema, and is not fetched" for ref in _dangling(schema)), None)
-
-
-@lru_cache(maxsize=64)
-def _validator(schema: str) -> Any:
-    """Return the validator of a schema, which is given as JSON. It fetches nothing, and its patterns have a limit."""
-    import jsonschema  # noqa: PLC0415 - as above
-    from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - as above
-
-    value = json.loads(schema)
-    kind = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
-    limited = jsonschema.validators.extend(kind, {"pattern": _match_pattern})  # type: ignore[no-untyped-call]
-    return limited(value, registry=REGISTRY)
-
-
-def _match_pattern(_validator: Any, pattern: str, instance: Json, _schema: Json) -> Iterator[Any]:
-    import jsonschema  # noqa: PLC0415 - as above
-
-    if isinstance(instance, str) and not search_now(pattern, instance):
-        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
 def _dangling(schema: Json) -> Iterator[str]:

@@ -1,0 +1,69 @@
+"""Validators of JSON Schemas, by the package `jsonschema`: they fetch nothing, and their patterns have a time limit."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from pytest_agentv.evaluators.comparing.patterns import search_now
+from pytest_agentv.models.base import Json, JsonObject
+
+_FORMATS: Final = ("date", "email", "ipv4", "ipv6", "regex", "uuid")
+"""The formats that `jsonschema` checks wherever it is installed: others need packages, and would differ by machine."""
+_DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+@lru_cache(maxsize=64)
+def schema_validator(schema: str) -> Any:
+    """Return the validator of a schema, which is given as JSON. It raises `TimeoutError` for a bad pattern."""
+    import jsonschema  # noqa: PLC0415 - 60 ms that only who names a schema pays
+    from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - as above
+
+    value = json.loads(schema)
+    kind = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
+    rules = {
+        "pattern": _match_pattern,
+        "patternProperties": _match_names,
+        "additionalProperties": _Additional(kind.VALIDATORS["additionalProperties"]),
+    }
+    limited = jsonschema.validators.extend(kind, rules)  # type: ignore[no-untyped-call]
+    checker = jsonschema.FormatChecker(_FORMATS)
+    checker.checks("date-time", raises=ValueError)(_is_date_time)
+    return limited(value, registry=REGISTRY, format_checker=checker)
+
+
+def _match_pattern(_validator: Any, pattern: str, instance: Json, _schema: Json) -> Iterator[Any]:
+    import jsonschema  # noqa: PLC0415 - as above
+
+    if isinstance(instance, str) and not search_now(pattern, instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _match_names(validator: Any, patterns: JsonObject, instance: Json, _schema: Json) -> Iterator[Any]:
+    for pattern, schema in patterns.items() if isinstance(instance, dict) else ():
+        for key, value in instance.items():
+            if search_now(pattern, key):
+                yield from validator.descend(value, schema, path=key, schema_path=pattern)
+
+
+class _Additional:
+    """`additionalProperties`: the names that a pattern matches are told to the rule as known ones."""
+
+    def __init__(self, rule: Any) -> None:
+        self._rule = rule
+
+    def __call__(self, validator: Any, wanted: Json, instance: Json, schema: Json) -> Iterator[Any]:
+        patterns = schema.get("patternProperties") if isinstance(instance, dict) else None
+        if isinstance(patterns, Mapping):
+            matched = [key for key in instance if any(search_now(pattern, key) for pattern in patterns)]
+            schema = {"properties": {**schema.get("properties", {}), **dict.fromkeys(matched, True)}}
+        yield from self._rule(validator, wanted, instance, schema) or ()
+
+
+def _is_date_time(value: object) -> bool:
+    """Whether a text is a date with a time and an offset (RFC 3339). Raises `ValueError` for a day that is none."""
+    if not isinstance(value, str):
+        return True
+    return _DATE_TIME.fullmatch(value) is not None and datetime.fromisoformat(value) is not None
