@@ -347,6 +347,20 @@ def test_a_combination_that_is_skipped_is_not_gone(small, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_target_that_is_gone_is_gone_for_cases_that_fail_too(small, monkeypatch, mode):
+    """A failing case had the name of that of the other target, which was then "skipped": the gate could be green."""
+    small.write(
+        "evals/targets.yaml", TARGETS.replace("]", ", {name: other, provider: python, callable: 'agent.py:answer'}]")
+    )
+    monkeypatch.setenv("BROKEN", "c0 c1 c2")
+    small.run("--agentv-update-baseline", "--agentv-target=default,other")
+    run = small.run("--agentv-baseline", "--agentv-gate=run", mode=mode)
+    told = verdict(small, 2)
+    assert (len(told["gone"]), told["skipped"], run.exit_code) == (3, [], 1)
+    assert "stale baseline: 3 cases are gone: the run has no case of the target other" in told["reasons"]
+
+
 def test_cases_that_nobody_asked_for_leave_no_verdict(small):
     small.write("evals/b.eval.yaml", suite(2, first=10))
     small.run("--agentv-update-baseline")
