@@ -603,7 +603,7 @@ def test_repeats_alone_bring_the_section_and_the_verdict_file(project):
     write(project, suite(2, "repeat: 3"))
     run = project.run("--agentv-stop=never")
     assert (run.exit_code, run.outcomes) == (0, {"passed": 2}), "no gate, no report"
-    assert section(run).startswith("2 cases, 3 answers each\nPass rate      100.0 %  95 %: 34.2 to 100.0")
+    assert section(run).startswith("2 cases, 3 answers each\nPass rate      100.0 %  95 %: 1.2 to 100.0")
     assert "The answers were always the same text: repeats tell nothing here" in section(run)
     assert verdict(project, 1)["verdict"] == "no baseline"
 
