@@ -136,6 +136,16 @@ def test_a_comment_stays_within_its_limit(limit: int) -> None:
     assert lines[0] == MARKER
 
 
+def test_a_comment_counts_the_cost_of_reruns_as_the_summary_does(agentv: Any, tmp_path: Path) -> None:
+    lines = [
+        result("a", run_id="r", timestamp=str(n), execution_metrics=paid(cost, 1.0)) for n, cost in enumerate((1, 2, 4))
+    ]
+    told = agentv("report", stored(tmp_path / "run.jsonl", *lines)).out
+    assert "| $7.0000 | 2 |" in told
+    others = [each.replace(run_id=str(n)) for n, each in enumerate(lines)]
+    assert "| $4.0000 |" in agentv("report", stored(tmp_path / "other.jsonl", *others)).out
+
+
 def test_report_prints_and_writes(agentv: Any, tmp_path: Path) -> None:
     run, base = stored(tmp_path / "run.jsonl", *NOW, NOW[0]), stored(tmp_path / "base.jsonl", *BASE)
     printed = agentv("report", run, base)
