@@ -92,6 +92,13 @@ def test_a_comment_claims_nothing_where_nothing_can_be_compared() -> None:
     assert not any(line.startswith("| Passed") for line in lines)
 
 
+def test_a_comment_shows_no_empty_diff() -> None:
+    old, new = result("a", candidate_answer="x" * 2_000), result("a", candidate_answer="x" * 2_001)
+    lines = list(comment_lines([new], [old], Masker()))
+    assert "They are the same in what is shown: 2,000 characters, without secrets." in lines
+    assert "```diff" not in lines
+
+
 def test_a_comment_on_a_dry_run_claims_nothing() -> None:
     lines = list(comment_lines([each.replace(dry_run=True) for each in BASE], BASE, Masker()))
     assert lines[1] == "## ⚠️ Evaluations: 3 passed"

@@ -192,7 +192,10 @@ def _diff(old: EvalResult, new: EvalResult, masker: Masker) -> Iterator[str]:
     lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
     fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     yield code_span(case_name(new), _LONGEST_NAME)
-    yield from ("", f"{fence}diff", *lines, fence, "")
+    if lines:
+        yield from ("", f"{fence}diff", *lines, fence, "")
+    else:
+        yield from ("", f"They are the same in what is shown: {_LONGEST_ANSWER:,} characters, without secrets.", "")
 
 
 def _without_diffs(notes: Sequence[str]) -> tuple[str, ...]:
