@@ -15,7 +15,7 @@ from pytest_agentv.reporting.merging.merged import Merged, Missing, find_missing
 from pytest_agentv.reporting.merging.parts import Part, read_part
 from pytest_agentv.reporting.readers import Entry, iter_entries
 from pytest_agentv.reporting.serialization import json_safe
-from pytest_agentv.reporting.writers import answers_path, result_text
+from pytest_agentv.reporting.writers import answers_path, result_text, verdict_path
 from pytest_agentv.runtime.files import write_pieces_atomically
 
 _SUFFIXES: Final = (".jsonl", ".yaml", ".yml")
@@ -49,6 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         note(text)
     _write_answers(parts, out)
     copy_kept(sources, out)
+    verdict_path(out).unlink(missing_ok=True)  # it is on results that the file no longer holds
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
     say(_verdict(parts, merged, out))
     for text in _missing_texts(missing):

@@ -14,6 +14,7 @@ from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.runtime.files import write_atomically
 
 if TYPE_CHECKING:  # for two of the formats
+    from pytest_agentv.reporting.ci.stored import StoredRun
     from pytest_agentv.reporting.endings import Ending
     from pytest_agentv.reporting.verdicts.cases import JudgedCase
 
@@ -43,7 +44,7 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
     stored, *others = [read_ended(path) for path in (run, *bases)]
     masker = environment_masker()
     if written == "markdown":
-        text = _comment(run, stored.results, others[0].results if others else None, masker)
+        text = _comment(run, stored, others[0].results if others else None, masker)
     else:
         text = EXPORTERS[written](stored.results, masker)
     if out is None:
@@ -54,12 +55,13 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
     return 0
 
 
-def _comment(run: Path, results: Sequence[EvalResult], base: Sequence[EvalResult] | None, masker: Masker) -> str:
+def _comment(run: Path, stored: "StoredRun", base: Sequence[EvalResult] | None, masker: Masker) -> str:
     from pytest_agentv.reporting.ci.comment import comment_lines  # noqa: PLC0415 - for this format
     from pytest_agentv.reporting.verdicts.case_reading import cases_of_run  # noqa: PLC0415 - as above
 
-    ending = _ending(run, cases_of_run(results))
-    return "".join(f"{line}\n" for line in comment_lines(results, base, masker, ending=ending))
+    ending = _ending(run, cases_of_run(stored.results))
+    lines = comment_lines(stored.results, base, masker, ending=ending, earlier=stored.earlier)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: float) -> int:

@@ -68,8 +68,9 @@ def answers_path(results_path: Path) -> Path:
 
 
 def verdict_path(results_path: Path) -> Path:
-    """Return where the verdict on a run is, beside its results."""
-    return results_path.with_suffix(".verdict.json")
+    """Return where the verdict on a run is, beside its results. `run.1` and `run.2` have verdicts of their own."""
+    is_known = results_path.suffix in (*_SUFFIXES, ".json")
+    return results_path.with_name(f"{results_path.stem if is_known else results_path.name}.verdict.json")
 
 
 def kept_folder(results_path: Path) -> Path:

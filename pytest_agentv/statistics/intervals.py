@@ -72,19 +72,23 @@ def spread(
 
 
 def mean_interval(
-    scores: Sequence[float], groups: Sequence[Hashable] | None = None, weights: Sequence[float] | None = None
+    scores: Sequence[float],
+    groups: Sequence[Hashable] | None = None,
+    weights: Sequence[float] | None = None,
+    *,
+    graded: bool = False,
 ) -> Estimate:
     """Return the mean of cases and where it would lie for other cases of this kind.
 
-    Plain 0/1 scores get Wilson's interval. Others get it with the effective number of cases that gives the same
-    standard error, shrunk for the few degrees of freedom; near 0 and 1, where a standard error says little, the
-    number of units is the most that counts.
+    Plain 0/1 scores get Wilson's interval, unless they are `graded` scores that happen to be whole. Others get it with
+    the effective number of cases that gives the same standard error, shrunk for the few degrees of freedom; near 0 and
+    1, where a standard error says little, the number of units is the most that counts.
     """
     found = spread(scores, groups, weights)
     mean, units = found.mean, found.units
     if units < 2:
         return Estimate(mean, None, units)
-    if groups is None and weights is None and all(score in (0, 1) for score in scores):
+    if groups is None and weights is None and not graded and all(score in (0, 1) for score in scores):
         return Estimate(mean, wilson(mean, units), units)
     variance = mean * (1 - mean)
     effective = variance / found.error**2 if found.error > 0 and variance > 0 else float(units)

@@ -347,6 +347,20 @@ def test_a_combination_that_is_skipped_is_not_gone(small, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_target_that_is_gone_is_gone_for_cases_that_fail_too(small, monkeypatch, mode):
+    """A failing case had the name of that of the other target, which was then "skipped": the gate could be green."""
+    small.write(
+        "evals/targets.yaml", TARGETS.replace("]", ", {name: other, provider: python, callable: 'agent.py:answer'}]")
+    )
+    monkeypatch.setenv("BROKEN", "c0 c1 c2")
+    small.run("--agentv-update-baseline", "--agentv-target=default,other")
+    run = small.run("--agentv-baseline", "--agentv-gate=run", mode=mode)
+    told = verdict(small, 2)
+    assert (len(told["gone"]), told["skipped"], run.exit_code) == (3, [], 1)
+    assert "stale baseline: 3 cases are gone: the run has no case of the target other" in told["reasons"]
+
+
 def test_cases_that_nobody_asked_for_leave_no_verdict(small):
     small.write("evals/b.eval.yaml", suite(2, first=10))
     small.run("--agentv-update-baseline")
@@ -589,7 +603,7 @@ def test_repeats_alone_bring_the_section_and_the_verdict_file(project):
     write(project, suite(2, "repeat: 3"))
     run = project.run("--agentv-stop=never")
     assert (run.exit_code, run.outcomes) == (0, {"passed": 2}), "no gate, no report"
-    assert section(run).startswith("2 cases, 3 answers each\nPass rate      100.0 %  95 %: 34.2 to 100.0")
+    assert section(run).startswith("2 cases, 3 answers each\nPass rate      100.0 %  95 %: 1.2 to 100.0")
     assert "The answers were always the same text: repeats tell nothing here" in section(run)
     assert verdict(project, 1)["verdict"] == "no baseline"
 
@@ -606,6 +620,15 @@ IN_PYTHON = """
     def test_one(agentv):
         agentv.run("asked", expected_outcome="x", evaluators=[{"type": "contains", "value": "yes"}])
 """
+
+
+def test_files_that_differ_behind_their_last_dot_have_verdicts_of_their_own(project):
+    """`run.2` wrote over the verdict on `run.1`."""
+    write(project, suite(2, "repeat: 2"))
+    for number in (1, 2):
+        project.run(f"--agentv-out={project.path / f'run.{number}'}")
+    found = sorted(path.name for path in project.path.glob("*.verdict.json"))
+    assert found == ["run.1.verdict.json", "run.2.verdict.json"]
 
 
 @pytest.mark.parametrize("flags", [(), ("-n2",), ("--agentv-dry-run",), ("evals/test_python.py",)], ids=" ".join)

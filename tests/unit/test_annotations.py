@@ -25,6 +25,12 @@ def test_what_is_expected_to_fail_is_not_marked() -> None:
     assert list(annotation_lines([failed()], ["evals/a.yaml::tent"], Masker())) == []
 
 
+def test_an_error_is_marked_where_a_failure_was_expected() -> None:
+    """It fails the run, and was the one thing that no annotation showed."""
+    [line] = annotation_lines([failed(status="error", error="no key")], ["evals/a.yaml::tent"], Masker())
+    assert line.endswith("::no key")
+
+
 def test_there_are_at_most_ten() -> None:
     lines = list(annotation_lines([failed(str(n)) for n in range(25)], (), Masker()))
     assert len(lines) == 10

@@ -92,6 +92,13 @@ def test_a_comment_claims_nothing_where_nothing_can_be_compared() -> None:
     assert not any(line.startswith("| Passed") for line in lines)
 
 
+def test_a_comment_shows_no_empty_diff() -> None:
+    old, new = result("a", candidate_answer="x" * 2_000), result("a", candidate_answer="x" * 2_001)
+    lines = list(comment_lines([new], [old], Masker()))
+    assert "They are the same in what is shown: 2,000 characters, without secrets." in lines
+    assert "```diff" not in lines
+
+
 def test_a_comment_on_a_dry_run_claims_nothing() -> None:
     lines = list(comment_lines([each.replace(dry_run=True) for each in BASE], BASE, Masker()))
     assert lines[1] == "## ⚠️ Evaluations: 3 passed"
@@ -134,6 +141,16 @@ def test_a_comment_stays_within_its_limit(limit: int) -> None:
     lines = list(comment_lines(new, old, Masker(), limit))
     assert sum(len(line.encode()) + 1 for line in lines) <= limit
     assert lines[0] == MARKER
+
+
+def test_a_comment_counts_the_cost_of_reruns_as_the_summary_does(agentv: Any, tmp_path: Path) -> None:
+    lines = [
+        result("a", run_id="r", timestamp=str(n), execution_metrics=paid(cost, 1.0)) for n, cost in enumerate((1, 2, 4))
+    ]
+    told = agentv("report", stored(tmp_path / "run.jsonl", *lines)).out
+    assert "| $7.0000 | 2 |" in told
+    others = [each.replace(run_id=str(n)) for n, each in enumerate(lines)]
+    assert "| $4.0000 |" in agentv("report", stored(tmp_path / "other.jsonl", *others)).out
 
 
 def test_report_prints_and_writes(agentv: Any, tmp_path: Path) -> None:

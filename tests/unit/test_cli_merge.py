@@ -42,6 +42,20 @@ def merged(name="all.jsonl"):
     return list(read_results(Path(name)).results)
 
 
+def test_the_verdict_on_a_file_that_is_overwritten_is_none_on_the_merged_one(agentv):
+    """With the same figures, its green gate excused the failing cases of another run."""
+    rest = {"dataset": "a", "hits": [], "misses": [], "candidate_answer": ""}
+    write("all.jsonl", result("a", **rest), result("b", "fail", **rest))
+    write("1.jsonl", result("a", "fail", **rest), result("b", **rest))
+    gate = {"name": "gate::run", "failed": False, "reason": "the pass rate 50.0 % of 2 cases reaches 50.0 %"}
+    contract = {"verdict": "no baseline", "n": 2, "mean": 0.5, "errors": [], "gate": "run", "gates": [gate]}
+    Path("all.verdict.json").write_text(json.dumps(contract))
+    assert agentv("report", "all.jsonl").out.splitlines()[1] == "## ✅ Evaluations: 1 passed, 1 judged with the run"
+    assert agentv("merge", "1.jsonl", "-o", "all.jsonl", "--overwrite").exit_code == 0
+    assert not Path("all.verdict.json").exists()
+    assert agentv("report", "all.jsonl").out.splitlines()[1] == "## ❌ Evaluations: 1 passed, 1 failed"
+
+
 def test_two_shards_are_one_file_of_one_run(agentv):
     write("1.jsonl", result("a", at=1, shard=shard(1, 2)), result("b", "fail", at=2, shard=shard(1, 2)))
     write("2.jsonl", result("c", "error", at=3, shard=shard(2, 1)))

@@ -53,6 +53,65 @@ def test_what_the_data_cannot_tell_is_inconclusive(agentv):
     assert (json.loads(done.out)["verdict"], done.exit_code) == ("inconclusive", 2)
 
 
+def judged_once(name, outcomes, **more):
+    cases = run_of(outcomes, judged=1)
+    return results(name, [line(case, **{key: value[n] for key, value in more.items()}) for n, case in enumerate(cases)])
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (lambda: judged_once("a.jsonl", [1] * 47 + [0] * 3), (0.94, 0.837829083112, 0.979385029651)),
+        (lambda: judged_once("a.jsonl", [1] * 490 + [0] * 10), (0.98, 0.963579816753, 0.989100816404)),
+        (lambda: judged_once("a.jsonl", [0] * 10), (0, 0, 0.277532799863)),
+        (lambda: run("a.jsonl", [4, 5, 5, 3, 5, 0, 2, 5, 5, 5]), (0.78, 0.481649795, 0.9311677173)),
+        (lambda: run("a.jsonl", [5] * 10), (1, 0.6614913773, 1)),
+        (lambda: run("a.jsonl", [4] * 10), (0.8, 0.4445294983, 0.9523653281)),
+        (
+            lambda: judged_once("a.jsonl", map(int, "110110001111"), group="000112223344"),
+            (0.6666666667, 0.1799018373, 0.9480096744),
+        ),
+    ],
+    ids=["47/50", "490/500", "0/10", "k=5", "all of k=5", "same of k=5", "groups"],
+)
+def test_the_golden_numbers_of_a_run(agentv, path, expected):
+    """Ten cases whose five answers all passed got the interval of ten single answers."""
+    name = path()
+    told = json.loads(agentv("compare", name, name, "--statistics", "--format=json").out)
+    assert (told["mean"], told["low"], told["high"]) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "n", "low", "high", "p_exact"),
+    [
+        (1, 7, 21, -0.5172322764, -0.02600303248, 0.03515625),
+        (0, 5, 25, -0.3913095037, -0.04016929887, 0.03125),
+        (3, 15, 100, -0.208627584, -0.041243516, 0.00376892089844),
+        (0, 10, 10, -1, -0.4449344003, 2**-10),
+        (5, 5, 50, None, None, 0.623046875),
+    ],
+)
+def test_the_golden_numbers_of_a_difference(agentv, wins, losses, n, low, high, p_exact):
+    same = n - wins - losses
+    old = judged_once("a.jsonl", [0] * wins + [1] * (losses + same))
+    new = judged_once("b.jsonl", [1] * wins + [0] * losses + [1] * same)
+    told = json.loads(agentv("compare", old, new, "--statistics", "--format=json").out)
+    assert told["p_exact"] == pytest.approx(p_exact, abs=1e-9)
+    if low is not None:
+        assert (told["delta_low"], told["delta_high"]) == pytest.approx((low, high), abs=1e-9)
+
+
+def test_scores_without_a_threshold_are_no_passes_and_their_order_tells_nothing(agentv):
+    """Sums in another order differed by a rounding: a case was worse "by chance"; and none of them ever passed."""
+    cases = [{"eval_id": "a", "score": 0.2}, {"eval_id": "b", "score": 0.5}]
+    old = [cases[0] | {"repeat": {"scores": [0.1, 0.2, 0.3]}}, cases[1] | {"repeat": {"scores": [0.5] * 3}}]
+    new = [cases[0] | {"repeat": {"scores": [0.3, 0.2, 0.1]}}, old[1]]
+    out = agentv("compare", results("a.jsonl", old), results("b.jsonl", new), "--statistics").out
+    assert "May be chance" not in out
+    assert "Mean score     35.0 %" in out
+    assert "never 2" not in out
+
+
 def test_a_dry_run_is_not_compared(agentv):
     """All its cases pass: it was "improved", with the exit code of a green gate."""
     base, dry = run("a.jsonl", [3] * 40), run("b.jsonl", [5] * 40, dry_run=True)

@@ -100,6 +100,25 @@ def test_a_case_that_failed_because_it_passed_counts_as_failed() -> None:
     assert text.startswith("## ❌ Evaluations: 1 passed, 1 failed\n")
 
 
+def test_statistics_of_many_broken_cases_leave_room_for_the_verdict() -> None:
+    """A thousand broken cases filled the page: nothing of the run was written, and the file was called full."""
+    broken = (f"BROKEN         {'x' * 60}{number}   5/5 -> 0/5    q 0.001" for number in range(1_000))
+    statistics = (
+        "EVALUATION STATISTICS",
+        "1,000 cases, 5 answers each",
+        *broken,
+        "GATE: FAILED, 1,000 cases are broken",
+    )
+    text = markdown(result("a", 0.1), statistics=statistics)
+    assert len(text.encode()) < 20_000
+    assert "\n1,000 cases, 5 answers each\nBROKEN" in text
+    assert re.search(r"\n… and \d+ more lines\nBROKEN", text)
+    assert "\nGATE: FAILED, 1,000 cases are broken\n```\n" in text
+    assert "### Failed (1)" in text
+    few = markdown(result("a"), statistics=statistics[:20])
+    assert "more lines" not in few
+
+
 def test_a_low_score_that_is_expected_is_a_success() -> None:
     text = markdown(result("a"), result("b", 0.2), expected_failures=frozenset({f"{FILE}::b"}))
     assert text.startswith("## ✅ Evaluations: 1 passed, 1 failed as expected\n")

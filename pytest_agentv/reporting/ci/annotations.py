@@ -21,10 +21,11 @@ _PROPERTY: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3
 def annotation_lines(results: Sequence[EvalResult], expected: Iterable[str], masker: Masker) -> Iterator[str]:
     """Yield `::error file=evals/a.yaml,line=12,title=…::reason` for failing cases: errors first, then lowest scores.
 
-    The last of ten says how many cases are left out. `expected` are the node ids of cases that were to fail.
+    The last of ten says how many cases are left out. `expected` are the node ids of cases that were to fail; errors of
+    these fail the run all the same.
     """
     known = frozenset(expected)
-    bad = [each for each in results if each.status != "pass" and each.node_id not in known]
+    bad = [each for each in results if each.status == "error" or (each.status == "fail" and each.node_id not in known)]
     bad.sort(key=lambda result: (result.status != "error", result.score))
     most = len(bad) if len(bad) <= MOST_ANNOTATIONS else MOST_ANNOTATIONS - 1
     yield from (_annotation(result, masker) for result in bad[:most])

@@ -41,14 +41,17 @@ def comment_lines(
     masker: Masker,
     limit: int = COMMENT_LIMIT,
     ending: Ending = AS_JUDGED,
+    *,
+    earlier: Sequence[EvalResult] = (),
 ) -> Iterator[str]:
     """Yield the lines of a comment. With newlines they take at most `limit` bytes of UTF-8.
 
-    `base` are the results to compare with; None: there are none. Texts of others cannot become links, mentions or HTML.
+    `base` are the results to compare with; None: there are none. `earlier` are results that reruns replaced.
+    Texts of others cannot become links, mentions or HTML.
     """
     notes = tuple(_comparison(results, base, masker)) if base is not None else ()
     room = limit - len(MARKER) - 1
-    verdict = _verdict(results, ending).replace(notes=notes)
+    verdict = _verdict(results, ending).replace(notes=notes, earlier=tuple(earlier))
     lines = list(markdown_lines(verdict, masker, room))
     if not lines and notes:  # too long with the diffs
         lines = list(markdown_lines(verdict.replace(notes=_without_diffs(notes)), masker, room))
@@ -189,7 +192,10 @@ def _diff(old: EvalResult, new: EvalResult, masker: Masker) -> Iterator[str]:
     lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
     fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     yield code_span(case_name(new), _LONGEST_NAME)
-    yield from ("", f"{fence}diff", *lines, fence, "")
+    if lines:
+        yield from ("", f"{fence}diff", *lines, fence, "")
+    else:
+        yield from ("", f"They are the same in what is shown: {_LONGEST_ANSWER:,} characters, without secrets.", "")
 
 
 def _without_diffs(notes: Sequence[str]) -> tuple[str, ...]:

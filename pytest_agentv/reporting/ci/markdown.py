@@ -28,6 +28,9 @@ _MOST_ROWS: Final = 50
 _MOST_LISTED: Final = 5
 _LONGEST_NAME: Final = 200
 _LONGEST_TEXT: Final = 500
+_LONGEST_STATISTICS: Final = 16_384
+"""In bytes: a quarter of what a page may take."""
+_LAST_LINES: Final = 10
 
 
 @record
@@ -126,7 +129,21 @@ def _statistics_block(lines: Sequence[str], masker: Masker) -> Iterator[str]:
     """Yield the section on statistics as it stands on the terminal; no line of it can end the block."""
     if lines:
         fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
-        yield from ("### Statistics", "", f"{fence}text", *map(masker.mask, lines[1:]), fence, "")
+        shown = _without_middle([masker.mask(line) for line in lines[1:]])
+        yield from ("### Statistics", "", f"{fence}text", *shown, fence, "")
+
+
+def _without_middle(lines: list[str]) -> list[str]:
+    """Return lines that leave room for the tables. Those of many broken cases go; what the gates say stays."""
+    ends = lines[-_LAST_LINES:]
+    room = _LONGEST_STATISTICS - _size(ends)
+    first: list[str] = []
+    for line in lines[:-_LAST_LINES]:
+        room -= _size([line])
+        if room < 0:
+            return [*first, _more(len(lines) - len(first) - len(ends)).replace("more", "more lines"), *ends]
+        first.append(line)
+    return lines
 
 
 def _figure_table(verdict: RunVerdict) -> Iterator[str]:

@@ -18,22 +18,34 @@ class StoredRun(Record):
     """The last result of each case."""
     remarks: tuple[str, ...] = ()
     """What could not be read, and how many earlier results of the same cases were left out."""
+    earlier: tuple[EvalResult, ...] = ()
+    """Results of this run that reruns replaced. Only their cost and tokens count."""
 
 
 def read_stored(path: Path) -> StoredRun:
     """Read a results file. Raises `FileError` if it cannot be opened, or holds no result."""
     latest: dict[tuple[str | None, str, str], EvalResult] = {}
+    replaced: list[EvalResult] = []
     remarks: list[str] = []
-    count = 0
     for entry in iter_recorded(path):
         if isinstance(entry, Problem):
             remarks.append(str(entry))
             continue
-        count += 1
         result = entry.result
-        latest[result.node_id, result.eval_id, result.target] = result
+        key = (result.node_id, result.eval_id, result.target)
+        if key in latest:
+            replaced.append(latest[key])
+        latest[key] = result
     if not latest:
         raise FileError(path, "; ".join(["holds no results of a run", *remarks[:1]]))
-    if dropped := count - len(latest):
-        remarks.append(f"{locate(path, None)}: {dropped} earlier results of the same cases were left out")
-    return StoredRun(tuple(latest.values()), tuple(remarks))
+    if replaced:
+        remarks.append(f"{locate(path, None)}: {len(replaced)} earlier results of the same cases were left out")
+    earlier = [each for each in replaced if _is_rerun(each, latest[each.node_id, each.eval_id, each.target])]
+    return StoredRun(tuple(latest.values()), tuple(remarks), tuple(earlier))
+
+
+def _is_rerun(result: EvalResult, last: EvalResult) -> bool:
+    """Whether a result was paid for in the run of the last one, whose figures do not hold it."""
+    if result.run_id is None or result.run_id != last.run_id or (last.repeat is not None and last.repeat.carried):
+        return False
+    return (result.timestamp, result.duration_ms) != (last.timestamp, last.duration_ms)

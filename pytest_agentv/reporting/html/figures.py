@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
@@ -26,9 +26,10 @@ class Figure(Record):
     """Low, high and mean of an interval, 0 to 1."""
 
 
-def figures(cases: Sequence[Case], compared: Compared) -> tuple[Figure, ...]:
-    """Return pass rate, difference to the baseline, cost and time."""
-    return tuple(filter(None, (_rate(compared), _difference(compared), _cost(cases, compared), _time(cases))))
+def figures(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject] = ()) -> tuple[Figure, ...]:
+    """Return pass rate, difference to the baseline, cost and time. `earlier` are results that reruns replaced."""
+    cost = _cost(cases, compared, earlier)
+    return tuple(filter(None, (_rate(compared), _difference(compared), cost, _time(cases))))
 
 
 def _rate(compared: Compared) -> Figure:
@@ -53,7 +54,7 @@ def _difference(compared: Compared) -> Figure | None:
     return Figure("Against the baseline", f"{points(comparison.difference.estimate.mean)} points", text)
 
 
-def _cost(cases: Sequence[Case], compared: Compared) -> Figure:
+def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject]) -> Figure:
     costs = [case.cost for case in cases if case.cost is not None]
     if not costs:
         cached = sum(case.result.value.get("cached") is True for case in cases)
@@ -62,7 +63,10 @@ def _cost(cases: Sequence[Case], compared: Compared) -> Figure:
     if len(costs) < len(cases):
         parts.append(f"known for {len(costs):,} of {len(cases):,}")
     parts += _change_of_cost(cases, compared)
-    return Figure("Cost", dollars(sum(costs)), "; ".join(parts))
+    reruns = [cost for value in earlier if (cost := cost_of(value)) is not None]
+    if reruns:
+        parts.append(f"{dollars(sum(reruns))} of it for {counted(len(reruns), 'rerun')}")
+    return Figure("Cost", dollars(sum(costs) + sum(reruns)), "; ".join(parts))
 
 
 def _change_of_cost(cases: Sequence[Case], compared: Compared) -> Iterator[str]:

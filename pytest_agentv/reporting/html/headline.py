@@ -34,8 +34,11 @@ def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDG
     if cases and all(case.result.value.get("dry_run") is True for case in cases):
         return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")
     facts = [*ending.troubles, *([f"{counted(broken, 'case')} broke against the baseline"] if broken else [])]
-    facts += [f"{counts['fail']:,} of {total:,} fail"] if counts["fail"] else []
+    expected = sum(case.status == "fail" and case.judged.node_id in ending.expected for case in cases)
+    failed = counts["fail"] - expected
+    facts += [f"{failed:,} of {total:,} fail"] if failed else []
     facts += [f"{counts['error']:,} could not be judged"] if counts["error"] else []
+    facts += [f"{expected:,} failed as expected"] if facts and expected else []
     unjudged = f"No verdict on the run as a whole: {ending.unjudged}." if ending.unjudged else ""
     gates = [f"The gate says: {text}." for text in (ending.red if facts else ending.red[1:])]
     more = " ".join(filter(None, (*gates, unjudged, _as_a_whole(compared), _rules(cases))))

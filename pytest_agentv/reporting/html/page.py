@@ -93,7 +93,7 @@ def report_text(given: ReportInput) -> str:
             cases=cases,
             shown=cases[:STATIC_ROWS],
             headline=verdict,
-            figures=figures(cases, compared),
+            figures=figures(cases, compared, given.run.earlier),
             firsts=overview.firsts(cases),
             broken=sum(case.is_broken for case in cases),
             also=list(overview.also(compared)),

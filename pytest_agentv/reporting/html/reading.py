@@ -1,13 +1,13 @@
 """Reads the runs that a report shows. Of several lines of one case the last counts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.html.values import text_of
+from pytest_agentv.reporting.html.values import mapping_of, text_of
 from pytest_agentv.reporting.readers import Entry, iter_entries
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import case_of, result_fault
@@ -39,6 +39,8 @@ class Run(Record):
     problems: tuple[str, ...] = ()
     """What could not be read."""
     baseline: Baseline | None = None
+    earlier: tuple[JsonObject, ...] = ()
+    """Results of this run that reruns replaced: they were paid for."""
 
     @property
     def cases(self) -> tuple[JudgedCase, ...]:
@@ -70,14 +72,31 @@ def read_run(path: Path) -> Run:
     return run_of(path.name, values, problems=problems)
 
 
-def run_of(name: str, values: Iterable[JsonObject], *, dropped: int = 0, problems: Iterable[str] = ()) -> Run:
-    """Return the run of some results, in which `result_fault` found nothing."""
-    count = 0
+def run_of(
+    name: str, values: Iterable[JsonObject], *, earlier: Sequence[JsonObject] = (), problems: Iterable[str] = ()
+) -> Run:
+    """Return the run of some results, in which `result_fault` found nothing.
+
+    `earlier` are results that reruns replaced, where these are known.
+    """
+    replaced: list[tuple[JsonObject, tuple[str, str | None, str | None]]] = []
     latest: dict[tuple[str, str | None, str | None], tuple[JudgedCase, JsonObject]] = {}
     for value in values:
         case = case_of(value)
-        latest[case.name, case.target, case.node_id] = case, value
-        count += 1
+        key = (case.name, case.target, case.node_id)
+        if key in latest:
+            replaced.append((latest[key][1], key))
+        latest[key] = case, value
     cases = unique_names([case for case, _ in latest.values()])
     results = tuple(Result(case, value) for case, (_, value) in zip(cases, latest.values(), strict=True))
-    return Run(name, results, count - len(results) + dropped, tuple(problems))
+    own = [value for value, key in replaced if _is_rerun(value, latest[key][1])]
+    dropped = len(replaced) + len(earlier)
+    return Run(name, results, dropped, tuple(problems), earlier=(*earlier, *own))
+
+
+def _is_rerun(value: JsonObject, last: JsonObject) -> bool:
+    """Whether a result was paid for in the run of the last one, whose figures do not hold it."""
+    run_id = text_of(value, "run_id")
+    if not run_id or run_id != text_of(last, "run_id") or mapping_of(last, "repeat").get("carried"):
+        return False
+    return any(value.get(key) != last.get(key) for key in ("timestamp", "duration_ms"))

@@ -1,5 +1,6 @@
 """The cases of a run or of a baseline, and what their answers scored."""
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ class JudgedCase(Record):
     def value(self) -> float:
         """The pass rate, or the mean score where no threshold is known."""
         if self.threshold is None:
-            return sum(self.scores) / len(self.scores)
+            return math.fsum(self.scores) / len(self.scores)
         return pass_rate(self.passes, self.judged, self.stopped)
 
     @property
@@ -87,6 +88,11 @@ def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
     if max(groups.values(), default=0) < 2:
         return None
     return [f"group {case.group}" if case.group is not None else f"case {i}" for i, case in enumerate(cases)]
+
+
+def is_graded(cases: Sequence[JudgedCase]) -> bool:
+    """Whether cases have more values than 0 and 1: several answers each, or scores without a threshold."""
+    return any(case.threshold is None or case.judged > 1 for case in cases)
 
 
 def is_number(value: object) -> bool:

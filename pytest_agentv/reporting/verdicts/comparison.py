@@ -8,7 +8,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.baseline import Baseline
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of, is_graded
 from pytest_agentv.reporting.verdicts.pairing import (
     CaseComparison,
     Pair,
@@ -86,7 +86,7 @@ def compare_runs(
     deltas = [pair.delta for pair in pairs]
     if not pairs:
         return RunComparison(matched, cases, "stale", None, 0, 0, None, None, margin)
-    graded = any(pair.new.threshold is None or max(pair.new.judged, pair.old.judged) > 1 for pair in pairs)
+    graded = is_graded([side for pair in pairs for side in (pair.new, pair.old)])
     difference = compare_pairs(deltas, groups_of([pair.new for pair in pairs]), graded=graded)
     return RunComparison(
         matched,

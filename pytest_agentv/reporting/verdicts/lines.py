@@ -49,7 +49,7 @@ def _size_text(cases: Sequence[JudgedCase]) -> str:
 
 
 def _rate_lines(rate: PassRate, cases: Sequence[JudgedCase]) -> Iterator[SummaryLine]:
-    first = f"Pass rate      {percent(rate.mean)}"
+    first = f"{'Pass rate' if _has_thresholds(cases) else 'Mean score':<15}{percent(rate.mean)}"
     if rate.low is None or rate.high is None:
         yield from plain(f"{first}   one case, or one group of cases: no interval")
     else:
@@ -64,8 +64,9 @@ def _repeat_lines(rate: PassRate, cases: Sequence[JudgedCase], *, verbose: bool)
     judged = [case for case in cases if case.scores]
     if not any(case.asked > 1 for case in judged):
         return
-    text = f"Always pass {rate.always}, sometimes {rate.flaky} (flaky), never {rate.never}"
-    yield from plain(text + _chances(rate, judged[0].judged))
+    if _has_thresholds(judged):
+        text = f"Always pass {rate.always}, sometimes {rate.flaky} (flaky), never {rate.never}"
+        yield from plain(text + _chances(rate, judged[0].judged))
     flaky = [case for case in judged if is_flaky(case.passes, case.judged)]
     if flaky:
         flaky.sort(key=lambda case: (round(abs(case.value - 0.5), 9), case.name))
@@ -83,6 +84,11 @@ def _hint_lines(cases: Sequence[JudgedCase], *, verbose: bool) -> Iterator[Summa
         yield from wrapped("Hint", hint)
     if len(hints) > _HINTS and not verbose:
         yield from wrapped("", f"... {len(hints) - _HINTS:,} more: --agentv-verbose")
+
+
+def _has_thresholds(cases: Sequence[JudgedCase]) -> bool:
+    """Whether it is known of all answers that pass."""
+    return all(case.threshold is not None for case in cases if case.scores)
 
 
 def _chances(rate: PassRate, k: int) -> str:

@@ -1,5 +1,6 @@
 """Pairs the cases of a run with those of a baseline, and finds the ones that broke."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -193,4 +194,4 @@ def _comparison(pair: Pair, state: State) -> CaseComparison:
 
 
 def _mean(scores: Sequence[float]) -> float:
-    return sum(scores) / len(scores)
+    return math.fsum(scores) / len(scores)  # the same in any order

@@ -18,6 +18,9 @@ CASE: Final = "agentv_case"
 BOUND: Final = "agentv_bound"
 """The attribute of the report of an item that has fixtures of its own: without these its case is another one."""
 
+RECORDED: Final = "agentv_recorded"
+"""The attribute of the report of a case of an eval file that has a result."""
+
 
 class JudgedCases:
     """Registered in each process that runs cases, where the run as a whole is judged."""
@@ -48,6 +51,8 @@ class JudgedCases:
         if report.skipped and hasattr(item, "entry"):
             combination = item.entry.combination
             setattr(report, CASE, [item.entry.eval_id, None if combination is None else combination.target])
+        if hasattr(item, "entry") and getattr(item, "result", None) is not None:
+            setattr(report, RECORDED, True)
         is_failed = report.failed and call.excinfo is not None and isinstance(call.excinfo.value, EvalFailed)
         if is_failed and self._covers(getattr(item, "result", None)):
             report.outcome = "skipped"

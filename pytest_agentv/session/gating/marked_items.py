@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.session.choosing.asking import REASON as NOT_ASKED
-from pytest_agentv.session.gating.judged_cases import BOUND, CASE, REASON
+from pytest_agentv.session.gating.judged_cases import BOUND, CASE, REASON, RECORDED
 
 _Key = tuple[str, str | None]
 
@@ -26,7 +26,7 @@ class MarkedItems:
         """Learn of a phase of an item."""
         if getattr(report, BOUND, False):
             self.bound.add(report.nodeid)
-        if report.failed or hasattr(report, "wasxfail"):
+        if (report.failed or hasattr(report, "wasxfail")) and not hasattr(report, RECORDED):
             self._skipped.add((report.nodeid, None))  # a test that ends early leaves out the cases behind
         if not report.skipped:
             return

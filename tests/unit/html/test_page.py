@@ -43,7 +43,7 @@ def unpacked(page: str, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    run = run_of("run.jsonl", report_runs.broken(report_runs.results(250), 6), dropped=3)
+    run = run_of("run.jsonl", report_runs.broken(report_runs.results(250), 6), earlier=[{}] * 3)
     base = run_of("base.jsonl", report_runs.results(252, seed=1))
     return report_text(ReportInput(run, base, (run_of("old.jsonl", report_runs.results(20, seed=2)),)))
 
@@ -56,6 +56,11 @@ class TestHeadline:
         found = headline(*shown({}, {"score": 0}, {"error": "HTTP 503", "status": "error"}))
         assert found.tone == "fail"
         assert found.text == "Failed: 1 of 3 fail and 1 could not be judged."
+
+    def test_failures_that_are_expected_are_told_apart(self) -> None:
+        cases = shown({"score": 0, "node_id": "x"}, {"score": 0}, {})
+        found = headline(*cases, Ending(expected=frozenset({"x"})))
+        assert found.text == "Failed: 1 of 3 fail and 1 failed as expected."
 
     def test_a_dry_run_has_no_verdict(self) -> None:
         assert headline(*shown({"dry_run": True})).tone == "none"
@@ -204,6 +209,25 @@ def test_a_dry_run_has_no_pass_rate_and_no_difference() -> None:
     run = run_of("run.jsonl", [{"eval_id": f"c{n}", "score": 1, "threshold": 1, "dry_run": True} for n in range(9)])
     base = run_of("base.jsonl", [{"eval_id": f"c{n}", "score": 0, "threshold": 1} for n in range(9)])
     assert "Against the baseline" not in report_text(ReportInput(run, base))
+
+
+def test_the_cost_of_reruns_is_part_of_the_cost() -> None:
+    """The summary of the run counted them, the report did not."""
+    lines = [{"eval_id": "a", "score": 1, "execution_metrics": {"cost_usd": n}, "timestamp": str(n)} for n in (1, 2, 4)]
+    told = {}
+    for name, more in {
+        "reruns": {"run_id": "r"},
+        "carried": {"run_id": "r", "repeat": {"carried": True}},
+        "?": {},
+    }.items():
+        run = run_of("run", [line | more for line in lines])
+        compared = compare(run, None, margin=0.05)
+        told[name] = [each for each in figures(cases_of(run, compared), compared, run.earlier) if each.label == "Cost"]
+    assert {name: (cost.value, cost.text) for name, [cost] in told.items()} == {
+        "reruns": ("$7.00", "$4.00 a case; $3.00 of it for 2 reruns"),
+        "carried": ("$4.00", "$4.00 a case"),
+        "?": ("$4.00", "$4.00 a case"),
+    }
 
 
 def test_a_cost_that_is_not_known_is_not_zero_in_the_history() -> None:

@@ -206,17 +206,17 @@ def test_a_group_of_pairs_is_one_unit():
 
 
 @pytest.mark.parametrize(
-    ("scores", "groups", "mean", "expected"),
+    ("scores", "facts", "mean", "expected"),
     [
-        ([0.8, 1, 1, 0.6, 1, 0, 0.4, 1, 1, 1], None, 0.78, (0.481649795, 0.9311677173)),
-        ([1.0] * 10, list(range(10)), 1, (0.6614913773, 1)),
-        ([0.8] * 10, None, 0.8, (0.4445294983, 0.9523653281)),
-        ([0.98, 0.99, 1, 1, 0.97, 1, 1, 1, 1, 0.95], None, 0.989, (0.6471654168, 0.9997731502)),
-        (digits("110110001111"), "000112223344", 0.6666666667, (0.1799018373, 0.9480096744)),
+        ([0.8, 1, 1, 0.6, 1, 0, 0.4, 1, 1, 1], {}, 0.78, (0.481649795, 0.9311677173)),
+        ([1.0] * 10, {"graded": True}, 1, (0.6614913773, 1)),
+        ([0.8] * 10, {}, 0.8, (0.4445294983, 0.9523653281)),
+        ([0.98, 0.99, 1, 1, 0.97, 1, 1, 1, 1, 0.95], {}, 0.989, (0.6471654168, 0.9997731502)),
+        (digits("110110001111"), {"groups": "000112223344"}, 0.6666666667, (0.1799018373, 0.9480096744)),
     ],
 )
-def test_intervals_of_a_mean(scores, groups, mean, expected):
-    estimate = mean_interval(scores, groups)
+def test_intervals_of_a_mean(scores, facts, mean, expected):
+    estimate = mean_interval(scores, **facts)
     assert estimate.mean == pytest.approx(mean)
     assert bounds(estimate.interval) == pytest.approx(expected, abs=1e-9)
 

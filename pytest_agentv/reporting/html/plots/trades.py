@@ -11,7 +11,7 @@ from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.overview import names_of_targets
 from pytest_agentv.reporting.html.plots.axes import log_ticks
 from pytest_agentv.reporting.html.texts import dollars, duration
-from pytest_agentv.reporting.verdicts.cases import groups_of
+from pytest_agentv.reporting.verdicts.cases import groups_of, is_graded
 from pytest_agentv.statistics.intervals import mean_interval
 
 WIDTH: Final = 240
@@ -82,7 +82,8 @@ def _trade_plot(
             continue
         dots += _grid(mine, series)
         at = math.fsum(x for _, x in mine) / len(mine)
-        estimate = mean_interval([case.score for case, _ in mine], groups_of([case.judged for case, _ in mine]))
+        judged = [case.judged for case, _ in mine]
+        estimate = mean_interval([case.score for case, _ in mine], groups_of(judged), graded=is_graded(judged))
         interval = estimate.interval
         typical.append(
             Typical(

@@ -25,7 +25,8 @@ def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None) -> str |
     if not run.results:
         return f"{locate(path, None)}: no report was written: there are no results"
     try:
-        shown = run_of(results_path.name, [result.to_plain() for result in run.results], dropped=len(run.earlier))
+        results, earlier = ([each.to_plain() for each in some] for some in (run.results, run.earlier))
+        shown = run_of(results_path.name, results, earlier=earlier)
         shown = shown.replace(problems=tuple(map(str, run.problems)))
         given = ReportInput(
             shown,
