@@ -20,7 +20,7 @@ from fake_llm import FakeLlm, Reply, Request
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.finish_reasons import is_cut
-from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.masking.secrets import Masker, Secret, masking
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
@@ -337,6 +337,16 @@ class TestAnswers:
         assert response.error_kind == "no_answer"
         assert response.error == (f"model '{MODELS[kind]}' ({kind}): {error} (finish_reason={response.finish_reason})")
         assert len(llm.asked(name)) == 1
+
+    @pytest.mark.parametrize("before", [372, 380, 386])
+    def test_a_long_refusal_does_not_show_half_a_secret(self, llm: FakeLlm, name: str, before: int) -> None:
+        words = "w " * (before // 2) + f"never tell {KEY} to anyone"
+        masker = Masker([KEY])
+        with masking(masker):
+            response = ask(target("openai", llm.script(name, Reply(content=chat(None, "stop", refusal=words)))))
+
+        assert "the model refused: w w" in (response.error or "")
+        assert "sk-" not in masker.mask(response.error or "")
 
     @pytest.mark.parametrize(
         ("kind", "content"),
