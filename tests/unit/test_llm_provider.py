@@ -585,6 +585,25 @@ class TestLitellm:
 
         assert llm.most_in_flight[name] == 40
 
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_redirect_to_another_server_is_not_followed_with_the_key(
+        self, llm: FakeLlm, name: str, kind: str
+    ) -> None:
+        with FakeLlm() as other:
+            place = {"location": other.script(name)}
+            error = failure(target(kind, llm.script(name, Reply(status=307, headers=place)), client="litellm"))
+
+        assert other.requests == []
+        assert "307" in str(error)
+
+    def test_a_redirect_to_the_same_server_is_followed(self, llm: FakeLlm, name: str) -> None:
+        elsewhere = llm.script(f"{name}-moved", Reply("moved")) + "/v1/chat/completions"
+        moved = Reply(status=307, headers={"location": elsewhere})
+
+        response = ask(target("openai", llm.script(name, moved), client="litellm"))
+
+        assert response.output_messages == (Message("assistant", "moved"),)
+
     def test_a_model_that_litellm_does_not_know_is_an_error_without_a_request(self, llm: FakeLlm) -> None:
         before = len(llm.requests)
 
