@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from fake_llm import FakeLlm, Reply, Request
 
-from pytest_agentv.engine.attempts import invoke_with_retries
+from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.finish_reasons import is_cut
 from pytest_agentv.models.masking.secrets import Masker, Secret, masking
@@ -337,6 +337,42 @@ class TestAnswers:
         assert response.error_kind == "no_answer"
         assert response.error == (f"model '{MODELS[kind]}' ({kind}): {error} (finish_reason={response.finish_reason})")
         assert len(llm.asked(name)) == 1
+
+    def test_an_answer_that_an_error_of_the_server_broke_off_is_not_judged(self, llm: FakeLlm, name: str) -> None:
+        given = target("openai", llm.script(name, Reply(content=chat("It is fo", "error"))))
+        provider = create_provider(given, {})
+
+        async def run() -> Attempts:
+            try:
+                return await invoke_with_retries(provider, ProviderRequest(Prompt("q"), "c1"), 2)
+            finally:
+                await provider.close()
+
+        response = asyncio.run(run()).response
+        assert response is not None
+        assert response.error_kind == "network"
+        assert response.error == "the answer is not whole: an error of the server broke it off (finish_reason=error)"
+        assert response.token_usage == TokenUsage(30, 50, reasoning=30)
+        assert len(llm.asked(name)) == 1
+
+    @pytest.mark.parametrize(
+        ("body", "asked", "kind", "message"),
+        [
+            ({"error": {"message": "the upstream is down", "code": 502}}, 3, "network", "the upstream is down"),
+            ({"error": {"message": "too many", "code": 429}}, 3, "rate_limit", "too many"),
+            ({"error": {"message": "no credits", "code": 402}}, 1, "config", "no credits"),
+            ({"error": "boom", "choices": []}, 1, "crash", "boom"),
+            ({"error": {"message": "odd", "code": "invalid"}}, 1, "crash", "odd"),
+        ],
+    )
+    def test_an_error_with_the_status_200_is_told(
+        self, llm: FakeLlm, name: str, body: Any, asked: int, kind: str, message: str
+    ) -> None:
+        error = failure(target("openai", llm.script(name, Reply(content=body))))
+
+        assert str(error).startswith(f"model 'gpt-4o' (openai) replied with an error: {message}")
+        assert error.kind == kind
+        assert len(llm.asked(name)) == asked
 
     @pytest.mark.parametrize("before", [372, 380, 386])
     def test_a_long_refusal_does_not_show_half_a_secret(self, llm: FakeLlm, name: str, before: int) -> None:

@@ -3,8 +3,9 @@
 import math
 from typing import Any
 
+from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.finish_reasons import incomplete_reason, is_cut
+from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken, is_cut
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import ModelReply, ModelSettings
@@ -30,7 +31,9 @@ def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> Pr
     is_call = settings.tools and reply.tools and incomplete_reason(reply.finish_reason) is None
     if reply.text.strip() or is_call:
         return response
-    return response.replace(error=f"{model}: {_why_blank(reply, settings.max_output_tokens)}", error_kind="no_answer")
+    why = _why_blank(reply, settings.max_output_tokens)
+    kind: ErrorKind = "network" if is_broken(reply.finish_reason) else "no_answer"
+    return response.replace(error=f"{model}: {why}", error_kind=kind)
 
 
 def read_litellm(reply: Any) -> ModelReply | None:
