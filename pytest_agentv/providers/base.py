@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from pytest_agentv.errors import ErrorKind, locate
 from pytest_agentv.models.base import ABSENT, JsonObject, Record
-from pytest_agentv.models.finish_reasons import incomplete_reason
+from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
@@ -156,10 +156,16 @@ ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
 def require_answer(response: ProviderResponse) -> ProviderResponse:
     """Return a response, with an error if it is blank and its `finish_reason` tells why: a filter, a limit, a refusal.
 
-    Checks for what must not be said would pass on such a response.
+    Checks for what must not be said would pass on such a response. An answer that an error of the server broke off is
+    an error in any case.
     """
     reason = incomplete_reason(response.finish_reason)
-    if response.error or reason is None or candidate_answer(response.output_messages).strip():
+    if response.error or reason is None:
+        return response
+    if is_broken(response.finish_reason):
+        error = f"the answer is not whole: {reason} (finish_reason={response.finish_reason})"
+        return response.replace(error=error, error_kind="network")
+    if candidate_answer(response.output_messages).strip():
         return response
     error = f"the target gave no answer: {reason} (finish_reason={response.finish_reason})"
     return response.replace(error=error, error_kind="no_answer")

@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.text import compact_json, format_number
 from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceEventType
@@ -195,7 +196,7 @@ def _unknown_in(data: JsonObject | None, wire: type[_Wire], where: str, *known: 
         if key not in _readable(wire) and key not in known:
             names = wire.model_fields
             hint = did_you_mean(key, names) or f"known keys: {', '.join(names)}"
-            shown = f"{where}{key}"[:_LONGEST_KEY]
+            shown = masked(f"{where}{key}")[:_LONGEST_KEY]
             yield f"the answer has a key that is not read: {shown!r} ({hint})"  # repr: it may hold escape sequences
 
 

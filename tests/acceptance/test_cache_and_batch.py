@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from fake_llm import FakeLlm, Reply
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 
 
@@ -225,3 +226,20 @@ def test_a_resumed_run_batches_what_is_left(project, batched):
     assert program_calls(project) == ["batch"]
     lines = (project.path / "own.jsonl").read_text().splitlines()
     assert sorted(json.loads(line)["eval_id"] for line in lines) == [f"case-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("flag", ["--agentv-cache", "--agentv-resume=run.jsonl"])
+@pytest.mark.parametrize(
+    ("kind", "variable"),
+    [("openai", "OPENAI_BASE_URL"), ("anthropic", "ANTHROPIC_BASE_URL"), ("gemini", "GEMINI_API_BASE")],
+)
+def test_another_server_that_a_variable_names_is_asked_anew(project, monkeypatch, kind, variable, flag):
+    project.write("targets.yaml", f"targets:\n  - {{name: default, provider: {kind}, model: m, api_key: not-needed}}\n")
+    checks = "[{name: h, type: heuristic, hits: [second]}]"
+    project.write("qa.eval.yaml", f"evalcases:\n  - {{id: a, expected_outcome: x, input: q, evaluators: {checks}}}\n")
+    outcomes = []
+    with FakeLlm() as server:
+        for name, flags in (("first", ["--agentv-out=run.jsonl", "--agentv-cache"]), ("second", [flag])):
+            monkeypatch.setenv(variable, server.script(name, Reply(name)))
+            outcomes.append(project.run("qa.eval.yaml", *flags).outcomes)
+    assert outcomes == [{"failed": 1}, {"passed": 1}]

@@ -180,6 +180,16 @@ def test_a_reply_that_is_no_json_object_is_a_crash(body: bytes, message: str) ->
     assert (found.kind, found.message, found.is_network) == ("crash", message, False)
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
+def test_a_reply_that_cannot_be_decoded_is_not_paid_for_again(encoding: str) -> None:
+    with serving(lambda handler: reply(handler, 200, b"what is this?", content_encoding=encoding)) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert (found.kind, found.is_network) == ("crash", False)
+    assert found.message.startswith("model 'm' replied with what cannot be decoded: ")
+    assert encoding in found.message
+
+
 def test_a_server_that_hangs_up_is_a_failure_of_the_network() -> None:
     with serving(lambda handler: handler.connection.shutdown(socket.SHUT_RDWR)) as place:
         found = failure(f"http://{place}/v1")

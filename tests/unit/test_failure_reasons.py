@@ -12,7 +12,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.reporting.failing.calls import call_line, call_lines
+from pytest_agentv.reporting.failing.calls import call_lines
 from pytest_agentv.reporting.failing.diffs import alike, word_diff
 from pytest_agentv.reporting.failing.reasons import reason_line
 from pytest_agentv.reporting.failing.render import failure_text
@@ -118,12 +118,21 @@ def test_long_texts_get_no_diff_and_take_no_time() -> None:
     ],
 )
 def test_a_tool_call_on_a_line(call: ToolCall, line: str) -> None:
-    assert call_line(call) == line
+    assert list(call_lines([Message("assistant", tool_calls=(call,))], Masker())) == [line]
 
 
 def test_many_calls_are_counted() -> None:
     message = Message("assistant", tool_calls=(ToolCall("a"),) * 25)
-    assert list(call_lines([message]))[-2:] == ["a()", "... and 5 more"]
+    assert list(call_lines([message], Masker()))[-2:] == ["a()", "... and 5 more"]
+
+
+@pytest.mark.parametrize("before", range(40, 62, 3))
+def test_a_secret_at_the_cut_of_a_value_is_masked_whole(before: int) -> None:
+    text = "w" * before + 'QZ7kP1vX"N4mT9rLw2sY'
+    calls = (ToolCall("find", {"q": text}, text), ToolCall("list", text, {"found": text}))
+    shown = "\n".join(call_lines([Message("assistant", tool_calls=calls)], Masker(['QZ7kP1vX"N4mT9rLw2sY'])))
+    assert "QZ7" not in shown
+    assert "N4m" not in shown
 
 
 def test_the_account_tells_what_one_wants_to_know_next() -> None:

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from fake_llm import FakeLlm, Reply, Request
 
-from pytest_agentv.engine.attempts import invoke_with_retries
+from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.finish_reasons import is_cut
-from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.masking.secrets import Masker, Secret, masking
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
@@ -338,6 +338,52 @@ class TestAnswers:
         assert response.error == (f"model '{MODELS[kind]}' ({kind}): {error} (finish_reason={response.finish_reason})")
         assert len(llm.asked(name)) == 1
 
+    def test_an_answer_that_an_error_of_the_server_broke_off_is_not_judged(self, llm: FakeLlm, name: str) -> None:
+        given = target("openai", llm.script(name, Reply(content=chat("It is fo", "error"))))
+        provider = create_provider(given, {})
+
+        async def run() -> Attempts:
+            try:
+                return await invoke_with_retries(provider, ProviderRequest(Prompt("q"), "c1"), 2)
+            finally:
+                await provider.close()
+
+        response = asyncio.run(run()).response
+        assert response is not None
+        assert response.error_kind == "network"
+        assert response.error == "the answer is not whole: an error of the server broke it off (finish_reason=error)"
+        assert response.token_usage == TokenUsage(30, 50, reasoning=30)
+        assert len(llm.asked(name)) == 1
+
+    @pytest.mark.parametrize(
+        ("body", "asked", "kind", "message"),
+        [
+            ({"error": {"message": "the upstream is down", "code": 502}}, 3, "network", "the upstream is down"),
+            ({"error": {"message": "too many", "code": 429}}, 3, "rate_limit", "too many"),
+            ({"error": {"message": "no credits", "code": 402}}, 1, "config", "no credits"),
+            ({"error": "boom", "choices": []}, 1, "crash", "boom"),
+            ({"error": {"message": "odd", "code": "invalid"}}, 1, "crash", "odd"),
+        ],
+    )
+    def test_an_error_with_the_status_200_is_told(
+        self, llm: FakeLlm, name: str, body: Any, asked: int, kind: str, message: str
+    ) -> None:
+        error = failure(target("openai", llm.script(name, Reply(content=body))))
+
+        assert str(error).startswith(f"model 'gpt-4o' (openai) replied with an error: {message}")
+        assert error.kind == kind
+        assert len(llm.asked(name)) == asked
+
+    @pytest.mark.parametrize("before", [372, 380, 386])
+    def test_a_long_refusal_does_not_show_half_a_secret(self, llm: FakeLlm, name: str, before: int) -> None:
+        words = "w " * (before // 2) + f"never tell {KEY} to anyone"
+        masker = Masker([KEY])
+        with masking(masker):
+            response = ask(target("openai", llm.script(name, Reply(content=chat(None, "stop", refusal=words)))))
+
+        assert "the model refused: w w" in (response.error or "")
+        assert "sk-" not in masker.mask(response.error or "")
+
     @pytest.mark.parametrize(
         ("kind", "content"),
         [
@@ -574,6 +620,25 @@ class TestLitellm:
         asyncio.run(run(create_provider(target("openai", llm.script(name, Reply(delay_seconds=1))), {})))
 
         assert llm.most_in_flight[name] == 40
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_redirect_to_another_server_is_not_followed_with_the_key(
+        self, llm: FakeLlm, name: str, kind: str
+    ) -> None:
+        with FakeLlm() as other:
+            place = {"location": other.script(name)}
+            error = failure(target(kind, llm.script(name, Reply(status=307, headers=place)), client="litellm"))
+
+        assert other.requests == []
+        assert "307" in str(error)
+
+    def test_a_redirect_to_the_same_server_is_followed(self, llm: FakeLlm, name: str) -> None:
+        elsewhere = llm.script(f"{name}-moved", Reply("moved")) + "/v1/chat/completions"
+        moved = Reply(status=307, headers={"location": elsewhere})
+
+        response = ask(target("openai", llm.script(name, moved), client="litellm"))
+
+        assert response.output_messages == (Message("assistant", "moved"),)
 
     def test_a_model_that_litellm_does_not_know_is_an_error_without_a_request(self, llm: FakeLlm) -> None:
         before = len(llm.requests)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.masking.secrets import Masker, Secret, masking
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
@@ -426,6 +426,26 @@ class TestFailures:
         error = failure(server, headers={"X-Pass": Secret("hunter2-0123456789")}, body={"k": Secret("body-0123456789")})
 
         assert "******" in str(error)
+
+    @pytest.mark.parametrize("before", [5, 41, 50, 55, 330, 339, 345, 390])
+    @pytest.mark.parametrize(
+        ("shape", "keys"),
+        [
+            ("event: error\ndata: {}\n\n", {"stream": "sse"}),
+            ('{{"error": "{}"}}', {"answer": "$.error.text"}),
+            ('{{"{}": 1}}', {"answer": "$.text"}),
+        ],
+    )
+    def test_an_error_does_not_show_half_a_secret(
+        self, server: Server, shape: str, keys: dict[str, str], before: int
+    ) -> None:
+        server.answer = replying(shape.format("w" * before + "hunter2-0123456789 is wrong").encode())
+
+        masker = Masker(["hunter2-0123456789"])
+        with masking(masker):
+            error = failure(server, **keys)
+
+        assert "hunt" not in masker.mask(str(error))
 
     def test_a_time_limit_ends_a_call(self, server: Server) -> None:
         with pytest.raises(ProviderError) as caught:

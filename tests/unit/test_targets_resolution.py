@@ -137,6 +137,17 @@ class TestModels:
     def test_the_gemini_model_may_come_from_the_environment(self, resolve: Resolver) -> None:
         assert llm(resolve("gemini", GOOGLE_API_KEY=KEY, GOOGLE_GEMINI_MODEL="pro")).model == "pro"
 
+    @pytest.mark.parametrize("written", ["", "\n    base_url: ${{ UNSET }}"])
+    def test_a_variable_stands_in_for_a_base_url_that_is_not_there(self, resolve: Resolver, written: str) -> None:
+        variables = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://localhost:8000/v1"}
+        resolved = resolve(f"openai\n    model: gpt{written}", **variables)
+        request = model(resolved).api(variables).request([])
+        assert llm(resolved).base_url == "http://localhost:8000/v1"
+        assert (request.url, request.headers) == (
+            "http://localhost:8000/v1/chat/completions",
+            {"authorization": f"Bearer {KEY}"},
+        )
+
     def test_openai_and_litellm(self, resolve: Resolver) -> None:
         body = "openai\n    model: gpt\n    baseUrl: http://localhost:8000/v1"
         assert llm(resolve(body, OPENAI_API_KEY=KEY)) == ModelSettings("gpt", None, "http://localhost:8000/v1")

@@ -145,8 +145,10 @@ def _code_place(target: Target) -> Path | None:
 def _read(path: Path) -> ProviderResponse | None:
     """Return a kept response; None if it is missing or cannot be read."""
     try:
-        return ProviderResponse.from_plain(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError):
+        kept = json.loads(path.read_text("utf-8"))
+        is_whole = isinstance(kept, dict) and "raw" in kept  # without it, any mapping would be an empty answer
+        return ProviderResponse.from_plain(kept) if is_whole else None
+    except (OSError, ValueError, RecursionError):
         return None
 
 

@@ -131,6 +131,6 @@ def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:
 def _read(path: Path) -> Embedding | None:
     try:
         vectors = vectors_of([json.loads(path.read_text("utf-8"))["vector"]])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return None if vectors is None else Embedding(vectors[0])

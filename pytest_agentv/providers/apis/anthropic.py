@@ -52,6 +52,7 @@ class Anthropic(DirectModel):
 
     kind = "anthropic"
     needs: ClassVar = {"api_key": "ANTHROPIC_API_KEY"}
+    stand_ins: ClassVar = {"base_url": "ANTHROPIC_BASE_URL"}
 
     thinking_budget: PositiveCount | None = spelled(
         *("thinking_budget", "thinkingBudget"), default=None, description="tokens for thinking, on top of the answer's"

@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
@@ -138,12 +138,22 @@ class HttpClient:
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
             hint = f"name its issuer's certificate in {_CERTIFICATE_VARIABLES[0]}"
             return RequestFailure(f"the server of {self._model} cannot be trusted: {text} ({hint})", "config")
+        if any(isinstance(each, aiohttp.http_exceptions.ContentEncodingError) for each in _causes(error)):
+            # It came, so it was paid for, and would be encoded in the same way again.
+            return RequestFailure(f"{self._model} replied with what cannot be decoded: {text}", "crash")
         if isinstance(error, aiohttp.InvalidURL | ValueError) and not isinstance(error, aiohttp.ClientOSError):
             return RequestFailure(f"{self._model} cannot be asked: {text} (check the URL of {self._target})", "config")
         if isinstance(error, TimeoutError):
             return RequestFailure(f"{self._model} did not reply in time: {text}", "timeout", is_network=True)
         kind: ErrorKind = "network"
         return RequestFailure(f"no whole reply from {self._model}: {text}", kind, is_network=True)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and what it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _encoded(body: JsonObject) -> bytes:

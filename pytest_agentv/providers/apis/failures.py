@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.runtime.retry import RequestFailure
 
@@ -49,6 +49,22 @@ def refused(
         status,
         retry_after_ms=parse_retry_after(headers),
     )
+
+
+def without_choice(reply: JsonObject, model: str) -> RequestFailure:
+    """Return what a reply with the status 200 means that holds no message: gateways send errors of others so.
+
+    The error may tell the status that the other server replied; it counts as if it were that of the reply.
+    """
+    error = reply.get("error")
+    if not error:
+        return RequestFailure(f"{model} replied without any choice", "crash")
+    code = error.get("code") if isinstance(error, dict) else None
+    status = code if isinstance(code, int) and 400 <= code < 600 else None
+    body = json.dumps(reply)
+    kind = "crash" if status is None else status_kind(status)
+    message = f"{model} replied with an error: {read_error_text(body)}{f' (code {status})' if status else ''}"
+    return RequestFailure(message, "no_answer" if _FILTERED.search(body) else kind, status)
 
 
 def status_kind(status: int) -> ErrorKind:

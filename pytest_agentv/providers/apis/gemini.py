@@ -44,7 +44,7 @@ class Gemini(DirectModel):
 
     kind = "gemini"
     needs: ClassVar = {"api_key": "GOOGLE_API_KEY"}
-    stand_ins: ClassVar = {"model": "GOOGLE_GEMINI_MODEL"}
+    stand_ins: ClassVar = {"model": "GOOGLE_GEMINI_MODEL", "base_url": "GEMINI_API_BASE"}
 
     model: DefaultText = spelled(
         *("model", "deployment", "variant"), default="gemini-2.5-flash", description="the name of the model"

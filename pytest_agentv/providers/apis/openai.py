@@ -39,6 +39,7 @@ class OpenAi(DirectModel):
 
     kind = "openai"
     needs: ClassVar = {"api_key": "OPENAI_API_KEY"}
+    stand_ins: ClassVar = {"base_url": "OPENAI_BASE_URL"}
 
     seed: Whole | None = SEED
     organization: OptionalText = ORGANIZATION
@@ -62,10 +63,11 @@ class OpenAiApi:
     price_provider = "openai"
 
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
-        base_url = settings.base_url or environment.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
+        usual = environment.get("OPENAI_BASE_URL", "").strip()
+        base_url = settings.base_url or usual or _BASE_URL
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         key = settings.api_key
-        if key is None and settings.base_url is None:  # a server that the target names must not get OpenAI's key
+        if key is None and settings.base_url in (None, usual):  # another server must not get OpenAI's key
             key = environment.get("OPENAI_API_KEY")
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         if settings.organization:

@@ -13,6 +13,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import Api, ApiRequest, AskedModel, EmbeddingApi, Embeddings, extended
+from pytest_agentv.providers.apis.failures import without_choice
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.llm.reply import build_response
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -53,7 +54,7 @@ class DirectClient:
         duration_ms = round((time.perf_counter() - started) * 1000)
         reply = self._api.read(raw)
         if reply is None:
-            raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
+            raise RequestError(without_choice(raw, self._model))
         return build_response(reply, self._model, self._told).replace(duration_ms=duration_ms)
 
     async def price(self, model: str | None, usage: TokenUsage | None) -> "Price | None":

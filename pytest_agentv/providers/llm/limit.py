@@ -1,4 +1,8 @@
-"""Limits the size of the replies that litellm reads: a compressed one of 100 kB may hold 100 MB."""
+"""Limits what litellm does with replies.
+
+It reads so many bytes at most: a compressed reply of 100 kB may hold 100 MB. And it follows no redirect to another
+server, which would get the key and the question.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -53,9 +57,28 @@ def _limited(handle: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitab
         if _IS_OURS.get():
             # What counts is the size once decompressed, which only the decoder of httpx sees.
             response._decoder = _LimitedDecoder(response._get_content_decoder())
+            if _leads_elsewhere(request, response):
+                del response.headers["location"]  # httpx does not follow a redirect to nowhere
         return response
 
     return handle_limited
+
+
+def _leads_elsewhere(request: Any, response: Any) -> bool:
+    """Whether a reply redirects to another server."""
+    place = response.headers.get("location")
+    if place is None:
+        return False
+    try:
+        url = request.url.join(place)
+    except Exception:  # noqa: BLE001 - of httpx, which is not imported here; nobody can follow such a place
+        return True
+    return _origin(url) != _origin(request.url)
+
+
+def _origin(url: Any) -> tuple[str, str, int | None]:
+    """Return the server of a URL of httpx, which leaves out a usual port."""
+    return url.scheme, url.host, url.port
 
 
 class _LimitedDecoder:

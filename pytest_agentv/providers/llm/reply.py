@@ -1,18 +1,17 @@
 """From a model's reply to a response: the answer's text, its tokens, and why there is none."""
 
 import math
-from typing import Any, Final
+from typing import Any
 
+from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.finish_reasons import incomplete_reason, is_cut
+from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken, is_cut
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import ModelReply, ModelSettings
 from pytest_agentv.providers.apis.data import parsed
+from pytest_agentv.providers.apis.failures import shorten
 from pytest_agentv.providers.base import ProviderResponse
-
-_SHOWN: Final = 400
-"""Characters of a refusal that a message shows."""
 
 
 def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> ProviderResponse:
@@ -32,7 +31,9 @@ def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> Pr
     is_call = settings.tools and reply.tools and incomplete_reason(reply.finish_reason) is None
     if reply.text.strip() or is_call:
         return response
-    return response.replace(error=f"{model}: {_why_blank(reply, settings.max_output_tokens)}", error_kind="no_answer")
+    why = _why_blank(reply, settings.max_output_tokens)
+    kind: ErrorKind = "network" if is_broken(reply.finish_reason) else "no_answer"
+    return response.replace(error=f"{model}: {why}", error_kind=kind)
 
 
 def read_litellm(reply: Any) -> ModelReply | None:
@@ -70,7 +71,7 @@ def _why_blank(reply: ModelReply, max_output_tokens: int | None) -> str:
         limit = f"max_output_tokens={max_output_tokens}" if max_output_tokens else "the model's token limit"
         text = f"the answer was cut at {limit}{_reasoning_share(reply)}"
     elif reply.refusal:
-        text = f"the model refused: {' '.join(reply.refusal.split())[:_SHOWN]}"
+        text = f"the model refused: {shorten(reply.refusal)}"
     elif reply.tools:
         names = ", ".join(call.tool for call in reply.tools)
         text = f"the model called tools instead of answering: {names}"

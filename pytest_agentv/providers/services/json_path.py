@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Absent, Json
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.text import compact_json
 
 _STEP: Final = re.compile(
@@ -106,11 +107,11 @@ def _step(data: Json, to: str | int, where: str) -> Json:
 def _shown(step: str | int) -> str:
     if isinstance(step, int):
         return f"[{step}]"
-    return f".{step}" if _PLAIN_NAME.fullmatch(step) else f"[{step[:_SHOWN]!r}]"
+    return f".{step}" if _PLAIN_NAME.fullmatch(step) else f"[{_cut(step)!r}]"
 
 
 def _keys(keys: list[str]) -> str:
-    shown = ", ".join(repr(key[:_SHOWN]) for key in keys[:_SHOWN_KEYS])
+    shown = ", ".join(repr(_cut(key)) for key in keys[:_SHOWN_KEYS])
     rest = ", …" if len(keys) > _SHOWN_KEYS else ""
     return f"the keys {shown}{rest}" if keys else "no keys"
 
@@ -121,4 +122,9 @@ def _describe(data: Json) -> str:
     if isinstance(data, list):
         return f"a list of {len(data)}"
     text = compact_json(data)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _SHOWN else f"{_cut(text)}…"
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of a text: a secret is masked before it could be cut."""
+    return text if len(text) <= _SHOWN else masked(text)[:_SHOWN]

@@ -63,7 +63,7 @@ async def read_reply(
     except NoContentError:
         raise ProviderError(f"{label} replied with an empty body", "no_answer") from None
     except StreamError as error:
-        raise ProviderError(f"{label} sent an error in its stream: {error}"[:400], "crash") from None
+        raise ProviderError(f"{label} sent an error in its stream: {shorten(str(error))}", "crash") from None
     except MissingPathError as error:
         raise ProviderError(f"the reply of {label} cannot be read: {error}", "crash") from None
     except ValueError as error:

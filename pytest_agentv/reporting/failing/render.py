@@ -213,5 +213,5 @@ def _reference(result: EvalResult, reference: str, look: Look) -> str:
 
 def _calls(result: EvalResult, look: Look) -> str:
     """Return the tool calls with what went in and out, where the result holds them."""
-    lines = [look.line(line, _LINE) for line in call_lines(result.output_messages or ())]
+    lines = [look.line(line, _LINE) for line in call_lines(result.output_messages or (), look.masker)]
     return "\n  ".join(["Tool calls:", *lines]) if lines else ""

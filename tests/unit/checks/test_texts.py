@@ -155,5 +155,11 @@ def test_a_derived_name_shows_no_secret(bench):
         assert evaluator.label == "contains: ***"
 
 
+def test_the_beginning_of_an_answer_shows_no_half_of_a_secret(bench):
+    with masking(Masker(["sk-1234567890abcdef"])):
+        result = bench.judged({"starts-with": "The key is here"}, "The key sk-1234567890abcdef is it.")
+    assert result.misses == ('starts with "The key *** is ", not "The key is here"',)
+
+
 def test_a_derived_name_is_no_part_of_the_hash(bench):
     assert bench.one({"contains": "a"}).to_plain() == {"kind": "contains", "value": "a"}

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from pytest_agentv.evaluators.kinds.text.check import TextCheck, shown, verdict
 from pytest_agentv.models.kind import Text
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
 
@@ -20,5 +21,7 @@ class StartsWith(TextCheck):
 
     def check(self, answer: str) -> Score:
         text, wanted = trim(answer), trim(self.value)
-        hit = f"starts with {shown(wanted)}"
-        return verdict(text.startswith(wanted), hit, f"starts with {shown(text[: len(wanted)])}, not {shown(wanted)}")
+        if text.startswith(wanted):
+            return verdict(True, f"starts with {shown(wanted)}", "")
+        begin = masked(text)[: len(wanted)]  # the masker could not find half a secret later
+        return verdict(False, "", f"starts with {shown(begin)}, not {shown(wanted)}")

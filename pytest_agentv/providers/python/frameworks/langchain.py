@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.providers.python.frameworks import chat
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, part_count, tokens
@@ -181,7 +182,7 @@ def _read_state(state: Any) -> NativeAnswer:
 
 
 def _interrupts(waits: object) -> str:
-    return ", ".join(str(plain(get(wait, "value")))[:200] for wait in items(waits))
+    return ", ".join(masked(str(plain(get(wait, "value"))))[:200] for wait in items(waits))
 
 
 def _said(state: Mapping[str, Any]) -> Any:
