@@ -190,12 +190,39 @@ def test_cases_that_xdist_lost_with_a_worker_are_named(project):
     run = project.run("-n1", "--max-worker-restart=0")
     assert run.statuses == {"one-0": "pass", "one-1": "error"}
     assert run.by_id["one-1"]["error"] == "worker 'gw0' crashed while running 'a.eval.yaml::one-1'"
-    start = run.lines.index("8 cases were given to a worker that crashed, and not run again:")
+    start = run.lines.index("8 cases were not run, because a worker crashed:")
     assert run.lines[start + 1 : start + 10] == [
         *(f"  a.eval.yaml::two-{number}" for number in range(8)),
         "Run them with --agentv-resume.",
     ]
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize("dist", ["load", "loadfile", "worksteal"])
+def test_a_run_without_workers_left_is_not_green(project, dist):
+    """xdist ends it with 0 when a worker has told what it collected, and another one died meanwhile."""
+    project.write(
+        "conftest.py",
+        """
+        import os, signal, time
+        from pathlib import Path
+
+        def pytest_collection_modifyitems(config):
+            if config.workerinput["workerid"] == "gw0":
+                while not Path("collected").exists():
+                    time.sleep(0.01)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def pytest_xdist_node_collection_finished(node):
+            Path("collected").touch()
+        """,
+    )
+    write_cases(project, numbered(2))
+    run = project.run("-n2", f"--dist={dist}", "--agentv-workers=2", "--max-worker-restart=0")
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    start = run.lines.index("2 cases were not run, because a worker crashed:")
+    assert run.lines[start + 1 : start + 3] == ["  a.eval.yaml::case-0", "  a.eval.yaml::case-1"]
+    assert "--agentv-resume" not in run.text
 
 
 @pytest.mark.parametrize("dist", ["load", "loadfile"])

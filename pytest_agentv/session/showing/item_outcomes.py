@@ -68,4 +68,4 @@ class ItemOutcomes:
 def lost_text(lost: Sequence[str]) -> str:
     """Return how many cases were lost to crashed workers."""
     cases = "1 case was" if len(lost) == 1 else f"{len(lost)} cases were"
-    return f"{cases} given to a worker that crashed, and not run again"
+    return f"{cases} not run, because a worker crashed"

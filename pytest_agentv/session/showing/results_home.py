@@ -26,6 +26,7 @@ class ResultsHome:
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self.write_errors: list[str] = []
         """Why results are lost."""
+        self._crashes: CrashWatch | None = None
 
     def begin(self) -> str | None:
         """Delete the verdict on an earlier run; return why no results can be written."""
@@ -47,6 +48,7 @@ class ResultsHome:
 
     def close(self, crashes: "CrashWatch | None") -> None:
         """Write an error for each case on which a worker died, which the worker could not, and close the file."""
+        self._crashes = crashes
         if crashes is not None and crashes.has_crashes:
             recorded = node_ids(read_run(self._identity).results)
             masker = Masker()
@@ -54,6 +56,10 @@ class ResultsHome:
             sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
             self.append(tuple(map(sink.serialize, crashes.crash_results(recorded))))
         self._sink.close()
+
+    def lost(self, run: RunResults) -> tuple[str, ...]:
+        """Return the node ids of cases that were lost with crashed workers."""
+        return tuple(self._crashes.lost(node_ids(run.results))) if self._crashes is not None else ()
 
     def find_loss(self, run: RunResults, outcomes: ItemOutcomes) -> None:
         """Check that the results of all cases that ran are in the file."""

@@ -17,7 +17,7 @@ from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 from pytest_agentv.session.showing.kept_reports import KeptReports
-from pytest_agentv.session.showing.results_home import ResultsHome, node_ids
+from pytest_agentv.session.showing.results_home import ResultsHome
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
 
 if TYPE_CHECKING:  # what few runs need
@@ -196,7 +196,7 @@ class RunReporter:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._unasked:
             terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
-        if not (self._run.results or self._home.write_errors or self._remarks):
+        if not (self._run.results or self._home.write_errors or self._remarks or self._home.lost(self._run)):
             return
         from pytest_agentv.session.showing.ending.summary import RunEnd, write_end  # noqa: PLC0415 - for runs with results
 
@@ -245,6 +245,6 @@ class RunReporter:
             gate_texts=tuple(self._section.red_texts()) if self._section is not None else (),
             statistics=tuple(line.text for line in self._section_lines()),
             write_errors=tuple(dict.fromkeys(self._home.write_errors)),
-            lost=tuple(self._crashes.lost(node_ids(self._run.results)) if self._crashes else ()),
+            lost=self._home.lost(self._run),
             elapsed_ms=self._elapsed_ms,
         )

@@ -28,6 +28,9 @@ class CrashWatch:
         self._reported: set[str] = set()
         self._crashed: dict[str, str] = {}
         self._has_crashed = False
+        self._has_died = False
+        """Whether a worker died, on an item or between two, and be it while it collected."""
+        self._is_stopped = False
         self._stop_mark = stop_mark(identity.run_id, os.getpid())
 
     @pytest.hookimpl(optionalhook=True)
@@ -42,6 +45,7 @@ class CrashWatch:
     def pytest_testnodedown(self, error: object | None) -> None:
         # xdist gives the items of a dead worker to those that live: they learn in time that some may be finished.
         if error is not None:
+            self._has_died = True
             with suppress(OSError):  # without a folder there are no results
                 self._identity.crash_mark.touch()
 
@@ -53,9 +57,13 @@ class CrashWatch:
             with suppress(OSError):
                 self._stop_mark.touch()
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         with suppress(OSError):
             self._identity.crash_mark.unlink()
+        is_over = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        self._is_stopped = bool(not is_over or session.shouldfail or session.shouldstop)
+        if exitstatus == pytest.ExitCode.OK and self.lost(set()):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # xdist ends so a run that it gave up, without any report
 
     def pytest_unconfigure(self) -> None:
         with suppress(OSError):
@@ -93,7 +101,8 @@ class CrashWatch:
 
     def lost(self, recorded: set[str]) -> list[str]:
         """Return the node ids of cases that xdist neither ran nor reported."""
-        missing = sorted(self._collected - self._reported - recorded) if self._has_crashed else []
+        may_be_lost = self._has_crashed or (self._has_died and not self._is_stopped)
+        missing = sorted(self._collected - self._reported - recorded) if may_be_lost else []
         if not missing:
             return []
         from pytest_agentv.session.workers.crash_results import CrashResults  # noqa: PLC0415 - the engine, for crashes only

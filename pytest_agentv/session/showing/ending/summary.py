@@ -78,7 +78,8 @@ def _write_losses(terminal: TerminalReporter, ended: EndedRun) -> None:
         terminal.write_line(f"{lost_text(ended.lost)}:", red=True)
         for node_id in ended.lost:
             terminal.write_line(f"  {visible(node_id)}", red=True)
-        terminal.write_line("Run them with --agentv-resume.", red=True)
+        if ended.run.results:
+            terminal.write_line("Run them with --agentv-resume.", red=True)
     for text in ended.write_errors:
         terminal.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
 
