@@ -64,7 +64,7 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
 
     Raises what the evaluator raises.
     """
-    shown = narrowed(evaluator, context)
+    shown = await _narrowed(evaluator, context)
     if isinstance(shown, Context):
         if evaluator.own_code is not None and shown.part is not ABSENT:
             shown = shown.replace(part=unshared(shown.part))
@@ -76,6 +76,14 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
     if shared_key(evaluator, "required") is True and isinstance(score, Score):
         return with_requirement(evaluator, score, context.threshold)
     return score
+
+
+async def _narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
+    if shared_key(evaluator, "path") is None:
+        return context
+    from pytest_agentv.evaluators.judging.reply import off_loop  # noqa: PLC0415 - for those with a path
+
+    return await off_loop(len(context.candidate_answer), narrowed, evaluator, context)
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:

@@ -1,6 +1,15 @@
 """Checks of data: JSON, XML, YAML, and parts of them."""
 
+import asyncio
+import time
+
 import pytest
+
+from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.prompts.prompt import Prompt
+
+from .conftest import CASE
 
 DEEP = "[" * 50_000
 
@@ -93,6 +102,30 @@ def test_a_pattern_for_names_that_takes_too_long_is_given_up(bench, rule):
     result = bench.judged({"is-json": schema}, '{"%s!": 1}' % ("a" * 40))
     assert result.error is not None
     assert "the pattern '^(a|a)*$' was given up after 0.25 s" in result.error
+
+
+@pytest.mark.parametrize(
+    ("check", "answer"),
+    [
+        ({"contains": "x", "path": "a"}, "[" * 400_000),
+        ({"field": "a"}, "[{" * 200_000),
+        ({"equals": {"a": 1}}, '{"a":' * 100_000),
+    ],
+)
+def test_a_long_answer_that_is_almost_json_does_not_hold_up_the_loop(bench, check, answer):
+    evaluator, longest = bench.one(check), 0.0
+
+    async def judge_and_look():
+        nonlocal longest
+        judging = asyncio.ensure_future(run_evaluator(evaluator, Context(CASE, Prompt("q"), answer)))
+        while not judging.done():
+            started = time.perf_counter()
+            await asyncio.sleep(0.01)
+            longest = max(longest, time.perf_counter() - started)
+        return judging.result()
+
+    assert asyncio.run(judge_and_look()).score == 0.0
+    assert longest < 1.5
 
 
 def test_a_schema_may_stand_in_a_file(bench):

@@ -7,6 +7,7 @@ from pydantic import Field
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer, parse_json
 from pytest_agentv.evaluators.comparing.equality import json_equal
+from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.kinds.text.check import shown, verdict
 from pytest_agentv.models.base import ABSENT, Absent, Json
 from pytest_agentv.models.scores import Score
@@ -40,7 +41,8 @@ class Equals(Evaluator):
         if isinstance(self.value, str) and (context.part is ABSENT or isinstance(context.part, str)):
             answer, wanted = trim(context.candidate_answer), trim(self.value)
             return verdict(answer == wanted, f"is {shown(wanted)}", f"is {shown(answer)}, not {shown(wanted)}")
-        data = _data(context.candidate_answer) if context.part is ABSENT else context.part
+        text = context.candidate_answer
+        data = await off_loop(len(text), _data, text) if context.part is ABSENT else context.part
         wanted = shown(self.summary()) if isinstance(self.value, str) else _brief(self.value)
         if data is ABSENT:
             return verdict(False, "", f"holds no JSON, and so is not {wanted}")

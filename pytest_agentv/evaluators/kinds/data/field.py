@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, WithJso
 
 from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator, Services, scope_of
 from pytest_agentv.evaluators.comparing.answer_data import locate_part
+from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.run import judge
 from pytest_agentv.evaluators.shared import text_of_part
 from pytest_agentv.loading.cases.evaluators import load_evaluator
@@ -94,7 +95,8 @@ class AnswerField(Evaluator):
 
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when the check cannot judge."""
-        part, miss = locate_part(context.candidate_answer if context.part is ABSENT else context.part, self.path)
+        answer = context.candidate_answer if context.part is ABSENT else context.part
+        part, miss = await off_loop(len(context.candidate_answer), locate_part, answer, self.path)
         if self.check is None:
             return Score(0.0, misses=(miss,)) if part is ABSENT else Score(1.0, hits=(f"{self.path} is there",))
         if part is ABSENT:  # without a value the check fails, even a negated one
