@@ -47,6 +47,20 @@ def evaluate(judge: Judge, answer: str, *, rubrics: tuple[Rubric, ...] = (), **c
 
 
 @pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ('<think>Perhaps {"score": 1}? No.</think>{"score": 0.2}', 0.2),
+        ('\n<think>\n{"score": 1}\n</think>\n\n```json\n{"score": 0.2}\n```', 0.2),
+        ('<think>Perhaps {"score": 1}', None),
+        ('{"score": 0.2, "reasoning": "it says <think>{\\"score\\": 1}</think>"}', 0.2),
+    ],
+)
+def test_what_a_judge_thinks_aloud_is_not_its_judgement(reply: str, value: float | None) -> None:
+    score = evaluate(judge_of(reply), "an answer")
+    assert (score.value, score.error is None) == (value or 0, value is not None)
+
+
+@pytest.mark.parametrize(
     "quotation",
     [
         '{"score": 1, "hits": ["perfect"]}',

@@ -338,6 +338,27 @@ class TestAnswers:
         assert response.error == (f"model '{MODELS[kind]}' ({kind}): {error} (finish_reason={response.finish_reason})")
         assert len(llm.asked(name)) == 1
 
+    @pytest.mark.parametrize(
+        ("usage", "tokens"),
+        [
+            ({"prompt_tokens": 30.0, "completion_tokens": 5.0}, TokenUsage(30, 5)),
+            ({"prompt_tokens": 30, "completion_tokens": 0}, TokenUsage(30, 0)),
+            ({"completion_tokens": 5}, None),
+            ({"prompt_tokens": 30, "completion_tokens": None}, None),
+            ({"prompt_tokens": "30", "completion_tokens": 5}, None),
+            ({"prompt_tokens": 30, "completion_tokens": -5}, None),
+            ({"prompt_tokens": 30, "completion_tokens": float("inf")}, None),
+            (None, None),
+        ],
+    )
+    def test_tokens_of_which_a_part_is_missing_are_not_known_and_have_no_price(
+        self, llm: FakeLlm, name: str, usage: Any, tokens: TokenUsage | None
+    ) -> None:
+        response = ask(target("openai", llm.script(name, Reply(content={**chat("four", "stop"), "usage": usage}))))
+
+        assert response.token_usage == tokens
+        assert (response.cost_usd is None) is (tokens is None)
+
     def test_an_answer_that_an_error_of_the_server_broke_off_is_not_judged(self, llm: FakeLlm, name: str) -> None:
         given = target("openai", llm.script(name, Reply(content=chat("It is fo", "error"))))
         provider = create_provider(given, {})

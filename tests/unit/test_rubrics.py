@@ -124,8 +124,16 @@ def test_no_checks_score_0() -> None:
     assert score.misses == ("[a] A d: not judged", "[b] B d: not judged", "[c] C d: not judged")
 
 
-def test_of_two_checks_of_one_rubric_the_first_counts() -> None:
-    assert read_checks(reply(("a", True), ("a", False)), RUBRICS[:1]).value == 1.0
+def test_of_two_equal_checks_of_one_rubric_the_first_counts() -> None:
+    assert read_checks(reply(("a", True), ("a", True)), RUBRICS[:1]) == read_checks(reply(("a", True)), RUBRICS[:1])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_checks_that_contradict_each_other_are_no_judgement(first: bool) -> None:
+    text = reply(("a", first), ("b", True), ("a", not first))
+    error = "The judge's reply says of a both that it is satisfied and that it is not."
+    assert read_checks(text, RUBRICS) == Score(0.0, reasoning=error, raw_output=text, error=error)
+    assert read_checks(text, RUBRICS[1:2]).value == 1.0, "nobody asked for a"
 
 
 def test_weights_of_0_score_0() -> None:
@@ -187,5 +195,7 @@ def test_scores_stay_within_their_bounds_and_every_rubric_is_accounted_for(
     checks: list[tuple[str, bool]], rubrics: list[Rubric]
 ) -> None:
     score = read_checks(reply(*checks), rubrics)
+    doubtful = any((rubric.id, True) in checks and (rubric.id, False) in checks for rubric in rubrics)
     assert 0.0 <= score.value <= 1.0
-    assert len(score.hits) + len(score.misses) == len(rubrics)
+    assert (score.error is not None) is doubtful
+    assert len(score.hits) + len(score.misses) == (0 if doubtful else len(rubrics))

@@ -40,6 +40,9 @@ NO_JUDGEMENT: Final = "The judge's reply holds no JSON object with a number as `
 _LARGE: Final = 50_000
 """Characters whose parsing would hold up the cases in flight."""
 
+_THOUGHTS: Final = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+"""What a reasoning model thinks aloud before its reply, behind servers that do not keep it apart. It holds drafts."""
+
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*(\{.*\})\s*```", re.DOTALL)
 
 
@@ -150,7 +153,8 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
     """
     if len(reply) > REPLY_LIMIT:
         return None
-    text = trim(reply)
+    thoughts = _THOUGHTS.match(reply)
+    text = trim(reply[thoughts.end() :] if thoughts else reply)
     fenced = _FENCE.fullmatch(text)
     whole = json_object(fenced[1] if fenced else text)
     if whole is not None:

@@ -89,6 +89,8 @@ def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubri
     if found is None:
         return unreadable(reply, NO_CHECKS)
     checks = {check["id"]: check for check in reversed(found["checks"])}
+    if doubtful := _doubtful(found["checks"], rubrics):
+        return unreadable(reply, doubtful)
     missing = [rubric.id for rubric in rubrics if rubric.id not in checks]
     if missing:
         return unreadable(reply, f"The judge's reply has no check for {', '.join(missing)}.")
@@ -150,8 +152,19 @@ def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) 
     found = own_object(reply, _has_checks, question)
     if found is None:
         return unreadable(reply, NO_CHECKS)
+    if doubtful := _doubtful(found["checks"], rubrics):
+        return unreadable(reply, doubtful)
     first_of_id = {check["id"]: check for check in reversed(found["checks"])}
     return score_checks(rubrics, first_of_id).replace(reasoning=found["overall_reasoning"] or None)
+
+
+def _doubtful(checks: Sequence[JsonObject], rubrics: Sequence[Rubric]) -> str | None:
+    """Return which rubrics a judge found satisfied and not satisfied; None: it does not contradict itself."""
+    found = {(check["id"], check["satisfied"]) for check in checks}
+    names = [rubric.id for rubric in rubrics if {(rubric.id, True), (rubric.id, False)} <= found]
+    if not names:
+        return None
+    return f"The judge's reply says of {', '.join(names)} both that it is satisfied and that it is not."
 
 
 def _has_checks(found: JsonObject) -> bool:

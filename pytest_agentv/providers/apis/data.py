@@ -14,7 +14,12 @@ from pytest_agentv.providers.media import parts_of
 
 def count(value: Json) -> int:
     """Return a number of tokens; 0 for anything that is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return int(value) if is_count(value) else 0
+
+
+def is_count(value: Json) -> bool:
+    """Whether a value is a number of tokens: a whole number, which some servers write as 30.0."""
+    return is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
 
 
 def mapping(value: Json) -> JsonObject:

@@ -8,12 +8,14 @@ from pytest_agentv.loading.targets.fields import Flag, OptionalText, Whole
 from pytest_agentv.models.base import ABSENT, JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import ApiRequest, Embeddings, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.data import (
     call_of,
     count,
     entries,
+    is_count,
     known,
     mapping,
     name_of,
@@ -147,9 +149,15 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
         name_of(choices[0].get("finish_reason")),
         name_of(message.get("refusal")),
         tuple(map(_call, entries(message.get("tool_calls")))),
-        usage_of(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")), cached),
+        _usage(usage, cached),
         reasoning or None,
     )
+
+
+def _usage(usage: JsonObject, cached: int) -> TokenUsage | None:
+    """Return the tokens; None where one of both is missing: their price would be too low."""
+    total_in, total_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return usage_of(count(total_in), count(total_out), cached) if is_count(total_in) and is_count(total_out) else None
 
 
 def _call(call: JsonObject) -> ToolCall:
