@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.errors import FileError
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
@@ -37,8 +38,11 @@ class ResultSink:
         self._appender.append("".join(texts).encode())
 
     def probe(self) -> None:
-        """Check that results can be written, without writing any. Raises `FileError` with path and reason."""
+        """Check that results can be written and read again, without writing any. Raises `FileError` with the reason."""
         self._appender.probe()
+        if not self.path.is_file():
+            message = "is a device or a pipe: expected a file, because what a run says at its end is read from it"
+            raise FileError(self.path, message)
 
     def close(self) -> None:
         self._appender.close()

@@ -1,8 +1,11 @@
 """Which files are eval files: by name, by place and shape, or named on the command line; all others are let be."""
 
 import json
+from pathlib import Path
 
 import pytest
+
+from pytest_agentv.cli.main import main
 
 LINE = json.dumps({"id": "line", "expected_outcome": "x", "input": "Say it", "evaluators": []})
 RESULT_LINE = json.dumps({"timestamp": "2026-01-01", "eval_id": "a", "score": 1, "candidate_answer": "x"})
@@ -10,6 +13,8 @@ OPENAPI = "openapi: 3.1.0\npaths: {}\n"
 COMPOSE = "services:\n  web: {image: nginx}\n"
 OTHER_COLLECTOR = """
 import pytest
+
+from pytest_agentv.cli.main import main
 
 class File(pytest.File):
     def collect(self):
@@ -349,6 +354,30 @@ def test_a_folder_named_evals_above_the_root_says_nothing(project, case_list, mo
     project.write("evals/project/qa.yaml", case_list)
     monkeypatch.chdir(project.path / "evals/project")
     assert collected(project.run("--collect-only", "-q")) == []
+
+
+def test_the_root_may_be_the_folder_named_evals(project, case_list, monkeypatch):
+    """Without an ini file, the folder in which pytest is started is its root."""
+    for name in ("qa.yaml", "named.eval.yaml", "deep/qa.yaml", ".hidden/qa.yaml"):
+        project.write(f"evals/{name}", case_list)
+    monkeypatch.chdir(project.path / "evals")
+    run = project.run("--collect-only", "-q", "-o", "norecursedirs=")
+    assert collected(run) == ["deep/qa.yaml", "named.eval.yaml", "qa.yaml"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that root cannot read either")
+def test_a_file_that_cannot_be_read_is_not_passed_over_in_silence(project, case_list, capsys):
+    project.write("evals/qa.yaml", case_list)
+    (project.path / "evals/broken.yaml").symlink_to("/proc/self/mem")
+    (project.path / "other.yaml").symlink_to("/proc/self/mem")
+    said = "cannot be read: Input/output error; if it has cases, they are not collected"
+    run = project.run()
+    assert run.statuses == {"a": "pass"}
+    (line,) = [line for line in run.lines if "cannot be read" in line]
+    assert line.endswith(f"evals/broken.yaml: {said}")
+    assert project.run("--agentv-strict").exit_code == pytest.ExitCode.INTERRUPTED
+    assert main(["validate", str(project.path / "evals")]) == 0
+    assert f"evals/broken.yaml: warning: {said}" in capsys.readouterr().out
 
 
 def test_a_link_to_an_eval_file_is_an_eval_file(project, case_list):

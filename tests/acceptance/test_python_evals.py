@@ -612,3 +612,29 @@ def test_a_failed_health_check_ends_the_run(project):
     run = project.run()
     assert run.outcomes == {"errors": 1}
     assert "Interrupted: agentv: " in run.text
+
+
+def test_the_short_summary_says_why_a_fixture_could_not_evaluate(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write(
+        "test_fixtures.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def before(agentv):
+            agentv.run("x", evaluators=[{"contains": 30}])
+
+        @pytest.fixture
+        def after(agentv):
+            yield
+            agentv.run("x", evaluators=[{"contains": 30}])
+
+        def test_before(before): ...
+
+        def test_after(after): ...
+        """,
+    )
+    run = project.run(mode=())
+    summary = [line for line in run.lines if line.startswith("ERROR test_fixtures.py")]
+    assert [line.partition(" - ")[2][:8] for line in summary] == ["line 12:", "line 14:"]

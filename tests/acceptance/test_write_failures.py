@@ -70,6 +70,28 @@ def test_a_full_disk_is_found_before_anything_is_called(project, mode):
     refused(project, "full.jsonl", "full.jsonl: cannot be written: No space left on device", *mode)
 
 
+NO_FILE = "is a device or a pipe: expected a file, because what a run says at its end is read from it"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs such a device")
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_device_keeps_no_results_so_a_run_without_a_verdict_is_not_green(project, mode):
+    (project.path / "null.jsonl").symlink_to("/dev/null")
+    refused(project, "null.jsonl", f"null.jsonl: {NO_FILE}", "--agentv-gate=run", "--agentv-min-rate=1", *mode)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs such a device")
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_python_test_that_hides_an_error_is_not_green_on_a_device(project, mode):
+    (project.path / "null.jsonl").symlink_to("/dev/null")
+    body = "    try:\n        agentv.run('say hello', evaluators=[{'name': 'x', 'type': 'nosuch'}])\n"
+    project.write("test_one.py", f"def test_one(agentv):\n{body}    except Exception:\n        pass\n")
+    run = project.run("--agentv-out=null.jsonl", *mode)
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    assert lost(run) == [f"Results were lost: null.jsonl: {NO_FILE}"]
+    assert read_calls(project.path).started == []
+
+
 def refused(project, out, reason, *mode):
     """Check that a run ends as wrong usage, in one line, before its first call."""
     write_cases(project, numbered(4))

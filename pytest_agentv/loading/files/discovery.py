@@ -4,7 +4,7 @@ import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite
+from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite, read_fault
 from pytest_agentv.loading.problems import Problem
 
 SUFFIXES = frozenset({".yaml", ".yml", ".jsonl"})
@@ -39,6 +39,8 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
 def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
     """Return a warning if a file in a folder `evals` holds eval cases but is not collected because of its name.
 
+    It is one as well if the file cannot be read: it may hold cases.
+
     Args:
         path: The file, absolute. The command line does not name it.
         root: As for `is_eval_file`.
@@ -46,16 +48,26 @@ def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool 
         is_in_evals: Whether its folder counts as one named `evals`; None: its path decides.
     """
     pattern = _name_of_another_kind(path)
-    if path.suffix not in SUFFIXES or pattern is None or _matches(path, root, globs):
+    if path.suffix not in SUFFIXES or _matches(path, root, globs):
         return None
     if not (_is_in_evals(path, root) if is_in_evals is None else is_in_evals):
         return None
+    if pattern is None:
+        return _unreadable(path)
     line = case_list_line(path)
     if line is None:
         return None
     message = f"has a list of cases but is not collected: names like {pattern} belong to other files"
     hint = f"rename it to {_free_name(path, root, globs)}, or add its name to the ini key agentv_files"
     return Problem(path, line, "", message, hint, "warning")
+
+
+def _unreadable(path: Path) -> Problem | None:
+    reason = read_fault(path)
+    if reason is None:
+        return None
+    message = f"cannot be read: {reason}; if it has cases, they are not collected"
+    return Problem(path, None, "", message, level="warning")
 
 
 def is_of_another_kind(path: Path) -> bool:
@@ -89,4 +101,14 @@ def _is_in_evals(path: Path, root: Path) -> bool:
     """Whether a file is below a folder named `evals` and not in a hidden folder."""
     folder = path.parent
     names = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
-    return EVALS_FOLDER in names and not any(name.startswith(".") for name in names)
+    return is_evals_folder(folder, root) and not any(name.startswith(".") for name in names)
+
+
+def is_evals_folder(folder: Path, root: Path) -> bool:
+    """Whether a folder is named `evals` or lies in one.
+
+    The name of the root counts: without an ini file, `cd evals; pytest` makes that folder the root. Names of folders
+    above it do not.
+    """
+    names = (root.name, *folder.relative_to(root).parts) if folder.is_relative_to(root) else folder.parts
+    return EVALS_FOLDER in names

@@ -56,6 +56,19 @@ def case_list_line(path: Path) -> int | None:
     return head.count(b"\n", 0, end) + 1 if has_cases else None
 
 
+def read_fault(path: Path) -> str | None:
+    """Return why nobody can tell whether a file holds eval cases: it cannot be read. None: it can. Never raises."""
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                file.read(1)
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    except ValueError:
+        return None
+    return None
+
+
 def _case_list_end(head: bytes) -> int | None:
     """Return the offset after the key of the case list at top level."""
     root = _ROOT.match(head)

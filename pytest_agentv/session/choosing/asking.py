@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.loading.files.discovery import EVALS_FOLDER
+from pytest_agentv.loading.files.discovery import is_evals_folder
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.session.compat import named_arguments
 
@@ -31,8 +31,8 @@ class Asking:
         self.reason = f"{REASON} (agentv_run = {options.run})"
         named = _named_paths(config)
         self._files = {path for path in named if not path.is_dir()}
-        self._folders = [path for path in named if path.is_dir() and _is_in_evals(path, config.rootpath)]
-        self._others = [path for path in named if path.is_dir() and not _is_in_evals(path, config.rootpath)]
+        self._folders = [path for path in named if path.is_dir() and is_evals_folder(path, config.rootpath)]
+        self._others = [path for path in named if path.is_dir() and not is_evals_folder(path, config.rootpath)]
         """Named folders that ask for their evals only if they hold nothing else."""
 
     def learn(self, items: Sequence[pytest.Item], is_case: Callable[[pytest.Item], bool]) -> None:
@@ -64,8 +64,3 @@ def _named_paths(config: pytest.Config) -> tuple[Path, ...]:
         return tuple(map(Path, json.loads(sent)))
     folder = config.invocation_params.dir
     return tuple(Path(os.path.normpath(folder / word.partition("::")[0])) for word in named_arguments(config))
-
-
-def _is_in_evals(folder: Path, root: Path) -> bool:
-    below = folder.relative_to(root) if folder.is_relative_to(root) else folder
-    return EVALS_FOLDER in below.parts

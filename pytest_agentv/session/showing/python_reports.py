@@ -47,9 +47,11 @@ def complete_report(
     told = item.stash.get(_TOLD, [])
     if report.failed and item.stash.get(_TOLD, None) is not None:
         mask_traceback(report, masker)
+    error = call.excinfo.value if call.excinfo is not None else None
+    if report.failed:
+        _head(report, error)  # a fixture may evaluate, too
     if report.when != "call" or not told:
         return
-    error = call.excinfo.value if call.excinfo is not None else None
     # As attributes of the report they reach the process that owns the terminal, whoever ran the test.
     added: dict[str, Any] = vars(report)
     added[EVALUATED] = True
@@ -65,11 +67,15 @@ def complete_report(
 
 
 def _explain(report: pytest.TestReport, error: BaseException | None, bad: list[Told]) -> None:
-    """Show the accounts of what is not good, the one aside that the test has failed with; and its headline."""
+    """Show the accounts of what is not good, the one aside that the test has failed with."""
     said = str(error)
     texts = [f"{visible(each.result.eval_id)}\n\n{each.account}\n" for each in bad if each.account != said]
     if texts:
         report.sections.append((_SECTION, "\n".join(texts)))
+
+
+def _head(report: pytest.TestReport, error: BaseException | None) -> None:
+    """Show the headline of an evaluation in the short summary."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if isinstance(error, EvalErrored | EvalFailed) and crash is not None:
         crash.message = error.headline
