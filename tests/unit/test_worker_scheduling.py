@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from thorough import tries
 from xdist import scheduler
 from xdist.scheduler import LoadScheduling as OfXdist
-from xdist.scheduler import WorkStealingScheduling
 
 from pytest_agentv.session.workers import scheduling
 from pytest_agentv.session.workers.scheduling import LoadScheduling
@@ -218,9 +217,25 @@ def test_several_files_are_queued_until_the_places_are_filled(kind: str) -> None
     assert all(len(node.given) <= 4 for node in start(usual, ids_of([(True, 2)] * 20)))
 
 
+def test_a_worker_that_dies_while_it_collects_stops_no_other_one() -> None:
+    """xdist hands out nothing before all have collected, and told the others that no more would come."""
+    config = config_of("--tx=2*popen")
+    ours: Any = scheduling.fitting(scheduler.WorkStealingScheduling(config), config, None)
+    dead, other, new = map(Worker, range(3))
+    for node in (dead, other):
+        ours.add_node(node)
+    ours.remove_node(dead)
+    assert not other.shutting_down
+    ours.add_node(new)
+    for node in (new, other):
+        ours.add_node_collection(node, cases(8))
+    ours.schedule()
+    assert sorted(other.given + new.given) == list(range(8))
+
+
 def test_a_scheduling_that_others_chose_stays() -> None:
     config, capped = config_of("--tx=2*popen"), config_of("--tx=2*popen", "--maxschedchunk=1")
-    for chosen in (None, WorkStealingScheduling(config), type("Own", (OfXdist,), {})(config)):
+    for chosen in (None, type("Own", (OfXdist,), {})(config)):
         assert scheduling.fitting(chosen, config, None) is chosen
     chosen = OfXdist(capped)
     assert scheduling.fitting(chosen, capped, None) is chosen

@@ -146,11 +146,24 @@ class LoadGroupScheduling(_ScopesSupplying, scheduler.LoadGroupScheduling):  # t
     """The scheduling of `--dist loadgroup`."""
 
 
+class WorkStealingScheduling(scheduler.WorkStealingScheduling):  # type: ignore[misc]
+    """The scheduling of `--dist worksteal`, as xdist has it.
+
+    If a worker dies while all collect, xdist finds the others idle and tells them that no items will come.
+    """
+
+    def check_schedule(self) -> None:
+        """Hand out items, once all workers have collected."""
+        if self.collection is not None:
+            super().check_schedule()
+
+
 _OURS: Final[Mapping[type, Callable[[pytest.Config, Any], object]]] = {
     scheduler.LoadScheduling: LoadScheduling,
     scheduler.LoadScopeScheduling: LoadScopeScheduling,
     scheduler.LoadFileScheduling: LoadFileScheduling,
     scheduler.LoadGroupScheduling: LoadGroupScheduling,
+    scheduler.WorkStealingScheduling: WorkStealingScheduling,
 }
 
 
