@@ -53,6 +53,32 @@ def test_a_case_that_ran_ahead_keeps_its_result_when_the_run_ends_in_its_setup(p
     assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in run.text
 
 
+@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "import pytest; pytest.exit('enough')"], ids=["^C", "exit"])
+def test_no_case_takes_the_place_of_one_that_is_dropped_because_the_run_ends_in_its_setup(project, end):
+    project.write(
+        "conftest.py",
+        f"""
+        import time
+        from pathlib import Path
+        from helpers import until
+
+        def pytest_runtest_setup(item):
+            if item.name == "case-1":
+                until(lambda: Path("calls.jsonl").read_text().count('"start"') == 5)
+                {end}
+
+        def pytest_sessionfinish():
+            time.sleep(0.3)  # a case that started now would have noted its call
+        """,
+    )
+    write_cases(
+        project, {"case-0": "say hello", **{f"case-{number}": "sleep 30; say hello" for number in range(1, 12)}}
+    )
+    run = project.run("--agentv-workers=4", subprocess=True)
+    assert run.exit_code == pytest.ExitCode.INTERRUPTED
+    assert sorted(read_calls(project.path).started) == [f"case-{number}" for number in range(5)]
+
+
 def test_a_case_that_ran_ahead_in_a_worker_keeps_its_result_when_the_controller_is_interrupted(project):
     project.write(
         "sub/conftest.py",

@@ -149,8 +149,12 @@ class Cases:
         self._progress.clear()
         return _result_soon(begun)
 
-    def drop(self, begun: Begun) -> None:
-        """Cancel a case that was begun ahead and whose item is not run; it gets no result."""
+    def drop(self, begun: Begun, *, is_run_ending: bool = False) -> None:
+        """Cancel a case that was begun ahead and whose item is not run; it gets no result.
+
+        The run may end as well: then no other case takes its place.
+        """
+        self._stopping.is_ending |= is_run_ending
         if not self._scheduler.drop(begun.future):
             begun.ending.ask(self._loop, None)
 

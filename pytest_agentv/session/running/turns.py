@@ -112,12 +112,12 @@ class Turns:
 
         A case that ran ahead keeps its result if the whole run ends: pytest reports nothing of the item.
         """
-        begun = self._cases.take(item)
+        begun, is_run_ending = self._cases.take(item), isinstance(error, RUN_ENDS)
         if begun is not None:
-            if isinstance(error, RUN_ENDS) and begun.result is not None:
+            if is_run_ending and begun.result is not None:
                 item.result = begun.result
                 return
-            self._cases.drop(begun)
+            self._cases.drop(begun, is_run_ending=is_run_ending)
         if not isinstance(error, _SKIPPED):
             item.result = self._record_broken(item, kind, reason)
 
