@@ -66,11 +66,7 @@ def report_text(given: ReportInput) -> str:
     """Return the report as HTML."""
     base = None if given.base is None or _is_dry(given.run) or _is_dry(given.base) else given.base
     compared = compare(
-        given.run,
-        base,
-        margin=given.margin,
-        is_confirming=given.is_confirming,
-        skipped=given.ending.skipped,
+        given.run, base, margin=given.margin, is_confirming=given.is_confirming, skipped=given.ending.skipped
     )
     cases = cases_of(given.run, compared)
     runs = in_order([*given.earlier, *([base] if base else []), given.run])

@@ -29,7 +29,7 @@ class CrashWatch:
         self._crashed: dict[str, str] = {}
         self._has_crashed = False
         self._has_died = False
-        """Whether a worker died, on an item or between two, and be it while it collected."""
+        """Whether a worker died: on an item, between two, or while it collected."""
         self._is_stopped = False
         self._stop_mark = stop_mark(identity.run_id, os.getpid())
 
@@ -63,7 +63,7 @@ class CrashWatch:
         is_over = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         self._is_stopped = bool(not is_over or session.shouldfail or session.shouldstop)
         if exitstatus == pytest.ExitCode.OK and self.lost(set()):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # xdist ends so a run that it gave up, without any report
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # xdist gave up, and reports nothing
 
     def pytest_unconfigure(self) -> None:
         with suppress(OSError):
