@@ -57,7 +57,8 @@ async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[N
     from filelock import AsyncFileLock  # noqa: PLC0415 - 60 ms that only runs with shared probes pay
 
     path = _file_of(folder, key)
-    async with AsyncFileLock(path.with_suffix(".lock"), poll_interval=0.02):
+    # `poll_interval` is an argument of the class only in later releases.
+    async with await AsyncFileLock(path.with_suffix(".lock")).acquire(poll_interval=0.02):
         found = _found(path)
         if found is None:
             found = await finding(check)
