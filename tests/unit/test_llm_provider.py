@@ -376,6 +376,26 @@ class TestAnswers:
         assert response.token_usage == TokenUsage(30, 50, reasoning=30)
         assert len(llm.asked(name)) == 1
 
+    @pytest.mark.parametrize("place", ["reply", "choice"])
+    def test_an_error_beside_a_part_of_the_answer_is_no_answer(self, llm: FakeLlm, name: str, place: str) -> None:
+        error = {"message": "the upstream is down", "code": 502}
+        body = chat("It is fo", "stop")
+        (body if place == "reply" else body["choices"][0])["error"] = error
+
+        response = ask(target("openai", llm.script(name, Reply(content=body))))
+
+        assert response.finish_reason == "error"
+        assert response.output_messages == (Message("assistant", "It is fo"),)
+        assert response.token_usage == TokenUsage(30, 50, reasoning=30)
+
+    def test_an_error_beside_a_blank_answer_is_told(self, llm: FakeLlm, name: str) -> None:
+        body = {**chat(None, "stop"), "error": {"message": "the upstream is down", "code": 502}}
+
+        error = failure(target("openai", llm.script(name, Reply(content=body))))
+
+        assert str(error).startswith("model 'gpt-4o' (openai) replied with an error: the upstream is down")
+        assert (error.kind, len(llm.asked(name))) == ("network", 3)
+
     @pytest.mark.parametrize(
         ("body", "asked", "kind", "message"),
         [

@@ -135,18 +135,22 @@ def chat_body(
 
 
 def read_chat(reply: JsonObject) -> ModelReply | None:
-    """Read a chat completion."""
+    """Read a chat completion; gateways put the error that broke an answer off beside what there is of it."""
     choices = entries(reply.get("choices"))
     if not choices:
         return None
     message = mapping(choices[0].get("message"))
+    content = _content(message)
+    if reply.get("error") and not content:
+        return None
+    is_broken = bool(reply.get("error") or choices[0].get("error"))
     usage = mapping(reply.get("usage"))
     cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
     reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     return ModelReply(
-        _content(message),
+        content,
         name_of(reply.get("model")),
-        name_of(choices[0].get("finish_reason")),
+        "error" if is_broken else name_of(choices[0].get("finish_reason")),
         name_of(message.get("refusal")),
         tuple(map(_call, entries(message.get("tool_calls")))),
         _usage(usage, cached),
