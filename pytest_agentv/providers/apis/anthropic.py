@@ -23,6 +23,7 @@ from pytest_agentv.providers.apis.data import (
     mapping,
     name_of,
     schema_of,
+    split_query,
     text_of,
 )
 from pytest_agentv.providers.apis.model import DirectModel
@@ -76,7 +77,8 @@ class AnthropicApi:
 
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
         base_url = settings.base_url or environment.get("ANTHROPIC_BASE_URL", "").strip() or _BASE_URL
-        self._url = re.sub(r"/v1(/messages)?$", "", base_url.rstrip("/")) + "/v1/messages"
+        base, query = split_query(base_url)
+        self._url = re.sub(r"/v1(/messages)?$", "", base) + "/v1/messages" + query
         self._headers = {"anthropic-version": _VERSION}
         if settings.api_key:
             self._headers["x-api-key"] = settings.api_key

@@ -20,6 +20,7 @@ from pytest_agentv.providers.apis.data import (
     mapping,
     name_of,
     parsed,
+    split_query,
     text_of,
     usage_of,
     vectors_of,
@@ -67,7 +68,7 @@ class OpenAiApi:
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
         usual = environment.get("OPENAI_BASE_URL", "").strip()
         base_url = settings.base_url or usual or _BASE_URL
-        self._url = f"{base_url.rstrip('/')}/chat/completions"
+        self._base, self._query = split_query(base_url)
         key = settings.api_key
         if key is None and settings.base_url in (None, usual):  # another server must not get OpenAI's key
             key = environment.get("OPENAI_API_KEY")
@@ -78,15 +79,14 @@ class OpenAiApi:
         self._system_role = "developer" if self._is(_DEVELOPER) else "system"
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        return ApiRequest(
-            self._url, self._headers, chat_body(self._settings, messages, self._system_role, self._limits())
-        )
+        body = chat_body(self._settings, messages, self._system_role, self._limits())
+        return ApiRequest(f"{self._base}/chat/completions{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
         return read_chat(reply)
 
     def embed(self, texts: Sequence[str]) -> ApiRequest:
-        url = f"{self._url.removesuffix('/chat/completions')}/embeddings"
+        url = f"{self._base}/embeddings{self._query}"
         return ApiRequest(url, self._headers, {"model": self._settings.model, "input": list(texts)})
 
     def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
