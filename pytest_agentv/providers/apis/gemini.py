@@ -63,7 +63,9 @@ class GeminiApi:
     price_provider = "google"
 
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
-        base, self._query = split_query(settings.base_url or environment.get("GEMINI_API_BASE", "").strip() or _BASE_URL)
+        base, self._query = split_query(
+            settings.base_url or environment.get("GEMINI_API_BASE", "").strip() or _BASE_URL
+        )
         base = base if re.search(r"/v\d\w*$", base) else f"{base}/v1beta"
         self._url = f"{base}/models/{quote(settings.model, safe='')}"
         self._headers = {"x-goog-api-key": settings.api_key} if settings.api_key else {}

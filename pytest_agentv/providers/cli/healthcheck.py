@@ -1,7 +1,6 @@
 """Health checks of command line targets: is what they need there?"""
 
 import http.client
-import ipaddress
 import tempfile
 import urllib.error
 import urllib.request
@@ -9,7 +8,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field
 
@@ -18,6 +16,7 @@ from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.loading.targets.fields import OptionalText, RealSeconds, Url, path_in
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number
+from pytest_agentv.providers.apis.proxies import is_loopback
 from pytest_agentv.providers.cli.output import describe_exit, report_output
 from pytest_agentv.providers.cli.placeholders import CommandTemplate
 from pytest_agentv.providers.cli.template import CallValues, render_command
@@ -99,7 +98,7 @@ class _UnhealthyError(Exception):
 
 def probe_url(url: str, timeout_seconds: float) -> None:
     """GET a URL and expect 2xx."""
-    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if _is_loopback(url) else []))
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_loopback(url) else []))
     try:
         with opener.open(url, timeout=timeout_seconds):
             return
@@ -129,15 +128,6 @@ async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[s
         said = report_output(result)
         text = f"the command `{command}` ended with {describe_exit(result.exit_code)}"
         raise _UnhealthyError(f"{text}: {said}" if said else text, "process")
-
-
-def _is_loopback(url: str) -> bool:
-    """Proxies cannot reach this machine's own servers; some environments send everything through one."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _status(code: int) -> str:
