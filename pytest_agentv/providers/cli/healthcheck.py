@@ -1,5 +1,6 @@
 """Health checks of command line targets: is what they need there?"""
 
+import asyncio
 import http.client
 import tempfile
 import urllib.error
@@ -83,7 +84,7 @@ async def run_healthcheck(
     limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
         if isinstance(healthcheck, HttpHealthcheck):
-            await run_in_thread(lambda: probe_url(healthcheck.url, limit), "agentv-healthcheck")
+            await _probe_url_within(healthcheck.url, limit)
         else:
             await _probe_command(healthcheck, environment, limit)
     except _UnhealthyError as fault:
@@ -94,6 +95,19 @@ class _UnhealthyError(Exception):
     def __init__(self, reason: str, kind: ErrorKind) -> None:
         super().__init__(reason)
         self.kind: ErrorKind = kind
+
+
+async def _probe_url_within(url: str, limit: float) -> None:
+    """Probe a URL. A server that answers in drops would keep the limit of each of them, and never that of the probe."""
+    try:
+        async with asyncio.timeout(limit):
+            await run_in_thread(lambda: probe_url(url, limit), "agentv-healthcheck")
+    except TimeoutError as error:
+        raise _too_late(url, limit) from error
+
+
+def _too_late(url: str, limit: float) -> _UnhealthyError:
+    return _UnhealthyError(f"GET {url} did not answer within {format_number(limit)}s", "timeout")
 
 
 def probe_url(url: str, timeout_seconds: float) -> None:
@@ -108,8 +122,7 @@ def probe_url(url: str, timeout_seconds: float) -> None:
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, TimeoutError):
-            text = f"GET {url} did not answer within {format_number(timeout_seconds)}s"
-            raise _UnhealthyError(text, "timeout") from error
+            raise _too_late(url, timeout_seconds) from error
         raise _UnhealthyError(f"GET {url} failed: {reason}", "network") from error
 
 
