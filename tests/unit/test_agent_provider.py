@@ -20,7 +20,7 @@ from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.agents import output as agent_output
 from pytest_agentv.providers.agents.agent import AgentProvider
 from pytest_agentv.providers.agents.claude_code import ClaudeCode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.processes.process_tree import read_processes
@@ -343,6 +343,20 @@ def test_pi_is_judged_by_its_last_message_because_its_exit_code_is_always_0() ->
     broken = {"role": "assistant", "content": [], "stopReason": "error", "errorMessage": "401 no"}
     event = json.dumps({"type": "agent_end", "messages": [broken]})
     assert headline(f"echo {shlex.quote(event)}", kind="pi-coding-agent") == ("pi failed: 401 no", "auth")
+
+
+def test_an_answer_of_pi_that_was_cut_says_so_and_a_blank_one_is_no_answer() -> None:
+    def run(text: str) -> ProviderResponse:
+        cut = {"role": "assistant", "content": [{"type": "text", "text": text}], "stopReason": "length"}
+        event = json.dumps({"type": "agent_end", "messages": [cut]})
+        return require_answer(invoke(f"echo {shlex.quote(event)}", kind="pi-coding-agent"))
+
+    half, blank = run("It is fo"), run("")
+    assert (half.finish_reason, half.error) == ("length", None)
+    assert (blank.error_kind, blank.error) == (
+        "no_answer",
+        "the target gave no answer: it was cut at the token limit (finish_reason=length)",
+    )
 
 
 def test_codex_that_only_said_why_it_waits_times_out_with_the_reason() -> None:

@@ -174,6 +174,7 @@ class AgentProvider:
             token_usage=answer.token_usage,
             cost_usd=answer.cost_usd,
             duration_ms=round(result.duration_ms) if answer.duration_ms is None else answer.duration_ms,
+            finish_reason=answer.finish_reason,
             raw=raw,
         )
 
