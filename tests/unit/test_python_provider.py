@@ -189,6 +189,18 @@ def test_a_function_that_exits_ends_no_run(head: str) -> None:
     assert fault(source, kind="crash") == " raised SystemExit: 3\n  agent.py:3 in run"
 
 
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [("raise KeyError('x')", "KeyError"), ("return 5", "TypeError"), ("raise SystemExit", "SystemExit")],
+)
+def test_an_exception_that_cannot_tell_its_text_is_told_with_its_place(broken: str, why: str) -> None:
+    odd = f"class Odd(Exception):\n    def __str__(self):\n        {broken}\n"
+
+    assert fault(f"{odd}def run(prompt):\n    raise Odd", kind="crash") == (
+        f" raised Odd: (its text cannot be shown: {why})\n  agent.py:5 in run"
+    )
+
+
 @pytest.mark.parametrize("head", ["def", "async def"])
 def test_a_timeout_of_the_functions_own_is_one(head: str) -> None:
     source = f"{head} run(prompt):\n    raise TimeoutError('the model is slow')"
