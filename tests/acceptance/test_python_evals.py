@@ -342,6 +342,17 @@ def test_nonsense(agentv):
     assert run.by_id["test_response"]["execution_metrics"] == {"cost_usd": 1}
 
 
+def test_a_wrong_argument_is_shown_at_the_users_line_without_frames_of_ours(project):
+    calls = (
+        *("agentv.run(None)", "agentv.run([], files=['x'])", "agentv.run('x', files=[5])", "agentv.evaluate(5)"),
+        *("agentv.evaluate('x', output_messages=[{}])", "agentv.evaluate('x', output_messages=[5])"),
+    )
+    write_tests(project, "".join(f"def test_{number}(agentv):\n    {call}\n" for number, call in enumerate(calls)))
+    run = project.run()
+    assert run.outcomes == {"failed": len(calls)}
+    assert [line for line in run.lines if "pytest_agentv" in line] == []
+
+
 def test_resume_carries_python_evals_over_and_asks_again_what_changed(project):
     project.write(
         "conftest.py",
