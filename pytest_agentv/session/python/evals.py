@@ -220,7 +220,7 @@ def _response(
     if not isinstance(answer, str | Mapping | list):
         raise TypeError(f"expected an answer: a text, data or a ProviderResponse, got {type(answer).__name__}")
     try:
-        response = parse_response({"output_messages": [dict(message) for message in output_messages or ()]})
+        response = parse_response({"output_messages": list(map(dict, output_messages or ()))})
     except WireError as error:
         raise ValueError(f"output_messages: {error}") from None
     messages = response.output_messages or ()
