@@ -260,6 +260,46 @@ def test_many(agentv):
     assert sorted(run.by_id) == ["test_many", "test_many-2", "test_many-3", "test_many-4", "test_many-5"]
 
 
+def test_what_a_test_asks_after_its_end_is_an_error_and_not_asked(project):
+    write_tests(
+        project,
+        """
+import threading
+
+kept, ended = [], threading.Event()
+
+@pytest.fixture
+def agentv_provider():
+    def answer(prompt):
+        open("asked.txt", "a").write(prompt)
+        return "hello"
+    return answer
+
+def test_leaves_a_thread(agentv):
+    def ask():
+        ended.wait(60)
+        try:
+            agentv.run("too late", evaluators=HELLO)
+        except BaseException as error:
+            kept.append(str(error))
+    kept.append(threading.Thread(target=ask))
+    kept[0].start()
+
+def test_next():
+    ended.set()
+    kept[0].join()
+    assert "asked after its test had ended" in kept[1]
+""",
+    )
+    run = project.run()
+    assert run.outcomes == {"passed": 2}
+    assert run.exit_code == 1
+    assert not (project.path / "asked.txt").exists()
+    (result,) = run.results
+    assert (result["eval_id"], result["error"]) == ("test_leaves_a_thread", "asked after its test had ended")
+    assert "a case could not be judged, but its test went on, so the run fails" in run.text
+
+
 def test_results_of_one_test_have_ids_of_their_own(project):
     write_tests(
         project,
