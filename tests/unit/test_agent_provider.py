@@ -16,6 +16,7 @@ import pytest
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Masker, Secret, masking
 from pytest_agentv.models.targets import Target
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.agents import output as agent_output
 from pytest_agentv.providers.agents.agent import AgentProvider
@@ -213,6 +214,19 @@ def test_a_folder_that_does_not_exist_is_an_error_of_the_target() -> None:
 )
 def test_a_program_that_ends_without_an_answer_is_an_error(script: str, text: str, kind: str) -> None:
     assert headline(script) == (f"Claude Code CLI {text}", kind)
+
+
+def test_what_a_failed_run_cost_stays_in_the_record() -> None:
+    usage = {"input_tokens": 30, "output_tokens": 5}
+    failed = {"type": "result", "subtype": "error_max_turns", "total_cost_usd": 0.5, "usage": usage}
+    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "half"}]}}
+    response = invoke("".join(f"echo {shlex.quote(json.dumps(event))}; " for event in (said, failed)) + "exit 1")
+
+    assert (response.error or "").startswith("Claude Code CLI exited with code 1: error_max_turns\nlog: ")
+    assert response.error_kind == "process"
+    assert (response.token_usage, response.cost_usd) == (TokenUsage(30, 5), 0.5)
+    assert candidate_answer(response.output_messages) == "half"
+    assert (response.raw["exit_code"], response.raw["stdout"]) == (1, "\n".join(map(json.dumps, (said, failed))))
 
 
 def test_a_program_that_is_killed_may_end_with_exit_code_0_and_has_no_answer_all_the_same() -> None:
