@@ -564,6 +564,21 @@ def test_a_target_that_does_not_answer_raises_without_a_traceback_of_ours(projec
     assert not any("pytest_agentv/" in line for line in run.lines)
 
 
+def test_a_reply_without_an_answer_raises_as_well(project):
+    target = {"name": "default", "provider": "mock", "response": "", "finish_reason": "content_filter"}
+    project.write("targets.yaml", json.dumps({"targets": [target]}))
+    write_tests(
+        project,
+        """
+def test_direct(agentv_provider):
+    with pytest.raises(Exception, match="the target gave no answer: a content filter stopped it") as caught:
+        agentv_provider("Hi")
+    assert caught.value.kind == "no_answer"
+""",
+    )
+    assert project.run().outcomes == {"passed": 1}
+
+
 def our_threads():
     return {thread for thread in threading.enumerate() if thread.name.startswith("agentv")}
 
