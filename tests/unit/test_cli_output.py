@@ -193,10 +193,28 @@ def test_a_batch_is_matched_by_id() -> None:
     assert third.cost_usd == 2
 
 
-def test_a_batch_line_without_an_answer_has_no_messages() -> None:
-    (response,) = parse_batch_output('{"id":"a","duration_ms":1}', ["a"])
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("", ""),
+        (', "text": null', ""),
+        (', "output_messages": []', ""),
+        (', "error": "quota"', ": quota"),
+        (', "error": {"message": "quota"}', ": quota"),
+    ],
+)
+def test_a_batch_line_without_an_answer_is_an_error(keys: str, said: str) -> None:
+    (response,) = parse_batch_output(f'{{"id":"a","duration_ms":1{keys}}}', ["a"])
 
-    assert response == ProviderResponse(duration_ms=1)
+    assert response.error == f"Batch output has neither 'text' nor 'output_messages' for id 'a'{said}"
+    assert response.error_kind == "no_answer"
+    assert response.duration_ms == 1
+
+
+def test_a_batch_line_with_an_error_beside_the_answer_has_an_answer() -> None:
+    (response,) = parse_batch_output('{"id":"a","text":"x","error":null}', ["a"])
+
+    assert (candidate_answer(response.output_messages), response.error) == ("x", None)
 
 
 def test_a_line_separator_within_a_text_splits_no_batch_line() -> None:
@@ -276,11 +294,32 @@ def test_an_answer_may_be_nested_as_deeply_as_answers_are() -> None:
     [
         ('{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n', "one"),
         ('{"id": "a", "text": "one"}', "one"),
+        ('{\n "id": "a",\n "text": "one"\n}', "one"),
         ('{"id": "chat-1", "text": "hello"}', "hello"),
         ('{"text": "hello"}', "hello"),
         ("hello\nyou", "hello\nyou"),
+        ('[{"id": "chat-1"}]', '[{"id": "chat-1"}]'),
+        ('["a"]\n5', '["a"]\n5'),
         ('{"id": "b", "text": "two"}\n{"id": "c", "text": "three"}', "Error: Batch output missing id 'a'"),
+        ('{"id": "b", "text": "two"}', "Error: Batch output missing id 'a'"),
+        ('{\n "id": "b",\n "text": "two"\n}', "Error: Batch output missing id 'a'"),
     ],
 )
 def test_a_command_for_batches_that_is_run_for_one_case_may_answer_all(content: str, answer: str) -> None:
-    assert candidate_answer(parse_one_of_batch(content, "a").output_messages) == answer
+    assert candidate_answer(parse_one_of_batch(content, "a", {"a", "b", "c"}).output_messages) == answer
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('loading\n{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}', "line 1: not JSON: Expecting value"),
+        ('{"id": "a", "text": "one"}\n{"id": "a", "text": "two"}', "line 2: the id 'a' was there before"),
+        ('[{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]', "line 1: expected a JSON object"),
+        ('{"id": "b", "text": "two"}\n{"id": "a", "cost_usd": "x"}', "line 2: cost_usd"),
+    ],
+)
+def test_answers_of_all_cases_that_cannot_be_read_are_not_the_answer_of_one(content: str, message: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        parse_one_of_batch(content, "a", {"b", "c"})
+
+    assert str(caught.value).startswith(f"CLI batch output, {message}")
