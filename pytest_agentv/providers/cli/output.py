@@ -21,6 +21,9 @@ from pytest_agentv.runtime.reading import read_regular_file
 _CANNOT_EXECUTE: Final = 126
 """The shell's exit code when the system refuses to start a program."""
 
+_ANSWERS: Final = frozenset({"text", "output_messages", "outputMessages"})
+"""Keys that hold an answer."""
+
 _LONGEST_LINE: Final = 300
 """Characters of the last line where it comes first."""
 
@@ -31,9 +34,17 @@ _LONGEST_REPORT: Final = 2000
 def parse_output(content: str) -> ProviderResponse:
     """Read the answer to one request; what is not the JSON shape is the answer's text as it stands."""
     try:
-        response = parse_response(_parse_json(content), javascript_string)
+        data = _parse_json(content)
     except (ValueError, RecursionError):
         return _plain_text(content)
+    try:
+        response = parse_response(data, javascript_string)
+    except (WireError, RecursionError) as error:
+        text = _plain_text(content)
+        if not isinstance(data, dict) or not _ANSWERS.intersection(data):
+            return text
+        what = "the answer is taken for a text and not for JSON with keys that are known"
+        return text.replace(warnings=(f"{what}: {error}",))
     return response if response.output_messages is not None else _plain_text(content)
 
 
