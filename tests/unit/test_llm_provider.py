@@ -359,6 +359,35 @@ class TestAnswers:
         assert response.token_usage == tokens
         assert (response.cost_usd is None) is (tokens is None)
 
+    @pytest.mark.parametrize(
+        ("kind", "usage"),
+        [
+            ("anthropic", {"output_tokens": 5}),
+            ("anthropic", {"input_tokens": "3", "output_tokens": 5}),
+            ("anthropic", {"input_tokens": 3, "cache_read_input_tokens": 2}),
+            ("gemini", {"candidatesTokenCount": 5}),
+            ("gemini", {"promptTokenCount": None, "candidatesTokenCount": 5}),
+        ],
+    )
+    def test_tokens_of_which_a_part_is_missing_have_no_price(
+        self, llm: FakeLlm, name: str, kind: str, usage: Any
+    ) -> None:
+        reply = (
+            anthropic([{"type": "text", "text": "4"}], "end_turn")
+            if kind == "anthropic"
+            else gemini([{"text": "4"}], "STOP")
+        )
+        key = "usage" if kind == "anthropic" else "usageMetadata"
+
+        response = ask(target(kind, llm.script(name, Reply(content={**reply, key: usage}))))
+
+        assert (response.token_usage, response.cost_usd) == (None, None)
+
+    def test_gemini_leaves_out_the_tokens_of_an_answer_without_any(self, llm: FakeLlm, name: str) -> None:
+        reply = {**gemini([{"text": "4"}], "STOP"), "usageMetadata": {"promptTokenCount": 3}}
+
+        assert ask(target("gemini", llm.script(name, Reply(content=reply)))).token_usage == TokenUsage(3, 0)
+
     def test_an_answer_that_an_error_of_the_server_broke_off_is_not_judged(self, llm: FakeLlm, name: str) -> None:
         given = target("openai", llm.script(name, Reply(content=chat("It is fo", "error"))))
         provider = create_provider(given, {})

@@ -19,6 +19,7 @@ from pytest_agentv.providers.apis.data import (
     entries,
     function_of,
     in_turns,
+    is_count,
     known,
     mapping,
     name_of,
@@ -191,7 +192,12 @@ def _file(file: FilePart) -> dict[str, Any]:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; what is read from a cache is counted apart, what is written to it is input."""
+    """Return the tokens; what is read from a cache is counted apart, what is written to it is input.
+
+    None where those of the question or of the answer are missing: their price would be too low.
+    """
+    if not (is_count(usage.get("input_tokens")) and is_count(usage.get("output_tokens"))):
+        return None
     written = count(usage.get("cache_creation_input_tokens"))
     total_in, total_out = count(usage.get("input_tokens")) + written, count(usage.get("output_tokens"))
     cached = count(usage.get("cache_read_input_tokens"))

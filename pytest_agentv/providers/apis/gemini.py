@@ -18,6 +18,7 @@ from pytest_agentv.providers.apis.data import (
     entries,
     function_of,
     in_turns,
+    is_count,
     known,
     mapping,
     name_of,
@@ -171,6 +172,8 @@ def _part(part: str | FilePart) -> dict[str, Any]:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; thoughts are paid for as output."""
+    """Return the tokens; thoughts are paid for as output. None without those of the question."""
+    if not is_count(usage.get("promptTokenCount")):
+        return None
     written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
     return usage_of(count(usage.get("promptTokenCount")), written, count(usage.get("cachedContentTokenCount")))
