@@ -260,6 +260,24 @@ def test_a_reply_that_cannot_be_decoded_is_not_paid_for_again(encoding: str) -> 
     assert encoding in found.message
 
 
+def test_a_reply_with_long_headers_is_read() -> None:
+    with serving(lambda handler: reply(handler, 200, b'{"ok": 1}', x_policy="x" * 60_000)) as place:
+        assert post(f"http://{place}/v1") == {"ok": 1}
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [({"x_policy": "x" * 70_000}, "Got more than 65536 bytes"), ({"Content_Length": "5"}, "Duplicate Content-Length")],
+)
+def test_a_reply_that_is_no_http_is_not_paid_for_again(headers: dict[str, str], said: str) -> None:
+    with serving(lambda handler: reply(handler, 200, b'{"ok": 1}', **headers)) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert found.message.startswith("model 'm' replied with what is no HTTP: ")
+    assert said in found.message
+    assert (found.kind, found.is_network) == ("crash", False)
+
+
 def test_a_server_that_hangs_up_is_a_failure_of_the_network() -> None:
     with serving(lambda handler: handler.connection.shutdown(socket.SHUT_RDWR)) as place:
         found = failure(f"http://{place}/v1")

@@ -27,6 +27,8 @@ _LARGE: Final = 200_000
 _CONNECT_SECONDS: Final = 30
 """How long a connection may take; how long an answer may take is the case's own limit."""
 _KEEP_ALIVE_SECONDS: Final = 30
+_LONGEST_HEADER: Final = 2**16
+"""Bytes; aiohttp takes 8 KiB by itself, which gateways exceed."""
 _OBJECT: Final = re.compile(r":?\s*<[^<>]*>")
 """A Python object that aiohttp shows in a message."""
 _STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
@@ -134,6 +136,8 @@ class HttpClient:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
                 headers={"user-agent": "pytest-agentv"},
+                max_line_size=_LONGEST_HEADER,
+                max_field_size=_LONGEST_HEADER,
             )
         return self._session
 
@@ -154,6 +158,9 @@ class HttpClient:
         if any(isinstance(each, aiohttp.http_exceptions.ContentEncodingError) for each in _causes(error)):
             # It came, so it was paid for, and would be encoded in the same way again.
             return RequestFailure(f"{self._model} replied with what cannot be decoded: {text}", "crash")
+        if isinstance(error, aiohttp.ClientResponseError) and not isinstance(error, aiohttp.ClientHttpProxyError):
+            # As above: it came.
+            return RequestFailure(f"{self._model} replied with what is no HTTP: {text}", "crash")
         if isinstance(error, aiohttp.InvalidURL | ValueError) and not isinstance(error, aiohttp.ClientOSError):
             culprit = "the api_key and the headers" if "in headers" in text else "the URL"
             return self._misconfigured(text, f"{culprit} of {self._target}").failure
