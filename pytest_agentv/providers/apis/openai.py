@@ -71,7 +71,7 @@ class OpenAiApi:
         self._base, self._query = split_query(base_url)
         key = settings.api_key
         if key is None and settings.base_url in (None, usual):  # another server must not get OpenAI's key
-            key = environment.get("OPENAI_API_KEY")
+            key = environment.get("OPENAI_API_KEY", "").strip()
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         if settings.organization:
             self._headers["openai-organization"] = settings.organization
