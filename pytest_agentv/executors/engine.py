@@ -17,6 +17,7 @@ from pytest_agentv.executors.base import Reply, Setup
 from pytest_agentv.executors.here import Here, PassedVariables, is_elsewhere
 from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.probes import Probes
+from pytest_agentv.executors.shipping.outgoing import SentFile
 from pytest_agentv.executors.shipping.packing import JobRefused, unpack
 from pytest_agentv.executors.shipping.parcel import Parcel
 from pytest_agentv.executors.shipping.site import FilesAbsent, SeenFiles, Site
@@ -28,6 +29,7 @@ from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.threads import run_in_thread
 
+_LOGGER: Final = logging.getLogger(__name__)
 _FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
 _LINES: Final[ContextVar[list[str] | None]] = ContextVar("agentv_job_lines", default=None)
 """What the job logged that the running task belongs to."""
@@ -106,30 +108,12 @@ class WorkerEngine:
         task = asyncio.current_task()
         assert task is not None
         task.set_name(ticket)
-        if ticket in self._cancelled:
-            return Reply().to_bytes()
+        begun = await self._begin(ticket, data)
+        if isinstance(begun, Reply):
+            return begun.to_bytes()
+        job, here = begun
         try:
-            parcel = Parcel.from_bytes(data)
-            missing = await self._take(parcel)
-            if missing or parcel.job is None:
-                return Reply(missing=missing, worker=self._site.name).to_bytes()
-            here = self._settle()
-            here.collect_files()
-            job: CaseJob = unpack(parcel.job, here.roots)
-        except JobRefused as error:
-            return Reply(refused=self._masker.mask(str(error))).to_bytes()
-        except FilesAbsent as error:
-            return Reply(fault=self._masker.mask(str(error))).to_bytes()
-        except OSError as error:
-            return Reply(fault=self._masker.mask(f"this worker cannot keep the files of the run: {error}")).to_bytes()
-        except asyncio.CancelledError:
-            return Reply().to_bytes()
-        try:
-            result = await self._result(job, here)
-            record: JsonObject = here.plain_home(recordable(result.to_plain(), self._masker))
-            if not is_set_up_error(result):
-                await self._keep(ticket, job, record)
-            files = await here.take_files(result)
+            record, files = await self._run(ticket, job, here)
         except asyncio.CancelledError:
             return Reply(log=here.lines_home(lines)).to_bytes()
         return Reply(
@@ -140,6 +124,49 @@ class WorkerEngine:
             stop_reason=self._stop_reason(here),
             files=files,
         ).to_bytes()
+
+    async def _begin(self, ticket: str, data: bytes) -> tuple[CaseJob, Here] | Reply:
+        """Return the job of a parcel and what the run has here, or the reply to a job that does not start."""
+        if ticket in self._cancelled:
+            return Reply()
+        try:
+            parcel = Parcel.from_bytes(data)
+            missing = await self._take(parcel)
+            if missing or parcel.job is None:
+                return Reply(missing=missing, worker=self._site.name)
+            here = self._settle()
+            here.collect_files()
+            return unpack(parcel.job, here.roots), here
+        except JobRefused as error:
+            return Reply(refused=self._masker.mask(str(error)))
+        except FilesAbsent as error:
+            fault = str(error)
+        except OSError as error:
+            fault = f"this worker cannot keep the files of the run: {error}"
+        except asyncio.CancelledError:
+            return Reply()
+        except Exception as error:  # noqa: BLE001 - the run waits for a reply, whatever breaks here
+            fault = f"this worker cannot start the case: {_told(error)}"
+        return Reply(fault=self._masker.mask(fault))
+
+    async def _run(self, ticket: str, job: CaseJob, here: Here) -> tuple[JsonObject, tuple[SentFile, ...]]:
+        """Run a case; return its record, and the files that it wrote. Raises only for a cancellation.
+
+        The run waits for a reply, whatever breaks here. What was answered must not be asked, and paid for, again.
+        """
+        try:
+            result = await self._result(job, here)
+            record: JsonObject = here.plain_home(recordable(result.to_plain(), self._masker))
+            if not is_set_up_error(result):
+                await self._keep(ticket, job, record)
+        except Exception as error:  # noqa: BLE001 - as the docstring says
+            result = _broken(job, f"the worker broke after the answer: {_told(error)}")
+            return here.plain_home(recordable(result.to_plain(), self._masker)), ()
+        try:
+            return record, await here.take_files(result)
+        except Exception as error:  # noqa: BLE001 - as the docstring says
+            _LOGGER.warning("the files of the case are lost: %s", _told(error))
+            return record, ()
 
     async def _take(self, parcel: Parcel) -> tuple[str, ...]:
         if not parcel.bundles:
@@ -156,9 +183,7 @@ class WorkerEngine:
         try:
             return await run_case(job, here.pool)
         except Exception as error:  # noqa: BLE001 - whatever breaks is a result, as in the process of the run
-            identity = job.identity.replace(case_hash=None)
-            message = f"{type(error).__name__}: {error}".removesuffix(": ")
-            return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)
+            return _broken(job, _told(error))
 
     async def _keep(self, ticket: str, job: CaseJob, record: JsonObject) -> None:
         if not self._setup.keeps:
@@ -166,8 +191,8 @@ class WorkerEngine:
         answer = job.answer if job.answer or job.repeat > 1 else None
         try:
             await run_in_thread(lambda: self._kept.keep(KeptResult(ticket, record, answer)), "agentv-keep")
-        except AgentvError as error:
-            logging.getLogger(__name__).warning("a result is not kept until the run has it: %s", error)
+        except Exception as error:  # noqa: BLE001 - a process without room for a thread can still send the result
+            _LOGGER.warning("a result is not kept until the run has it: %s", _told(error))
 
     def _warnings(self, here: Here) -> tuple[JsonObject, ...]:
         masked = (self._masker.mask_plain(problem.to_plain()) for problem in here.pool.take_warnings())
@@ -176,6 +201,15 @@ class WorkerEngine:
     def _stop_reason(self, here: Here) -> str | None:
         reason = here.pool.stop_reason
         return None if reason is None else here.text_home(self._masker.mask(reason))
+
+
+def _broken(job: CaseJob, message: str) -> EvalResult:
+    identity = job.identity.replace(case_hash=None)  # a run that goes on asks again
+    return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 class _LineHandler(logging.Handler):

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from pytest_agentv.executors.base import Setup
+from pytest_agentv.executors.base import Reply, Setup
 from pytest_agentv.executors.engine import WorkerEngine
 from pytest_agentv.executors.frames import Frame, FrameReader
 from pytest_agentv.executors.probes import PROBE, Probes
@@ -58,9 +58,10 @@ class Worker:
             self._engine.cancel(frame.ticket)
 
     def _reply(self, ticket: str, done: "Future[bytes]") -> None:
-        if done.cancelled() or done.exception() is not None:
+        if done.cancelled():
             return  # the worker is at its end
-        self._send(Frame("reply", ticket, done.result()))
+        # Without a reply the run would wait for ever.
+        self._send(Frame("reply", ticket, Reply().to_bytes() if done.exception() else done.result()))
 
     def _send(self, frame: Frame) -> None:
         with suppress(OSError), self._writing:  # the process of the run may be gone; results are kept

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextvars
+import os
 import sys
 import threading
 from collections import deque
@@ -35,6 +36,8 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_stopped = False
+        self._process = os.getpid()
+        """A process that is forked has this object, and not the thread."""
         self._tasks: set[asyncio.Task[Any]] = set()
         """Tasks that were started on the loop itself, which keeps no strong reference to them."""
         self._starting: deque[tuple[Coroutine[Any, Any, Any], Callable[[Any], None], contextvars.Context]] = deque()
@@ -105,12 +108,12 @@ class LoopThread:
 
     def cancel_all(self) -> None:
         """Cancel all tasks and wait until they have ended."""
-        if self._loop is not None:
+        if self._loop is not None and not self._is_elsewhere:
             concurrent.futures.wait([self.submit(_cancel_all_tasks())], timeout=STOP_SECONDS)
 
     def stop(self) -> None:
         """Cancel all tasks, let them clean up, and end the thread."""
-        if self._loop is None or self._thread is None or self._is_stopped:
+        if self._loop is None or self._thread is None or self._is_stopped or self._is_elsewhere:
             return
         self._is_stopped = True
         cancelled = asyncio.run_coroutine_threadsafe(_cancel_all_tasks(), self._loop)
@@ -142,9 +145,19 @@ class LoopThread:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(on_done)
 
+    @property
+    def _is_elsewhere(self) -> bool:
+        return self._loop is not None and self._process != os.getpid()
+
     def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._is_elsewhere:
+            raise RuntimeError(
+                f"this process was forked from process {self._process}, where the cases of the run are evaluated: "
+                "evaluate there, or in a process that is started anew (`spawn`)"
+            )
         with self._lock:  # one test may run cases from several threads
             if self._loop is None:
+                self._process = os.getpid()
                 self._loop = asyncio.SelectorEventLoop()
                 self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="agentv", daemon=True)
                 self._thread.start()

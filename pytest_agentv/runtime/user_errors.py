@@ -56,9 +56,16 @@ def _heads(error: BaseException) -> Iterator[str]:
 
 
 def _head(error: BaseException) -> str:
-    text = without_prefixes(str(error))
+    text = without_prefixes(_text_of(error))
     head = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{head} ({_NO_LOOP_ADVICE})" if text.startswith(_NO_LOOP) else head
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except (Exception, SystemExit) as fault:  # noqa: BLE001 - it would hide which error it was, and where
+        return f"(its text cannot be shown: {type(fault).__name__})"
 
 
 def _places(error: BaseException, foreign_folders: tuple[str, ...]) -> list[str]:

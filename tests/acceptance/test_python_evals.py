@@ -260,6 +260,46 @@ def test_many(agentv):
     assert sorted(run.by_id) == ["test_many", "test_many-2", "test_many-3", "test_many-4", "test_many-5"]
 
 
+def test_what_a_test_asks_after_its_end_is_an_error_and_not_asked(project):
+    write_tests(
+        project,
+        """
+import threading
+
+kept, ended = [], threading.Event()
+
+@pytest.fixture
+def agentv_provider():
+    def answer(prompt):
+        open("asked.txt", "a").write(prompt)
+        return "hello"
+    return answer
+
+def test_leaves_a_thread(agentv):
+    def ask():
+        ended.wait(60)
+        try:
+            agentv.run("too late", evaluators=HELLO)
+        except BaseException as error:
+            kept.append(str(error))
+    kept.append(threading.Thread(target=ask))
+    kept[0].start()
+
+def test_next():
+    ended.set()
+    kept[0].join()
+    assert "asked after its test had ended" in kept[1]
+""",
+    )
+    run = project.run()
+    assert run.outcomes == {"passed": 2}
+    assert run.exit_code == 1
+    assert not (project.path / "asked.txt").exists()
+    (result,) = run.results
+    assert (result["eval_id"], result["error"]) == ("test_leaves_a_thread", "asked after its test had ended")
+    assert "a case could not be judged, but its test went on, so the run fails" in run.text
+
+
 def test_results_of_one_test_have_ids_of_their_own(project):
     write_tests(
         project,
@@ -340,6 +380,17 @@ def test_nonsense(agentv):
     assert run.by_id["test_tools"]["candidate_answer"] == "found"
     assert run.by_id["test_data"]["candidate_answer"] == '{"a":1}'
     assert run.by_id["test_response"]["execution_metrics"] == {"cost_usd": 1}
+
+
+def test_a_wrong_argument_is_shown_at_the_users_line_without_frames_of_ours(project):
+    calls = (
+        *("agentv.run(None)", "agentv.run([], files=['x'])", "agentv.run('x', files=[5])", "agentv.evaluate(5)"),
+        *("agentv.evaluate('x', output_messages=[{}])", "agentv.evaluate('x', output_messages=[5])"),
+    )
+    write_tests(project, "".join(f"def test_{number}(agentv):\n    {call}\n" for number, call in enumerate(calls)))
+    run = project.run()
+    assert run.outcomes == {"failed": len(calls)}
+    assert [line for line in run.lines if "pytest_agentv" in line] == []
 
 
 def test_resume_carries_python_evals_over_and_asks_again_what_changed(project):
@@ -511,6 +562,21 @@ def test_a_target_that_does_not_answer_raises_without_a_traceback_of_ours(projec
     assert run.outcomes == {"failed": 1}
     assert "ProviderError: " in run.text
     assert not any("pytest_agentv/" in line for line in run.lines)
+
+
+def test_a_reply_without_an_answer_raises_as_well(project):
+    target = {"name": "default", "provider": "mock", "response": "", "finish_reason": "content_filter"}
+    project.write("targets.yaml", json.dumps({"targets": [target]}))
+    write_tests(
+        project,
+        """
+def test_direct(agentv_provider):
+    with pytest.raises(Exception, match="the target gave no answer: a content filter stopped it") as caught:
+        agentv_provider("Hi")
+    assert caught.value.kind == "no_answer"
+""",
+    )
+    assert project.run().outcomes == {"passed": 1}
 
 
 def our_threads():

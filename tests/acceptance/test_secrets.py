@@ -209,7 +209,7 @@ def test_judges_and_commands_are_given_the_real_values(project, monkeypatch):
 
 
 LOUD_AGENT = """
-import base64, html, json, logging, os, sys, urllib.parse
+import base64, html, json, logging, os, sys, urllib.parse, warnings
 
 def answer(prompt, key):
     forms = [key, urllib.parse.quote(key, safe=""), html.escape(key), base64.b64encode(f"u:{key}".encode()).decode()]
@@ -217,6 +217,8 @@ def answer(prompt, key):
         print("printed", form)
         print("to stderr", form, file=sys.stderr)
         logging.getLogger("agent").warning("logged %s", form)
+        warnings.warn(f"warned {form}")
+    warnings.warn("several\\n::add-mask::o")
     print("::error::taken over")
     print("  ::stop-commands::x\\x1b[2J")
     logging.getLogger("agent").warning("several\\n::add-mask::o")
@@ -256,6 +258,7 @@ def test_what_a_python_target_prints_and_logs_is_masked_and_commands_nothing(lou
     assert run.statuses == {"a": "pass"}
     assert "printed ***" in run.text
     assert "logged ***" in run.text
+    assert "UserWarning: warned ***" in run.text
     assert spelled(run.text) == []
     assert commands(run.lines) == []
     for name in ("junit.xml", "run.log"):

@@ -225,6 +225,31 @@ def test_a_run_without_workers_left_is_not_green(project, dist):
     assert "--agentv-resume" not in run.text
 
 
+@pytest.mark.parametrize("is_python", [False, True])
+def test_a_worker_that_breaks_on_its_last_report_is_not_green(project, is_python):
+    """xdist shows the error, and ends such a run with 0."""
+    project.write(
+        "conftest.py",
+        """
+        import os, pytest
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_logreport(report):
+            if "PYTEST_XDIST_WORKER" in os.environ and report.nodeid.endswith("-2]") and report.when == "call":
+                raise RuntimeError("a plugin that breaks")
+        """.replace("-2]", "test_last" if is_python else "case-2"),
+    )
+    write_cases(project, numbered(3))
+    if is_python:
+        project.path.joinpath("a.eval.yaml").unlink()
+        project.write(
+            "test_a.py", "def test_last(agentv):\n    agentv.run('say hello', evaluators=[{'contains': 'x'}])\n"
+        )
+    run = project.run("-n1")
+    assert any("INTERNALERROR" in line and "a plugin that breaks" in line for line in run.lines)
+    assert run.exit_code == pytest.ExitCode.INTERNAL_ERROR
+
+
 @pytest.mark.parametrize("dist", ["load", "loadfile"])
 def test_a_failure_stops_all_workers_and_what_they_began_ahead(project, dist):
     prompts = numbered(80, "sleep 0.05; say hello")

@@ -133,6 +133,11 @@ def test_the_reason_of_the_last_message_tells_whether_there_is_an_answer(
     assert read(end(message)).failure == failure
 
 
+@pytest.mark.parametrize(("reason", "told"), [("stop", "stop"), ("length", "length"), (5, None)])
+def test_the_reason_of_the_last_message_is_why_the_model_stopped(reason: Any, told: str | None) -> None:
+    assert read(end(reply("first", "toolUse"), reply("half", reason))).finish_reason == told
+
+
 @pytest.mark.parametrize("time", [0, -1, None, "x", 1e300, 10**18, float("nan")])
 def test_a_time_that_is_none_is_left_out(time: Any) -> None:
     assert read(end(reply("4", timestamp=time))).messages[0].timestamp is None

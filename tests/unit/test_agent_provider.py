@@ -16,11 +16,12 @@ import pytest
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Masker, Secret, masking
 from pytest_agentv.models.targets import Target
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.agents import output as agent_output
 from pytest_agentv.providers.agents.agent import AgentProvider
 from pytest_agentv.providers.agents.claude_code import ClaudeCode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.processes.process_tree import read_processes
@@ -215,6 +216,19 @@ def test_a_program_that_ends_without_an_answer_is_an_error(script: str, text: st
     assert headline(script) == (f"Claude Code CLI {text}", kind)
 
 
+def test_what_a_failed_run_cost_stays_in_the_record() -> None:
+    usage = {"input_tokens": 30, "output_tokens": 5}
+    failed = {"type": "result", "subtype": "error_max_turns", "total_cost_usd": 0.5, "usage": usage}
+    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "half"}]}}
+    response = invoke("".join(f"echo {shlex.quote(json.dumps(event))}; " for event in (said, failed)) + "exit 1")
+
+    assert (response.error or "").startswith("Claude Code CLI exited with code 1: error_max_turns\nlog: ")
+    assert response.error_kind == "process"
+    assert (response.token_usage, response.cost_usd) == (TokenUsage(30, 5), 0.5)
+    assert candidate_answer(response.output_messages) == "half"
+    assert (response.raw["exit_code"], response.raw["stdout"]) == (1, "\n".join(map(json.dumps, (said, failed))))
+
+
 def test_a_program_that_is_killed_may_end_with_exit_code_0_and_has_no_answer_all_the_same() -> None:
     said = json.dumps({"type": "assistant", "message": {"content": [{"type": "text", "text": "half"}]}})
     assert headline(f"echo {shlex.quote(said)}; exit 0") == ("Claude Code CLI ended without a result", "process")
@@ -343,6 +357,20 @@ def test_pi_is_judged_by_its_last_message_because_its_exit_code_is_always_0() ->
     broken = {"role": "assistant", "content": [], "stopReason": "error", "errorMessage": "401 no"}
     event = json.dumps({"type": "agent_end", "messages": [broken]})
     assert headline(f"echo {shlex.quote(event)}", kind="pi-coding-agent") == ("pi failed: 401 no", "auth")
+
+
+def test_an_answer_of_pi_that_was_cut_says_so_and_a_blank_one_is_no_answer() -> None:
+    def run(text: str) -> ProviderResponse:
+        cut = {"role": "assistant", "content": [{"type": "text", "text": text}], "stopReason": "length"}
+        event = json.dumps({"type": "agent_end", "messages": [cut]})
+        return require_answer(invoke(f"echo {shlex.quote(event)}", kind="pi-coding-agent"))
+
+    half, blank = run("It is fo"), run("")
+    assert (half.finish_reason, half.error) == ("length", None)
+    assert (blank.error_kind, blank.error) == (
+        "no_answer",
+        "the target gave no answer: it was cut at the token limit (finish_reason=length)",
+    )
 
 
 def test_codex_that_only_said_why_it_waits_times_out_with_the_reason() -> None:

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.providers.apis.base import ApiRequest
-from pytest_agentv.providers.apis.client import HttpClient, find_proxy
+from pytest_agentv.providers.apis.client import HttpClient
+from pytest_agentv.providers.apis.proxies import find_proxy
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -98,6 +99,75 @@ def failure(url: str, environment: Mapping[str, str] | None = None) -> RequestFa
 )
 def test_the_proxy_of_a_url(url: str, environment: dict[str, str], proxy: str | None) -> None:
     assert find_proxy(url, environment) == proxy
+
+
+@pytest.mark.parametrize(
+    ("url", "exceptions", "is_direct"),
+    [
+        ("http://10.1.2.3/v1", "10.0.0.0/8", True),
+        ("http://11.1.2.3/v1", "10.0.0.0/8", False),
+        ("http://llm.test/v1", "10.0.0.0/8,127.0.0.1/8", False),
+        ("http://[fd00::1]:8080/v1", "fd00::/8", True),
+        ("http://[fd00::1]:8080/v1", "fd00::1", True),
+        ("http://[fd00::1]:8080/v1", "[fd00::1]", True),
+        ("http://[fd00::1]:8080/v1", "[fd00::1]:8080", True),
+        ("http://[fd00::1]:8080/v1", "[fd00::1]:9", False),
+        ("http://llm.example.com:8080/v1", "llm.example.com:8080", True),
+        ("http://llm.example.com:8080/v1", "llm.example.com:9", False),
+        ("https://llm.example.com/v1", "llm.example.com:443", True),
+        ("http://llm.example.com/v1", "*.example.com", True),
+        ("http://llm.example.com/v1", ".example.com", True),
+        ("http://llm.example.com./v1", "Example.COM", True),
+        ("http://llm.example.com/v1", "a.test, *", True),
+        ("http://llm.example.com/v1", ",", False),
+        ("http://llm.example.com/v1", "example.com/v1", False),
+        ("http://llm.example.com/v1", "..", False),
+        ("http://localhost:11434/v1", "", True),
+        ("http://127.0.0.1:11434/v1", "", True),
+        ("http://[::1]:11434/v1", "", True),
+        ("http://localhost.example.com/v1", "", False),
+    ],
+)
+def test_hosts_that_are_asked_without_a_proxy(url: str, exceptions: str, is_direct: bool) -> None:
+    environment = {"HTTP_PROXY": " http://proxy:1 ", "HTTPS_PROXY": "http://proxy:1", "NO_PROXY": exceptions}
+
+    assert find_proxy(url, environment) == (None if is_direct else "http://proxy:1")
+
+
+def test_a_proxy_that_speaks_no_http_is_told_without_its_password() -> None:
+    found = failure("http://api.test/v1", {"ALL_PROXY": "socks5h://me:pw12345678@127.0.0.1:1"})
+
+    assert found.message == (
+        "model 'm' cannot be asked: its proxy speaks socks5h, and only http:// and https:// proxies are supported "
+        "(check ALL_PROXY, HTTP_PROXY and HTTPS_PROXY)"
+    )
+    assert (found.kind, found.is_network) == ("config", False)
+
+
+@pytest.mark.parametrize("url", ["localhost:11434/v1", "//127.0.0.1/v1", "127.0.0.1:1/v1", "ftp://h/v1", "/v1"])
+def test_a_url_without_a_scheme_is_final_and_says_what_is_missing(url: str) -> None:
+    found = failure(url)
+
+    assert (
+        found.message
+        == f"model 'm' cannot be asked: {url} does not begin with http:// or https:// (check the URL of target 't')"
+    )
+    assert (found.kind, found.is_network) == ("config", False)
+
+
+def test_a_key_of_two_lines_is_told_as_such() -> None:
+    async def run(url: str) -> None:
+        http = HttpClient("model 'm'", "target 't'", {})
+        try:
+            await http.post(ApiRequest(url, {"authorization": "Bearer a\nb"}, {}))
+        finally:
+            await http.close()
+
+    with serving(lambda handler: reply(handler, 200, b"{}")) as place, pytest.raises(RequestError) as caught:
+        asyncio.run(run(f"http://{place}/v1"))
+
+    assert "(check the api_key and the headers of target 't')" in caught.value.failure.message
+    assert caught.value.failure.kind == "config"
 
 
 def test_a_request_goes_through_the_proxy() -> None:
@@ -188,6 +258,24 @@ def test_a_reply_that_cannot_be_decoded_is_not_paid_for_again(encoding: str) -> 
     assert (found.kind, found.is_network) == ("crash", False)
     assert found.message.startswith("model 'm' replied with what cannot be decoded: ")
     assert encoding in found.message
+
+
+def test_a_reply_with_long_headers_is_read() -> None:
+    with serving(lambda handler: reply(handler, 200, b'{"ok": 1}', x_policy="x" * 60_000)) as place:
+        assert post(f"http://{place}/v1") == {"ok": 1}
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [({"x_policy": "x" * 70_000}, "Got more than 65536 bytes"), ({"Content_Length": "5"}, "Duplicate Content-Length")],
+)
+def test_a_reply_that_is_no_http_is_not_paid_for_again(headers: dict[str, str], said: str) -> None:
+    with serving(lambda handler: reply(handler, 200, b'{"ok": 1}', **headers)) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert found.message.startswith("model 'm' replied with what is no HTTP: ")
+    assert said in found.message
+    assert (found.kind, found.is_network) == ("crash", False)
 
 
 def test_a_server_that_hangs_up_is_a_failure_of_the_network() -> None:

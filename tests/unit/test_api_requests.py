@@ -224,6 +224,29 @@ def test_the_key_of_openai_is_that_of_the_environment(llm: FakeLlm) -> None:
     assert llm.asked(name)[0].headers["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.parametrize("tail", ["?team=shop&v=2", "/?team=shop&v=2"])
+@pytest.mark.parametrize(
+    ("kind", "model", "path"),
+    [
+        ("openai", "gpt-4o", "/chat/completions"),
+        ("anthropic", "claude-sonnet-4-5", "/v1/messages"),
+        ("gemini", "gemini-2.5-flash", "/v1beta/models/gemini-2.5-flash:generateContent"),
+    ],
+)
+def test_the_query_of_a_base_url_stays_behind_the_path(kind: str, model: str, path: str, tail: str) -> None:
+    api = KINDS.table[kind](model=model, api_key=Secret(KEY), base_url=f"http://h/x{tail}").api({})
+
+    assert api.request([ChatMessage("user", "hi")]).url == f"http://h/x{path}?team=shop&v=2"
+
+
+def test_embeddings_keep_the_query_of_a_base_url() -> None:
+    openai = KINDS.table["openai"](model="m", base_url="http://h/v1?team=shop").api({})
+    gemini = KINDS.table["gemini"](model="m", api_key=Secret(KEY), base_url="http://h/v1?team=shop").api({})
+
+    assert openai.embed(["a"]).url == "http://h/v1/embeddings?team=shop"
+    assert gemini.embed(["a"]).url == "http://h/v1/models/m:batchEmbedContents?team=shop"
+
+
 def test_a_url_that_is_none_is_an_error_of_the_targets_file() -> None:
     settings = OpenAi(model="gpt-4o", api_key=Secret(KEY), base_url="htp://nowhere:x")
 

@@ -82,7 +82,7 @@ def test_the_answer_of_a_command_that_writes_json(content: str, expected: str) -
     ],
 )
 def test_what_is_not_the_shape_is_the_answer_as_it_stands(content: str) -> None:
-    assert parse_output(content) == plain(content)
+    assert parse_output(content).replace(warnings=()) == plain(content)
 
 
 def test_metrics_come_along_and_are_not_judged_here() -> None:
@@ -180,6 +180,25 @@ def test_any_text_gives_an_answer(content: str) -> None:
     assert parse_output(content).output_messages
 
 
+@pytest.mark.parametrize(
+    ("content", "warning"),
+    [
+        ('{"text": "x", "cost_usd": "1"}', "cost_usd.int: Input should be a valid integer (and 1 more)"),
+        ('{"output_messages": [{"content": "x"}]}', "output_messages.0.role: Field required"),
+        ('{"outputMessages": 5}', "outputMessages: Input should be a valid list"),
+        ('{"answer": "x", "cost_usd": "1"}', None),
+        ('{"text": "x"', None),
+        ("5", None),
+    ],
+)
+def test_json_that_is_nearly_an_answer_is_a_text_with_a_warning(content: str, warning: str | None) -> None:
+    response = parse_output(content)
+
+    assert candidate_answer(response.output_messages) == content
+    text = f"the answer is taken for a text and not for JSON with keys that are known: {warning}"
+    assert response.warnings == (() if warning is None else (text,))
+
+
 def test_a_batch_is_matched_by_id() -> None:
     content = '{"id":"b1","text":{"x":1}}\n\n{"id":"zzz","text":"no"}\r\n{"id":"b3","text":"c","cost_usd":2}\n'
 
@@ -193,10 +212,28 @@ def test_a_batch_is_matched_by_id() -> None:
     assert third.cost_usd == 2
 
 
-def test_a_batch_line_without_an_answer_has_no_messages() -> None:
-    (response,) = parse_batch_output('{"id":"a","duration_ms":1}', ["a"])
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("", ""),
+        (', "text": null', ""),
+        (', "output_messages": []', ""),
+        (', "error": "quota"', ": quota"),
+        (', "error": {"message": "quota"}', ": quota"),
+    ],
+)
+def test_a_batch_line_without_an_answer_is_an_error(keys: str, said: str) -> None:
+    (response,) = parse_batch_output(f'{{"id":"a","duration_ms":1{keys}}}', ["a"])
 
-    assert response == ProviderResponse(duration_ms=1)
+    assert response.error == f"Batch output has neither 'text' nor 'output_messages' for id 'a'{said}"
+    assert response.error_kind == "no_answer"
+    assert response.duration_ms == 1
+
+
+def test_a_batch_line_with_an_error_beside_the_answer_has_an_answer() -> None:
+    (response,) = parse_batch_output('{"id":"a","text":"x","error":null}', ["a"])
+
+    assert (candidate_answer(response.output_messages), response.error) == ("x", None)
 
 
 def test_a_line_separator_within_a_text_splits_no_batch_line() -> None:
@@ -262,7 +299,7 @@ def test_an_exit_is_described(code: int, text: str) -> None:
 def test_an_answer_that_is_nested_too_deeply_is_a_text(data: str, depth: int) -> None:
     content = data % ("[" * depth + "1" + "]" * depth)
 
-    assert parse_output(content) == plain(content)
+    assert parse_output(content).replace(warnings=()) == plain(content)
 
 
 def test_an_answer_may_be_nested_as_deeply_as_answers_are() -> None:
@@ -276,11 +313,32 @@ def test_an_answer_may_be_nested_as_deeply_as_answers_are() -> None:
     [
         ('{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n', "one"),
         ('{"id": "a", "text": "one"}', "one"),
+        ('{\n "id": "a",\n "text": "one"\n}', "one"),
         ('{"id": "chat-1", "text": "hello"}', "hello"),
         ('{"text": "hello"}', "hello"),
         ("hello\nyou", "hello\nyou"),
+        ('[{"id": "chat-1"}]', '[{"id": "chat-1"}]'),
+        ('["a"]\n5', '["a"]\n5'),
         ('{"id": "b", "text": "two"}\n{"id": "c", "text": "three"}', "Error: Batch output missing id 'a'"),
+        ('{"id": "b", "text": "two"}', "Error: Batch output missing id 'a'"),
+        ('{\n "id": "b",\n "text": "two"\n}', "Error: Batch output missing id 'a'"),
     ],
 )
 def test_a_command_for_batches_that_is_run_for_one_case_may_answer_all(content: str, answer: str) -> None:
-    assert candidate_answer(parse_one_of_batch(content, "a").output_messages) == answer
+    assert candidate_answer(parse_one_of_batch(content, "a", {"a", "b", "c"}).output_messages) == answer
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('loading\n{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}', "line 1: not JSON: Expecting value"),
+        ('{"id": "a", "text": "one"}\n{"id": "a", "text": "two"}', "line 2: the id 'a' was there before"),
+        ('[{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]', "line 1: expected a JSON object"),
+        ('{"id": "b", "text": "two"}\n{"id": "a", "cost_usd": "x"}', "line 2: cost_usd"),
+    ],
+)
+def test_answers_of_all_cases_that_cannot_be_read_are_not_the_answer_of_one(content: str, message: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        parse_one_of_batch(content, "a", {"b", "c"})
+
+    assert str(caught.value).startswith(f"CLI batch output, {message}")

@@ -17,6 +17,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.executors import engine as worker_engine
 from pytest_agentv.executors.base import Reply, Setup, WorkerLost
 from pytest_agentv.executors.engine import WorkerEngine
 from pytest_agentv.executors.frames import Frame, FrameReader
@@ -132,6 +133,54 @@ def test_a_set_up_error_is_not_kept(engine: WorkerEngine, folder: Path) -> None:
     assert reply.result is not None
     assert reply.result["error_detail"] == {"stage": "setup", "kind": "config"}
     assert KeptResults(folder / "kept").find("ticket") is None
+
+
+def test_a_result_that_cannot_be_kept_is_sent_all_the_same(
+    engine: WorkerEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("pytest_agentv.executors.engine.KeptResults.keep", fail)
+    monkeypatch.setattr("pytest_agentv.executors.engine.Here.take_files", fail)
+    reply = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60))
+    assert reply.result is not None
+    assert reply.result["candidate_answer"] == "hello ***"
+    assert [line.split(" ", 1)[0] for line in reply.log] == ["WARNING", "WARNING"]
+    assert all("can't start new thread" in line for line in reply.log)
+
+
+@pytest.mark.parametrize("place", ["recordable", "is_set_up_error"])
+def test_a_worker_that_breaks_after_the_answer_replies_with_an_error(
+    engine: WorkerEngine, folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Nobody would reply in its place: the run would wait for ever. And another worker would pay for it again."""
+    good = getattr(worker_engine, place)
+
+    def fail_once(*arguments: object) -> object:
+        monkeypatch.setattr(worker_engine, place, good)
+        raise RecursionError(f"{SECRET} is too deep")
+
+    monkeypatch.setattr(worker_engine, place, fail_once)
+    reply = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60))
+    assert (reply.fault, reply.refused) == (None, None)
+    assert reply.result is not None
+    assert reply.result["error"] == "the worker broke after the answer: RecursionError: *** is too deep"
+    assert reply.result["error_detail"] == {"stage": "provider", "kind": "crash"}
+
+
+def test_a_worker_that_breaks_before_the_case_starts_says_so(
+    engine: WorkerEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("pytest_agentv.executors.engine.Here.collect_files", fail)
+    reply = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60))
+    assert (reply.result, reply.fault) == (
+        None,
+        "this worker cannot start the case: RuntimeError: can't start new thread",
+    )
 
 
 def test_a_job_that_cannot_be_read_is_refused(engine: WorkerEngine) -> None:

@@ -359,6 +359,35 @@ class TestAnswers:
         assert response.token_usage == tokens
         assert (response.cost_usd is None) is (tokens is None)
 
+    @pytest.mark.parametrize(
+        ("kind", "usage"),
+        [
+            ("anthropic", {"output_tokens": 5}),
+            ("anthropic", {"input_tokens": "3", "output_tokens": 5}),
+            ("anthropic", {"input_tokens": 3, "cache_read_input_tokens": 2}),
+            ("gemini", {"candidatesTokenCount": 5}),
+            ("gemini", {"promptTokenCount": None, "candidatesTokenCount": 5}),
+        ],
+    )
+    def test_tokens_of_which_a_part_is_missing_have_no_price(
+        self, llm: FakeLlm, name: str, kind: str, usage: Any
+    ) -> None:
+        reply = (
+            anthropic([{"type": "text", "text": "4"}], "end_turn")
+            if kind == "anthropic"
+            else gemini([{"text": "4"}], "STOP")
+        )
+        key = "usage" if kind == "anthropic" else "usageMetadata"
+
+        response = ask(target(kind, llm.script(name, Reply(content={**reply, key: usage}))))
+
+        assert (response.token_usage, response.cost_usd) == (None, None)
+
+    def test_gemini_leaves_out_the_tokens_of_an_answer_without_any(self, llm: FakeLlm, name: str) -> None:
+        reply = {**gemini([{"text": "4"}], "STOP"), "usageMetadata": {"promptTokenCount": 3}}
+
+        assert ask(target("gemini", llm.script(name, Reply(content=reply)))).token_usage == TokenUsage(3, 0)
+
     def test_an_answer_that_an_error_of_the_server_broke_off_is_not_judged(self, llm: FakeLlm, name: str) -> None:
         given = target("openai", llm.script(name, Reply(content=chat("It is fo", "error"))))
         provider = create_provider(given, {})
@@ -375,6 +404,26 @@ class TestAnswers:
         assert response.error == "the answer is not whole: an error of the server broke it off (finish_reason=error)"
         assert response.token_usage == TokenUsage(30, 50, reasoning=30)
         assert len(llm.asked(name)) == 1
+
+    @pytest.mark.parametrize("place", ["reply", "choice"])
+    def test_an_error_beside_a_part_of_the_answer_is_no_answer(self, llm: FakeLlm, name: str, place: str) -> None:
+        error = {"message": "the upstream is down", "code": 502}
+        body = chat("It is fo", "stop")
+        (body if place == "reply" else body["choices"][0])["error"] = error
+
+        response = ask(target("openai", llm.script(name, Reply(content=body))))
+
+        assert response.finish_reason == "error"
+        assert response.output_messages == (Message("assistant", "It is fo"),)
+        assert response.token_usage == TokenUsage(30, 50, reasoning=30)
+
+    def test_an_error_beside_a_blank_answer_is_told(self, llm: FakeLlm, name: str) -> None:
+        body = {**chat(None, "stop"), "error": {"message": "the upstream is down", "code": 502}}
+
+        error = failure(target("openai", llm.script(name, Reply(content=body))))
+
+        assert str(error).startswith("model 'gpt-4o' (openai) replied with an error: the upstream is down")
+        assert (error.kind, len(llm.asked(name))) == ("network", 3)
 
     @pytest.mark.parametrize(
         ("body", "asked", "kind", "message"),

@@ -2,6 +2,9 @@
 
 import asyncio
 import inspect
+import os
+import select
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -23,6 +26,34 @@ def thread() -> Iterator[LoopThread]:
 
 async def running_loop(_: int) -> asyncio.AbstractEventLoop:
     return asyncio.get_running_loop()
+
+
+def test_a_forked_process_is_told_that_the_loop_is_not_there(thread: LoopThread) -> None:
+    """Threads do not survive a fork: a wait for the loop would never end."""
+    thread.run(running_loop(0))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            thread.run(running_loop(1))
+        except RuntimeError as error:
+            thread.cancel_all()
+            thread.stop()
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    is_told = bool(select.select([reading], [], [], 20)[0])
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as pipe:
+        told = pipe.read()
+
+    assert is_told
+    assert told == (
+        f"this process was forked from process {os.getpid()}, where the cases of the run are evaluated: "
+        "evaluate there, or in a process that is started anew (`spawn`)"
+    )
 
 
 def test_threads_that_begin_at_once_share_one_loop(thread: LoopThread, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fake_llm import FakeLlm, Reply, Request, ToolCall
+from pydantic import ValidationError
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Secret
@@ -285,3 +286,28 @@ def test_a_target_of_litellm_sends_the_same_keys(llm: FakeLlm) -> None:
     assert request.body["tools"] == [{"type": "function", "function": PRICE}]
     assert request.body["response_format"] == FORMAT
     assert not [key for key in request.body if key.startswith("_")]
+
+
+@pytest.mark.parametrize("kind", [*MODELS, "pi-coding-agent"])
+def test_a_key_is_trimmed(kind: str) -> None:
+    """Files and secrets of CI end with a newline."""
+    key = KINDS.table[kind](model="m", api_key=" sk-0123456789\r\n").api_key
+
+    assert key == Secret("sk-0123456789")
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [
+        ("sk-0123\nsk-4567", "U+000A at character 8"),
+        ("\u200bsk-0123", "U+200B (ZERO WIDTH SPACE) at character 1"),
+        ("sk-\u201c0123\u201d", "U+201C (LEFT DOUBLE QUOTATION MARK) at character 4"),
+        ("sk-\x00", "U+0000 at character 4"),
+    ],
+)
+def test_a_key_with_a_character_that_no_key_has_is_refused_and_not_quoted(key: str, what: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        KINDS.table["openai"](model="m", api_key=key)
+
+    (error,) = caught.value.errors()
+    assert error["msg"] == f"Value error, the key holds {what}, which no key does: copy it anew"

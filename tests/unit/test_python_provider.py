@@ -119,6 +119,11 @@ def test_a_text_that_is_no_string_is_json() -> None:
     assert invoke("def run(prompt): return {'text': {'a': [1, None]}}") == '{"a":[1,null]}'
 
 
+def test_messages_come_before_a_text_that_is_none() -> None:
+    message = "{'role': 'assistant', 'content': 'hello'}"
+    assert invoke(f"def run(prompt): return {{'text': None, 'output_messages': [{message}]}}") == "hello"
+
+
 def test_a_response_of_ours_is_handed_on() -> None:
     source = (
         "from pytest_agentv.models.messages import Message\n"
@@ -148,6 +153,8 @@ def test_the_duration_falls_back_to_the_wall_clock() -> None:
             f"a value of type int: expected {EXPECTED}",
         ),
         ("{'answer': 1, 'b': 2}", "a mapping with 'answer', 'b': expected 'text' or 'output_messages'"),
+        ("{'text': None}", "a mapping whose 'text' is None: expected a text"),
+        ("{'text': None, 'output_messages': []}", "a mapping whose 'text' is None: expected a text"),
         ("{}", "a mapping with no keys: expected 'text' or 'output_messages'"),
         ("{'text': 'x', 'cost_usd': '1'}", None),
         ("{'text': {1, 2}}", "a mapping that is no JSON: Object of type set is not JSON serializable"),
@@ -180,6 +187,18 @@ def test_a_function_that_exits_ends_no_run(head: str) -> None:
     source = f"import sys\n{head} run(prompt):\n    sys.exit(3)"
 
     assert fault(source, kind="crash") == " raised SystemExit: 3\n  agent.py:3 in run"
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [("raise KeyError('x')", "KeyError"), ("return 5", "TypeError"), ("raise SystemExit", "SystemExit")],
+)
+def test_an_exception_that_cannot_tell_its_text_is_told_with_its_place(broken: str, why: str) -> None:
+    odd = f"class Odd(Exception):\n    def __str__(self):\n        {broken}\n"
+
+    assert fault(f"{odd}def run(prompt):\n    raise Odd", kind="crash") == (
+        f" raised Odd: (its text cannot be shown: {why})\n  agent.py:5 in run"
+    )
 
 
 @pytest.mark.parametrize("head", ["def", "async def"])

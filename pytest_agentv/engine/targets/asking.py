@@ -19,4 +19,6 @@ async def ask_target(pool: TargetPool, options: RunOptions, eval_dir: Path, name
         attempts = await invoke_with_retries(target.provider, request, options.max_retries)
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
+    if attempts.response.error:
+        raise ProviderError(attempts.response.error, attempts.response.error_kind)
     return attempts.response

@@ -86,7 +86,18 @@ def _real_flag(value: object, info: ValidationInfo) -> bool:
 
 
 def _secret(value: object) -> Secret | None:
-    return value if value is None or isinstance(value, Secret) else Secret(optional_text(value))
+    """Return a key without the white space around it. One that cannot be sent would be shown half by a server."""
+    if value is None or isinstance(value, Secret):
+        return value
+    text = optional_text(value).strip()
+    odd = next((place for place, character in enumerate(text) if not " " <= character <= "~"), None)
+    if odd is not None:
+        import unicodedata  # noqa: PLC0415 - for a fault only
+
+        name = unicodedata.name(text[odd], "")
+        what = f"U+{ord(text[odd]):04X}{f' ({name})' if name else ''} at character {odd + 1}"
+        raise ValueError(f"the key holds {what}, which no key does: copy it anew")
+    return Secret(text)
 
 
 def _shielded(value: str | Secret, info: ValidationInfo) -> str | Secret:

@@ -24,7 +24,7 @@ from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secrets import Secret, masked
 from pytest_agentv.prompts.preread import build_preread
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.agents.failure import raise_for_failure
+from pytest_agentv.providers.agents.failure import check_failure
 from pytest_agentv.providers.agents.log import stream_logs
 from pytest_agentv.providers.agents.output import AgentOutput
 from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand, find_program
@@ -168,14 +168,15 @@ class AgentProvider:
         if log.path is not None:
             raw["log_file"] = str(log.path)
         answer = self._settings.read(output.events)
-        raise_for_failure(self._settings.title, result, output, answer, limit=limit, raw=raw)
-        return ProviderResponse(
+        response = ProviderResponse(
             output_messages=answer.messages,
             token_usage=answer.token_usage,
             cost_usd=answer.cost_usd,
             duration_ms=round(result.duration_ms) if answer.duration_ms is None else answer.duration_ms,
+            finish_reason=answer.finish_reason,
             raw=raw,
         )
+        return check_failure(response, self._settings.title, result, output, answer, limit=limit)
 
     async def _run(
         self, argv: Sequence[str], command: AgentCommand, limit: float | None, output: AgentOutput

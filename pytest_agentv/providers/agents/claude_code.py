@@ -138,20 +138,20 @@ def _read_result(result: JsonObject, transcript: _Transcript) -> AgentAnswer:
     messages = with_outputs(transcript.messages, transcript.outputs)
     if not result:
         return AgentAnswer(messages)
-    text = as_text(result.get("result"))
-    if result.get("is_error") or result.get("subtype") != "success":
-        kind = status_kind(as_number(result.get("api_error_status")))
-        return AgentAnswer(messages, is_complete=True, failure=text or _reason(result), failure_kind=kind)
-    if text is not None and (not messages or messages[-1].content != text):
-        messages += (Message("assistant", text),)
-    cost = as_number(result.get("total_cost_usd"))
-    return AgentAnswer(
+    answer = AgentAnswer(
         messages,
         token_usage=_usage(as_mapping(result.get("usage"))),
-        cost_usd=cost or None,
+        cost_usd=as_number(result.get("total_cost_usd")) or None,
         duration_ms=as_number(result.get("duration_ms")) or None,
         is_complete=True,
     )
+    text = as_text(result.get("result"))
+    if result.get("is_error") or result.get("subtype") != "success":
+        kind = status_kind(as_number(result.get("api_error_status")))
+        return answer.replace(failure=text or _reason(result), failure_kind=kind)
+    if text is not None and (not messages or messages[-1].content != text):
+        return answer.replace(messages=(*messages, Message("assistant", text)))
+    return answer
 
 
 def _reason(result: JsonObject) -> str:

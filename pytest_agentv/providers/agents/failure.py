@@ -9,27 +9,44 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.providers.agents.events import guess_kind
 from pytest_agentv.providers.agents.output import MOST_KEPT, AgentOutput
 from pytest_agentv.providers.agents.program import AgentAnswer
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.processes.process import ProcessResult
 
 _LONGEST_HEADLINE: Final = 1000
 """Characters of each thing that a program said."""
 
 
-def raise_for_failure(
-    title: str, result: ProcessResult, output: AgentOutput, answer: AgentAnswer, *, limit: float | None, raw: JsonObject
-) -> None:
-    """Raise `ProviderError` when a call has no answer.
+def check_failure(
+    response: ProviderResponse,
+    title: str,
+    result: ProcessResult,
+    output: AgentOutput,
+    answer: AgentAnswer,
+    *,
+    limit: float | None,
+) -> ProviderResponse:
+    """Return the response of a call; with an error where the call failed and tells what it cost, which was paid for.
 
-    Source: evaluation-2026-01, "Claude Code error handling" and "Codex CLI provider".
+    Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude Code error handling" and "Codex
+    CLI provider".
     """
-    said = _said(output, answer)
     fault = _fault(result, output, answer, limit)
     if fault is None:
-        return
+        return response
+    error = _explain(f"{title} {fault}", result, output, answer, response.raw)
+    if result.timed_out or not (answer.token_usage or answer.cost_usd):
+        raise error
+    return response.replace(error=str(error), error_kind=error.kind, raw=error.raw)
+
+
+def _explain(
+    headline: str, result: ProcessResult, output: AgentOutput, answer: AgentAnswer, raw: JsonObject
+) -> ProviderError:
+    said = _said(output, answer)
     kind: ErrorKind = "timeout" if result.timed_out else answer.failure_kind or guess_kind(answer.failure or said)
     where = f"\nlog: {raw['log_file']}" if "log_file" in raw else ""
-    text = f"{title} {fault}{': ' if said else ''}{said}{where}"
-    raise ProviderError(text, kind, {**raw, "stdout": output.stdout})
+    text = f"{headline}{': ' if said else ''}{said}{where}"
+    return ProviderError(text, kind, {**raw, "stdout": output.stdout})
 
 
 def _fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer, limit: float | None) -> str | None:

@@ -94,7 +94,8 @@ class Pi(CodingAgent):
             _outputs(transcript),
         )
         last = next((message for message in reversed(transcript) if message.get("role") == "assistant"), {})
-        is_failed = as_text(last.get("stopReason")) in _FAILED
+        reason = as_text(last.get("stopReason"))
+        is_failed = reason in _FAILED
         spent = _Spent()
         for reply in replies:
             spent.add(as_mapping(reply.get("usage")))
@@ -102,6 +103,7 @@ class Pi(CodingAgent):
             messages,
             token_usage=spent.usage,
             cost_usd=spent.cost_usd or None,  # it says 0 of a model whose price it does not know
+            finish_reason=reason,
             is_complete=bool(ends),
             failure=as_text(last.get("errorMessage")) or "the run was aborted" if is_failed else None,
         )

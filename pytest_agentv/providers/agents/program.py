@@ -33,6 +33,8 @@ class AgentAnswer(Record):
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
     duration_ms: float | None = None
+    finish_reason: str | None = None
+    """Why the model stopped, in the words of its API; None: the program does not tell."""
     is_complete: bool = False
     """The program said that it was done; one that is killed may end with exit code 0 and does not say so."""
     failure: str | None = None

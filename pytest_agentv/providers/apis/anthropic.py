@@ -19,10 +19,12 @@ from pytest_agentv.providers.apis.data import (
     entries,
     function_of,
     in_turns,
+    is_count,
     known,
     mapping,
     name_of,
     schema_of,
+    split_query,
     text_of,
 )
 from pytest_agentv.providers.apis.model import DirectModel
@@ -76,7 +78,8 @@ class AnthropicApi:
 
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
         base_url = settings.base_url or environment.get("ANTHROPIC_BASE_URL", "").strip() or _BASE_URL
-        self._url = re.sub(r"/v1(/messages)?$", "", base_url.rstrip("/")) + "/v1/messages"
+        base, query = split_query(base_url)
+        self._url = re.sub(r"/v1(/messages)?$", "", base) + "/v1/messages" + query
         self._headers = {"anthropic-version": _VERSION}
         if settings.api_key:
             self._headers["x-api-key"] = settings.api_key
@@ -189,7 +192,12 @@ def _file(file: FilePart) -> dict[str, Any]:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; what is read from a cache is counted apart, what is written to it is input."""
+    """Return the tokens; what is read from a cache is counted apart, what is written to it is input.
+
+    None where those of the question or of the answer are missing: their price would be too low.
+    """
+    if not (is_count(usage.get("input_tokens")) and is_count(usage.get("output_tokens"))):
+        return None
     written = count(usage.get("cache_creation_input_tokens"))
     total_in, total_out = count(usage.get("input_tokens")) + written, count(usage.get("output_tokens"))
     cached = count(usage.get("cache_read_input_tokens"))

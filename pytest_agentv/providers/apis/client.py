@@ -10,8 +10,6 @@ import ssl
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
-from urllib.parse import urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 import aiohttp
 
@@ -20,6 +18,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten
+from pytest_agentv.providers.apis.proxies import find_proxy
 from pytest_agentv.runtime.reading import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
@@ -28,6 +27,8 @@ _LARGE: Final = 200_000
 _CONNECT_SECONDS: Final = 30
 """How long a connection may take; how long an answer may take is the case's own limit."""
 _KEEP_ALIVE_SECONDS: Final = 30
+_LONGEST_HEADER: Final = 2**16
+"""Bytes; aiohttp takes 8 KiB by itself, which gateways exceed."""
 _OBJECT: Final = re.compile(r":?\s*<[^<>]*>")
 """A Python object that aiohttp shows in a message."""
 _STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
@@ -35,6 +36,7 @@ _STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
 _DONE: Final = re.compile(rb"(?:^|\n)data: ?\[DONE\]\r?\n\r?\n\Z")
 """The end of a stream of events: servers may leave the connection open after it."""
 _LONGEST_END: Final = 24
+_SCHEMES: Final = ("http://", "https://")
 _CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -70,7 +72,7 @@ class HttpClient:
             await self._session.close()
 
     async def _exchange(self, request: HttpRequest) -> HttpReply:
-        proxy = find_proxy(request.url, self._environment)
+        proxy = self._proxy(request.url)
         session = self._open()
         # A redirect would carry the key to wherever it points.
         async with session.request(
@@ -82,6 +84,19 @@ class HttpClient:
             allow_redirects=False,
         ) as reply:
             return HttpReply(reply.status, reply.headers, await self._read(reply, is_stream=request.is_stream))
+
+    def _proxy(self, url: str) -> str | None:
+        """Return the proxy for a URL. Raises `RequestError` for one that aiohttp cannot talk to."""
+        if not url.lower().startswith(_SCHEMES):
+            raise self._misconfigured(f"{url} does not begin with http:// or https://", f"the URL of {self._target}")
+        proxy = find_proxy(url, self._environment)
+        if proxy is None or proxy.lower().startswith(_SCHEMES):
+            return proxy
+        speaks = f"its proxy speaks {proxy.partition(':')[0]}, and only http:// and https:// proxies are supported"
+        raise self._misconfigured(speaks, "ALL_PROXY, HTTP_PROXY and HTTPS_PROXY")
+
+    def _misconfigured(self, what: str, check: str) -> RequestError:
+        return RequestError(RequestFailure(f"{self._model} cannot be asked: {what} (check {check})", "config"))
 
     async def _read(self, reply: aiohttp.ClientResponse, *, is_stream: bool) -> bytes:
         parts, size, tail = [], 0, b""
@@ -121,6 +136,8 @@ class HttpClient:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
                 headers={"user-agent": "pytest-agentv"},
+                max_line_size=_LONGEST_HEADER,
+                max_field_size=_LONGEST_HEADER,
             )
         return self._session
 
@@ -141,8 +158,12 @@ class HttpClient:
         if any(isinstance(each, aiohttp.http_exceptions.ContentEncodingError) for each in _causes(error)):
             # It came, so it was paid for, and would be encoded in the same way again.
             return RequestFailure(f"{self._model} replied with what cannot be decoded: {text}", "crash")
+        if isinstance(error, aiohttp.ClientResponseError) and not isinstance(error, aiohttp.ClientHttpProxyError):
+            # As above: it came.
+            return RequestFailure(f"{self._model} replied with what is no HTTP: {text}", "crash")
         if isinstance(error, aiohttp.InvalidURL | ValueError) and not isinstance(error, aiohttp.ClientOSError):
-            return RequestFailure(f"{self._model} cannot be asked: {text} (check the URL of {self._target})", "config")
+            culprit = "the api_key and the headers" if "in headers" in text else "the URL"
+            return self._misconfigured(text, f"{culprit} of {self._target}").failure
         if isinstance(error, TimeoutError):
             return RequestFailure(f"{self._model} did not reply in time: {text}", "timeout", is_network=True)
         kind: ErrorKind = "network"
@@ -158,18 +179,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _encoded(body: JsonObject) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
-def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
-    """Return the proxy for a URL by `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in any case."""
-    parts = urlsplit(url)
-    variables = {
-        name.lower(): value for name, value in environment.items() if value and name.lower().endswith("_proxy")
-    }
-    proxy = variables.get(f"{parts.scheme}_proxy") or variables.get("all_proxy")
-    if proxy is None or proxy_bypass_environment(parts.hostname or "", {"no": variables.get("no_proxy", "")}):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 @cache

@@ -12,6 +12,12 @@ from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.media import parts_of
 
 
+def split_query(url: str) -> tuple[str, str]:
+    """Return a base URL without slashes at its end, and its query with the question mark, which comes after paths."""
+    place, mark, query = url.partition("?")
+    return place.rstrip("/"), mark + query
+
+
 def count(value: Json) -> int:
     """Return a number of tokens; 0 for anything that is none."""
     return int(value) if is_count(value) else 0

@@ -18,10 +18,12 @@ from pytest_agentv.providers.apis.data import (
     entries,
     function_of,
     in_turns,
+    is_count,
     known,
     mapping,
     name_of,
     schema_of,
+    split_query,
     text_of,
     usage_of,
     vectors_of,
@@ -62,9 +64,11 @@ class GeminiApi:
     price_provider = "google"
 
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
-        base_url = (settings.base_url or environment.get("GEMINI_API_BASE", "").strip() or _BASE_URL).rstrip("/")
-        base_url = base_url if re.search(r"/v\d\w*$", base_url) else f"{base_url}/v1beta"
-        self._url = f"{base_url}/models/{quote(settings.model, safe='')}:generateContent"
+        base, self._query = split_query(
+            settings.base_url or environment.get("GEMINI_API_BASE", "").strip() or _BASE_URL
+        )
+        base = base if re.search(r"/v\d\w*$", base) else f"{base}/v1beta"
+        self._url = f"{base}/models/{quote(settings.model, safe='')}"
         self._headers = {"x-goog-api-key": settings.api_key} if settings.api_key else {}
         self._model = f"models/{settings.model}"
         self._takes_system = not _NO_SYSTEM.match(settings.known_as)
@@ -79,7 +83,7 @@ class GeminiApi:
         body: dict[str, Any] = {"contents": _contents(turns), **self._config}
         if system and self._takes_system:
             body["system_instruction"] = {"parts": system}
-        return ApiRequest(self._url, self._headers, body)
+        return ApiRequest(f"{self._url}:generateContent{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
         """Read a reply; a prompt that was blocked has no candidate, and its reason is the finish reason."""
@@ -100,7 +104,7 @@ class GeminiApi:
         )
 
     def embed(self, texts: Sequence[str]) -> ApiRequest:
-        url = f"{self._url.rpartition(':')[0]}:batchEmbedContents"
+        url = f"{self._url}:batchEmbedContents{self._query}"
         requests = [{"model": self._model, "content": {"parts": [{"text": text}]}} for text in texts]
         return ApiRequest(url, self._headers, {"requests": requests})
 
@@ -168,6 +172,8 @@ def _part(part: str | FilePart) -> dict[str, Any]:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; thoughts are paid for as output."""
+    """Return the tokens; thoughts are paid for as output. None without those of the question."""
+    if not is_count(usage.get("promptTokenCount")):
+        return None
     written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
     return usage_of(count(usage.get("promptTokenCount")), written, count(usage.get("cachedContentTokenCount")))

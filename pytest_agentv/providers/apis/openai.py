@@ -20,6 +20,7 @@ from pytest_agentv.providers.apis.data import (
     mapping,
     name_of,
     parsed,
+    split_query,
     text_of,
     usage_of,
     vectors_of,
@@ -67,10 +68,10 @@ class OpenAiApi:
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
         usual = environment.get("OPENAI_BASE_URL", "").strip()
         base_url = settings.base_url or usual or _BASE_URL
-        self._url = f"{base_url.rstrip('/')}/chat/completions"
+        self._base, self._query = split_query(base_url)
         key = settings.api_key
         if key is None and settings.base_url in (None, usual):  # another server must not get OpenAI's key
-            key = environment.get("OPENAI_API_KEY")
+            key = environment.get("OPENAI_API_KEY", "").strip()
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         if settings.organization:
             self._headers["openai-organization"] = settings.organization
@@ -78,15 +79,14 @@ class OpenAiApi:
         self._system_role = "developer" if self._is(_DEVELOPER) else "system"
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        return ApiRequest(
-            self._url, self._headers, chat_body(self._settings, messages, self._system_role, self._limits())
-        )
+        body = chat_body(self._settings, messages, self._system_role, self._limits())
+        return ApiRequest(f"{self._base}/chat/completions{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
         return read_chat(reply)
 
     def embed(self, texts: Sequence[str]) -> ApiRequest:
-        url = f"{self._url.removesuffix('/chat/completions')}/embeddings"
+        url = f"{self._base}/embeddings{self._query}"
         return ApiRequest(url, self._headers, {"model": self._settings.model, "input": list(texts)})
 
     def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
@@ -135,18 +135,22 @@ def chat_body(
 
 
 def read_chat(reply: JsonObject) -> ModelReply | None:
-    """Read a chat completion."""
+    """Read a chat completion; gateways put the error that broke an answer off beside what there is of it."""
     choices = entries(reply.get("choices"))
     if not choices:
         return None
     message = mapping(choices[0].get("message"))
+    content = _content(message)
+    if reply.get("error") and not content:
+        return None
+    is_broken = bool(reply.get("error") or choices[0].get("error"))
     usage = mapping(reply.get("usage"))
     cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
     reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     return ModelReply(
-        _content(message),
+        content,
         name_of(reply.get("model")),
-        name_of(choices[0].get("finish_reason")),
+        "error" if is_broken else name_of(choices[0].get("finish_reason")),
         name_of(message.get("refusal")),
         tuple(map(_call, entries(message.get("tool_calls")))),
         _usage(usage, cached),

@@ -137,6 +137,7 @@ class CliProvider:
     def __init__(self, name: str, settings: Cli, environment: Mapping[str, str], is_batched: bool = False) -> None:
         self._name = name
         self._is_batched = is_batched
+        self._batch_ids: set[str] = set()  # of the cases that it was asked for in one call
         self._settings = settings
         self._cwd = settings.cwd or str(Path.cwd())
         self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
@@ -164,6 +165,7 @@ class CliProvider:
         """Run the command once for all requests; it writes a JSON line with an `id` for each."""
         paths = tuple(path for request in requests for path in request.file_paths)
         eval_ids = [request.eval_id for request in requests]
+        self._batch_ids.update(eval_ids)
         with self._folder("batch") as folder:
             output_file = folder / "output.jsonl"
             values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
@@ -211,7 +213,7 @@ class CliProvider:
         return _Run(content, raw, duration_ms)
 
     def _parse(self, content: str, eval_id: str) -> ProviderResponse:
-        return parse_one_of_batch(content, eval_id) if self._is_batched else parse_output(content)
+        return parse_one_of_batch(content, eval_id, self._batch_ids) if self._is_batched else parse_output(content)
 
     def _input(self, call: CallValues) -> bytes | None:
         if self._settings.stdin is None:

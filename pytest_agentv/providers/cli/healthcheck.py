@@ -1,7 +1,7 @@
 """Health checks of command line targets: is what they need there?"""
 
+import asyncio
 import http.client
-import ipaddress
 import tempfile
 import urllib.error
 import urllib.request
@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field
 
@@ -18,6 +17,7 @@ from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.loading.targets.fields import OptionalText, RealSeconds, Url, path_in
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number
+from pytest_agentv.providers.apis.proxies import is_loopback
 from pytest_agentv.providers.cli.output import describe_exit, report_output
 from pytest_agentv.providers.cli.placeholders import CommandTemplate
 from pytest_agentv.providers.cli.template import CallValues, render_command
@@ -84,7 +84,7 @@ async def run_healthcheck(
     limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
         if isinstance(healthcheck, HttpHealthcheck):
-            await run_in_thread(lambda: probe_url(healthcheck.url, limit), "agentv-healthcheck")
+            await _probe_url_within(healthcheck.url, limit)
         else:
             await _probe_command(healthcheck, environment, limit)
     except _UnhealthyError as fault:
@@ -97,9 +97,22 @@ class _UnhealthyError(Exception):
         self.kind: ErrorKind = kind
 
 
+async def _probe_url_within(url: str, limit: float) -> None:
+    """Probe a URL. A server that answers in drops would keep the limit of each of them, and never that of the probe."""
+    try:
+        async with asyncio.timeout(limit):
+            await run_in_thread(lambda: probe_url(url, limit), "agentv-healthcheck")
+    except TimeoutError as error:
+        raise _too_late(url, limit) from error
+
+
+def _too_late(url: str, limit: float) -> _UnhealthyError:
+    return _UnhealthyError(f"GET {url} did not answer within {format_number(limit)}s", "timeout")
+
+
 def probe_url(url: str, timeout_seconds: float) -> None:
     """GET a URL and expect 2xx."""
-    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if _is_loopback(url) else []))
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_loopback(url) else []))
     try:
         with opener.open(url, timeout=timeout_seconds):
             return
@@ -109,8 +122,7 @@ def probe_url(url: str, timeout_seconds: float) -> None:
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, TimeoutError):
-            text = f"GET {url} did not answer within {format_number(timeout_seconds)}s"
-            raise _UnhealthyError(text, "timeout") from error
+            raise _too_late(url, timeout_seconds) from error
         raise _UnhealthyError(f"GET {url} failed: {reason}", "network") from error
 
 
@@ -129,15 +141,6 @@ async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[s
         said = report_output(result)
         text = f"the command `{command}` ended with {describe_exit(result.exit_code)}"
         raise _UnhealthyError(f"{text}: {said}" if said else text, "process")
-
-
-def _is_loopback(url: str) -> bool:
-    """Proxies cannot reach this machine's own servers; some environments send everything through one."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _status(code: int) -> str:

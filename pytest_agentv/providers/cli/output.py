@@ -3,14 +3,13 @@
 import json
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.text import format_number
 from pytest_agentv.providers.base import ProviderResponse
@@ -22,6 +21,9 @@ from pytest_agentv.runtime.reading import read_regular_file
 _CANNOT_EXECUTE: Final = 126
 """The shell's exit code when the system refuses to start a program."""
 
+_ANSWERS: Final = frozenset({"text", "output_messages", "outputMessages"})
+"""Keys that hold an answer."""
+
 _LONGEST_LINE: Final = 300
 """Characters of the last line where it comes first."""
 
@@ -32,9 +34,17 @@ _LONGEST_REPORT: Final = 2000
 def parse_output(content: str) -> ProviderResponse:
     """Read the answer to one request; what is not the JSON shape is the answer's text as it stands."""
     try:
-        response = parse_response(_parse_json(content), javascript_string)
+        data = _parse_json(content)
     except (ValueError, RecursionError):
         return _plain_text(content)
+    try:
+        response = parse_response(data, javascript_string)
+    except (WireError, RecursionError) as error:
+        text = _plain_text(content)
+        if not isinstance(data, dict) or not _ANSWERS.intersection(data):
+            return text
+        what = "the answer is taken for a text and not for JSON with keys that are known"
+        return text.replace(warnings=(f"{what}: {error}",))
     return response if response.output_messages is not None else _plain_text(content)
 
 
@@ -53,13 +63,39 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
     return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
 
 
-def parse_one_of_batch(content: str, eval_id: str) -> ProviderResponse:
-    """Read the answer to one request of a command for batches: it may have answered all of them again."""
-    with suppress(ProviderError):
+def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -> ProviderResponse:
+    """Read the answer to one request of a command for batches: it may have answered all of them again.
+
+    `batch_ids` are those of the cases that it was asked for. Raises `ProviderError` when it has answered some of them
+    in a way that cannot be read: all answers together are not the answer to one.
+    """
+    named = set(_named_ids(content)) & {eval_id, *batch_ids}
+    try:
         [answer] = parse_batch_output(content, [eval_id])
-        if answer != _missing(eval_id) or "\n" in content.strip():
-            return answer
+    except ProviderError:
+        is_one = isinstance(_json_or_none(content), dict)
+        if named and not is_one:
+            raise
+        return parse_output(content) if eval_id in named or not named else _missing(eval_id)
+    if answer != _missing(eval_id) or "\n" in content.strip() or named:
+        return answer
     return parse_output(content)
+
+
+def _named_ids(content: str) -> Iterator[str]:
+    """Yield the ids of JSON objects: of a list, of single lines, or of the whole content."""
+    whole = _json_or_none(content)
+    values = [*whole] if isinstance(whole, list) else [whole, *map(_json_or_none, content.split("\n"))]
+    for value in values:
+        if isinstance(value, dict) and isinstance(value.get("id"), str):
+            yield value["id"]
+
+
+def _json_or_none(text: str) -> Json:
+    try:
+        return _parse_json(text)
+    except ValueError:
+        return None
 
 
 def raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
@@ -154,10 +190,13 @@ def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
     eval_id = data.get("id")
     if not isinstance(eval_id, str) or not eval_id:
         raise _batch_error(number, "expected a string 'id', the eval id it answers")
+    if data.get("text", eval_id) is None:
+        del data["text"]  # the text "null" would pass for an answer
     try:
-        return eval_id, parse_response(data)
+        response = parse_response(data)
     except WireError as error:
         raise _batch_error(number, str(error)) from None
+    return eval_id, _unanswered(response, data, eval_id) if response.output_messages is None else response
 
 
 def _parse_json(text: str) -> Json:
@@ -178,6 +217,14 @@ def _plain_text(content: str) -> ProviderResponse:
 def _missing(eval_id: str) -> ProviderResponse:
     error = f"Batch output missing id '{eval_id}'"
     return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
+
+
+def _unanswered(response: ProviderResponse, data: JsonObject, eval_id: str) -> ProviderResponse:
+    from pytest_agentv.providers.apis.failures import read_error_text  # noqa: PLC0415 - for failures only
+
+    said = f": {read_error_text(json.dumps({'error': data['error']}))}" if data.get("error") else ""
+    error = f"Batch output has neither 'text' nor 'output_messages' for id '{eval_id}'{said}"
+    return response.replace(error=error, error_kind="no_answer")
 
 
 def _batch_error(number: int, reason: str) -> ProviderError:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from pydantic.alias_generators import to_camel
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import ABSENT
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TOO_LARGE
@@ -92,7 +93,10 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
         text = json.dumps(dict(value), allow_nan=False)
         if len(text) > SIZE_LIMIT:
             raise WireError(TOO_LARGE)
-        response = parse_response(json.loads(text))
+        data = json.loads(text)
+        if data.get("text", ABSENT) is None:
+            del data["text"]  # a function that has no answer says None; the text "null" would pass for one
+        response = parse_response(data)
     except WireError as error:
         raise ProviderError(f"{label} returned a mapping that cannot be read: {error}", "crash") from None
     except (TypeError, ValueError, RecursionError) as error:
@@ -102,6 +106,8 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
         told = {name: found for name in _METRICS.values() if (found := getattr(response, name)) is not None}
         return native.replace(**told)
     if response.output_messages is None:
+        if "text" in value:
+            raise ProviderError(f"{label} returned a mapping whose 'text' is None: expected a text", "crash")
         keys = ", ".join(map(repr, value)) or "no keys"
         raise ProviderError(f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}", "crash")
     return response

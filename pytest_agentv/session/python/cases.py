@@ -56,6 +56,7 @@ def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
 
     Raises `TypeError` for a prompt that is none, or for files beside one that is no text.
     """
+    __tracebackhide__ = True
     case = _case_of(prompt, words.files)
     case |= {} if words.eval_id is None else {"id": words.eval_id}
     expected = words.expected_messages
@@ -95,8 +96,11 @@ def python_suite(path: Path, line: int, case: JsonObject, target: str) -> SuiteS
 
 
 def _case_of(prompt: EvalInput, files: Sequence[str | PathLike[str]]) -> dict[str, Json]:
+    __tracebackhide__ = True
     if isinstance(prompt, str):
-        parts = [{"type": "text", "value": prompt}, *({"type": "file", "value": fspath(file)} for file in files)]
+        parts: list[dict[str, Json]] = [{"type": "text", "value": prompt}]
+        for file in files:  # no comprehension: its frame would be shown where one is no path
+            parts.append({"type": "file", "value": fspath(file)})  # noqa: PERF401
         return {INPUT_KEYS[0]: [{"role": "user", "content": parts}] if files else prompt}
     if files:
         raise TypeError("files= goes with a prompt that is a text; messages name their files themselves")

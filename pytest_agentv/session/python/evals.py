@@ -5,12 +5,13 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import Overrides
+from pytest_agentv.engine.results import error_result
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
@@ -29,6 +30,8 @@ from pytest_agentv.session.showing.asked import Asked
 from pytest_agentv.session.showing.python_reports import forget_results, note_result
 from pytest_agentv.session.showing.texts import errored, failed
 
+_ENDED: Final = "ended before it was done: its test has ended"
+
 
 class Agentv:
     """The value of the fixture `agentv`: runs, judges and records cases for one test."""
@@ -42,6 +45,7 @@ class Agentv:
         self._naming = threading.Lock()  # guards `_ids`: a test may evaluate in several threads
         self._open: set[Begun] = set()
         """Cases that were begun and are awaited."""
+        self._is_closed = False
         forget_results(item)
 
     def __repr__(self) -> str:
@@ -126,8 +130,9 @@ class Agentv:
 
     def close(self) -> None:
         """Cancel what a thread of the test still evaluates: the test is over."""
+        self._is_closed = True
         for begun in tuple(self._open):
-            self._session.cases.end(begun, "ended before it was done: its test has ended")
+            self._session.cases.end(begun, _ENDED)
 
     def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
@@ -160,6 +165,8 @@ class Agentv:
         if isinstance(job, EvalResult):
             return job
         identity = job.identity
+        if self._is_closed:  # nobody would look at the answer
+            return error_result(identity, "setup", "cancelled", "asked after its test had ended")
         if self._session.options.target:  # the fixture has seen it, and may have overridden it
             identity = identity.replace(target=self._target)
         if answer is not None:
@@ -188,6 +195,8 @@ class Agentv:
     def _wait(self, begun: Begun) -> EvalResult:
         self._open.add(begun)
         try:
+            if self._is_closed:
+                self._session.cases.end(begun, _ENDED)
             return self._session.cases.wait(begun)
         except BaseException as error:
             reason = f"ended before it was done: {text_of_break(error)}"
@@ -220,7 +229,7 @@ def _response(
     if not isinstance(answer, str | Mapping | list):
         raise TypeError(f"expected an answer: a text, data or a ProviderResponse, got {type(answer).__name__}")
     try:
-        response = parse_response({"output_messages": [dict(message) for message in output_messages or ()]})
+        response = parse_response({"output_messages": list(map(dict, output_messages or ()))})
     except WireError as error:
         raise ValueError(f"output_messages: {error}") from None
     messages = response.output_messages or ()

@@ -21,7 +21,7 @@ from pytest_agentv.session.showing.properties import (
     place_properties,
     result_properties,
 )
-from pytest_agentv.session.showing.report_masking import mask_sections, mask_traceback
+from pytest_agentv.session.showing.report_masking import mask_sections, mask_traceback, mask_warning
 from pytest_agentv.session.showing.terminal import RunReporter
 from pytest_agentv.session.workers.interrupts import shorten_traceback
 from pytest_agentv.session.workers.shares import PLACES
@@ -164,6 +164,10 @@ class SessionHooks:
         if self._session.travelling is not None:
             self._session.travelling.pack(item.nodeid, report)
         return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
+        mask_warning(warning_message, self._session.masker)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

@@ -1,5 +1,6 @@
 """Masks secrets in what pytest itself shows of items: captured prints and logs, tracebacks."""
 
+import warnings
 from typing import Any
 
 import pytest
@@ -25,6 +26,14 @@ def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -
 def mask_traceback(report: pytest.TestReport, masker: Masker) -> None:
     """Mask a failure that is not our own text: source lines, values of variables, messages."""
     report.longrepr = _masked(report.longrepr, masker)
+
+
+def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
+    """Mask a warning that pytest shows at the end: targets run in its process, so theirs are among them."""
+    text = str(recorded.message)
+    clean = harmless_in_ci(masker.mask(text))
+    if clean != text:
+        recorded.message = UserWarning(clean)  # its category stays, and is what is shown
 
 
 def _masked(value: Any, masker: Masker) -> Any:

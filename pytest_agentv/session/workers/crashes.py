@@ -30,6 +30,8 @@ class CrashWatch:
         self._has_crashed = False
         self._has_died = False
         """Whether a worker died: on an item, between two, or while it collected."""
+        self._has_broken = False
+        """Whether pytest itself failed in a worker, be it because of a plugin."""
         self._is_stopped = False
         self._stop_mark = stop_mark(identity.run_id, os.getpid())
 
@@ -57,6 +59,9 @@ class CrashWatch:
             with suppress(OSError):
                 self._stop_mark.touch()
 
+    def pytest_internalerror(self) -> None:
+        self._has_broken = True
+
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         with suppress(OSError):
             self._identity.crash_mark.unlink()
@@ -64,6 +69,9 @@ class CrashWatch:
         self._is_stopped = bool(not is_over or session.shouldfail or session.shouldstop)
         if exitstatus == pytest.ExitCode.OK and self.lost(set()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # xdist gave up, and reports nothing
+        has_evals = self._collected or self._identity.results_path.exists()
+        if exitstatus == pytest.ExitCode.OK and self._has_broken and has_evals:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR  # xdist shows it, and goes on with other workers
 
     def pytest_unconfigure(self) -> None:
         with suppress(OSError):

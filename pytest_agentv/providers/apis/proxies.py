@@ -1,0 +1,54 @@
+"""Which proxy the environment names for a URL. Proxies cannot reach this machine's own servers."""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+_ENTRY: Final = re.compile(r"\[?(?P<host>[^\[\]]*?)\]?(:(?P<port>\d+))?")
+"""A host of `NO_PROXY`, perhaps with a port; an address of IPv6 has brackets then."""
+
+
+def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
+    """Return the proxy for a URL by `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in any case."""
+    parts = urlsplit(url)
+    variables = {
+        name.lower(): value.strip() for name, value in environment.items() if value and name.lower().endswith("_proxy")
+    }
+    proxy = variables.get(f"{parts.scheme}_proxy") or variables.get("all_proxy")
+    if not proxy or is_loopback(url):
+        return None
+    host, port = (parts.hostname or "").rstrip("."), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    if any(_is_meant(entry.strip().lower(), host, port) for entry in variables.get("no_proxy", "").split(",")):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL is that of a server on this machine; some environments send everything through a proxy."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_meant(entry: str, host: str, port: int | None) -> bool:
+    """Whether an entry of `NO_PROXY` names a host: its name or a domain above it, its address, or its network."""
+    if entry in ("", "*"):
+        return entry == "*"
+    if "/" in entry:
+        return _is_in(entry, host)
+    found = None if entry.count(":") > 1 and "[" not in entry else _ENTRY.fullmatch(entry)
+    if found is not None and found["port"] and int(found["port"]) != port:
+        return False
+    name = (entry if found is None else found["host"]).removeprefix("*").lstrip(".")
+    return bool(name) and (host == name or host.endswith(f".{name}"))
+
+
+def _is_in(network: str, host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+    except ValueError:  # the host is a name, or the entry is no network
+        return False
