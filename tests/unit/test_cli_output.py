@@ -70,11 +70,6 @@ def test_the_answer_of_a_command_that_writes_json(content: str, expected: str) -
         '{"text":"x","output_messages":{"role":"assistant"}}',
         '{"text":"x","output_messages":[{"content":"no role"}]}',
         '{"text":"x","output_messages":[{"role":"assistant","metadata":[]}]}',
-        '{"text":"x","token_usage":{"input":1}}',
-        '{"text":"x","token_usage":{"input":"1","output":2}}',
-        '{"text":"x","token_usage":{"input":true,"output":2}}',
-        '{"text":"x","cost_usd":"1"}',
-        '{"text":"x","duration_ms":true}',
         '{"text":"x","trace":[{"type":"unknown"}]}',
         '{"text":"x","trace":{}}',
         "[" * 100_000,
@@ -82,7 +77,66 @@ def test_the_answer_of_a_command_that_writes_json(content: str, expected: str) -
     ],
 )
 def test_what_is_not_the_shape_is_the_answer_as_it_stands(content: str) -> None:
+    assert parse_output(content).replace(warnings=()) == plain(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            '{"text":"x","output_messages":[{"role":"assistant","tool_calls":[{"name":"z"}]}]}',
+            "output_messages.0.tool_calls.0.tool: Field required",
+        ),
+        ('{"text":"x","trace":{}}', "trace: Input should be a valid list"),
+        ('{"text":"x","cost_usd":NaN}', "NaN is no JSON"),
+    ],
+)
+def test_an_answer_that_was_meant_to_be_the_shape_is_warned_of(content: str, reason: str) -> None:
+    assert parse_output(content).warnings == (f"the answer is taken as a plain text: {reason}",)
+
+
+@pytest.mark.parametrize("content", ["NaN", '{"a":NaN}', '{"foo":{}}', "[1]", "text: {", '{"trace":1}'])
+def test_a_text_that_only_looks_like_json_is_not_warned_of(content: str) -> None:
     assert parse_output(content) == plain(content)
+    assert parse_output(content).warnings == ()
+
+
+@pytest.mark.scenario("Metrics schema validation")
+@pytest.mark.parametrize(
+    ("metrics", "warning"),
+    [
+        ('"cost_usd":"1"', 'the answer\'s cost_usd is "1" and was left out: expected a number'),
+        ('"costUsd":[1]', "the answer's cost_usd is [1] and was left out: expected a number"),
+        ('"duration_ms":true', "the answer's duration_ms is true and was left out: expected a number"),
+        *(
+            (
+                f'"token_usage":{usage}',
+                f"the answer's token_usage is {usage} and was left out: expected the numbers 'input' and 'output'",
+            )
+            for usage in ('{"input":1}', '{"input":"1","output":2}', '{"input":true,"output":2}', '"many"', "[]")
+        ),
+    ],
+)
+def test_a_metric_of_a_wrong_type_is_left_out_and_the_answer_kept(metrics: str, warning: str) -> None:
+    response = parse_output(f'{{"text":"x",{metrics}}}')
+
+    assert response == plain("x").replace(warnings=(warning,))
+
+
+@pytest.mark.scenario("Metrics schema validation")
+def test_a_wrong_count_or_duration_goes_alone() -> None:
+    usage = {"input": 1, "output": 2, "cached": "many"}
+    call = {"tool": "t", "duration_ms": "5"}
+    content = json.dumps({"output_messages": [{"role": "assistant", "tool_calls": [call]}], "token_usage": usage})
+
+    response = parse_output(content)
+
+    assert response.output_messages == (Message("assistant", tool_calls=(ToolCall("t"),)),)
+    assert response.token_usage == TokenUsage(1, 2)
+    assert response.warnings == (
+        'the answer\'s duration_ms is "5" and was left out: expected a number',
+        'the answer\'s cached is "many" and was left out: expected a number',
+    )
 
 
 def test_metrics_come_along_and_are_not_judged_here() -> None:
@@ -151,8 +205,8 @@ def test_a_trace_is_a_list_of_events() -> None:
     ("data", "message"),
     [
         ([], "Input should be an object"),
-        ({"token_usage": {"input": 1}}, "token_usage.output: Field required"),
-        ({"cost_usd": "1", "trace": 1}, "trace: Input should be a valid list (and 2 more)"),
+        ({"trace_ref": 1}, "trace_ref: Input should be a valid string"),
+        ({"cost_usd": "1", "trace": 1, "trace_ref": 1}, "trace: Input should be a valid list (and 1 more)"),
     ],
 )
 def test_a_wrong_shape_is_told_with_its_place(data: Json, message: str) -> None:
@@ -214,7 +268,7 @@ def test_a_line_separator_within_a_text_splits_no_batch_line() -> None:
         ('{"text":"x"}', "line 1: expected a string 'id', the eval id it answers"),
         ('{"id":1,"text":"x"}', "line 1: expected a string 'id', the eval id it answers"),
         ('{"id":"a","text":"x"}\n{"id":"a","text":"y"}', "line 2: the id 'a' was there before"),
-        ('{"id":"a","token_usage":{"input":1}}', "line 1: token_usage.output: Field required"),
+        ('{"id":"a","output_messages":[{}]}', "line 1: output_messages.0.role: Field required"),
         ("[" * 100_000, "line 1: not JSON: nested too deeply"),
     ],
 )
@@ -262,7 +316,7 @@ def test_an_exit_is_described(code: int, text: str) -> None:
 def test_an_answer_that_is_nested_too_deeply_is_a_text(data: str, depth: int) -> None:
     content = data % ("[" * depth + "1" + "]" * depth)
 
-    assert parse_output(content) == plain(content)
+    assert parse_output(content).replace(warnings=()) == plain(content)
 
 
 def test_an_answer_may_be_nested_as_deeply_as_answers_are() -> None:

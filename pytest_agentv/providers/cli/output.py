@@ -28,13 +28,23 @@ _LONGEST_LINE: Final = 300
 _LONGEST_REPORT: Final = 2000
 """Characters of a command's output in an error message; the end is kept, where programs say what went wrong."""
 
+_LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages)"\s*:', re.DOTALL)
+
+
+class _NoJsonConstantError(ValueError):
+    """The output has a NaN or an Infinity, which programs write into what is JSON otherwise."""
+
 
 def parse_output(content: str) -> ProviderResponse:
-    """Read the answer to one request; what is not the JSON shape is the answer's text as it stands."""
+    """Read the answer to one request; what is not the JSON shape is the answer's text as it stands.
+
+    Where it was meant to be that shape, a warning says what is wrong with it.
+    """
     try:
         response = parse_response(_parse_json(content), javascript_string)
-    except (ValueError, RecursionError):
-        return _plain_text(content)
+    except (ValueError, RecursionError) as error:
+        meant = _LOOKS_MEANT.match(content) and isinstance(error, WireError | _NoJsonConstantError)
+        return _plain_text(content, *([f"the answer is taken as a plain text: {error}"] if meant else []))
     return response if response.output_messages is not None else _plain_text(content)
 
 
@@ -168,11 +178,11 @@ def _parse_json(text: str) -> Json:
 
 
 def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")
+    raise _NoJsonConstantError(f"{name} is no JSON")
 
 
-def _plain_text(content: str) -> ProviderResponse:
-    return ProviderResponse(output_messages=(answer_message(content),), is_text_only=True)
+def _plain_text(content: str, *warnings: str) -> ProviderResponse:
+    return ProviderResponse(output_messages=(answer_message(content),), is_text_only=True, warnings=warnings)
 
 
 def _missing(eval_id: str) -> ProviderResponse:
