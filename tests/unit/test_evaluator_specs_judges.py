@@ -253,6 +253,14 @@ def test_a_key_of_a_judge_that_nobody_reads_is_an_error(settings: str, error: st
     assert load(settings).errors == [f"qa.yaml:2: evaluators[0].{error}"]
 
 
+@pytest.mark.parametrize("other", ["{id: x, description: e}", "{description: e}, Is polite"])
+def test_two_rubrics_of_one_id_are_an_error(other: str) -> None:
+    name = "x" if "id: x" in other else "rubric-3"
+    loaded = load(f"type: rubric, rubrics: [{{id: {name}, description: d}}, {other}]")
+    message = f"two rubrics have the id '{name}': the judge's checks are told apart by it"
+    assert loaded.errors == [f"qa.yaml:2: evaluators[0].rubrics: {message}"]
+
+
 def test_a_misspelt_key_of_a_rubric_is_an_error() -> None:
     loaded = load("type: rubric, rubrics: [{description: d, requird: true}]")
     assert loaded.errors == ["qa.yaml:2: evaluators[0].rubrics[0].requird: unknown key (did you mean 'required'?)"]
