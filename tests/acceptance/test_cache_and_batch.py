@@ -164,6 +164,14 @@ def test_an_id_that_the_batch_left_out_is_the_error_of_its_own_case(project, bat
 
 
 @pytest.mark.scenario("Enabled for batching-capable provider")
+def test_the_verbose_log_says_that_the_cases_go_out_together(project, batched):
+    batched(numbered(4))
+    run = project.run("--agentv-verbose")
+    assert run.text.count("batching: 4 cases go out in one call") == 1
+    assert "go out in one call" not in project.run().text
+
+
+@pytest.mark.scenario("Enabled for batching-capable provider")
 @pytest.mark.scenario("Fallback when provider cannot batch")
 @pytest.mark.parametrize(
     ("broken", "reason"),
