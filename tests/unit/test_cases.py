@@ -191,6 +191,14 @@ def test_a_case_in_a_jsonl_file_is_told_by_its_line() -> None:
             "5: evalcases[0].execution.assert: is not read, because 'execution.evaluators' is there as well",
         ),
         (
+            "target: a\nexecution: {target: b}",
+            "5: evalcases[0].target: is not read, because 'execution.target' is there as well",
+        ),
+        (
+            "threshold: 0.1\nexecution: {threshold: 0.9}",
+            "6: evalcases[0].execution.threshold: is not read, because 'threshold' is there as well",
+        ),
+        (
             "evaluator: heuristic",
             "5: evalcases[0].evaluator: expected 'llm_judge', got the text 'heuristic'; "
             "falling back to the default judge (other kinds go into a list under `evaluators:`)",
