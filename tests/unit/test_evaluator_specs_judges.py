@@ -216,7 +216,8 @@ def test_a_prompt_that_does_not_show_the_answer_and_unknown_variables_are_warnin
         "qa.yaml:2: evaluators[0].prompt: the template uses the unknown variable {{ candidat_answer }} "
         "(did you mean 'candidate_answer'?)",
         "qa.yaml:2: evaluators[0].prompt: the template uses the unknown variable {{ zzz }} (known: candidate_answer, "
-        "expected_outcome, reference_answer, question, input_messages, expected_messages, output_messages)",
+        "expected_outcome, reference_answer, question, input_messages, expected_messages, output_messages, "
+        "retrieved_context)",
         "qa.yaml:2: evaluators[0].prompt: the template does not use {{ candidate_answer }}: "
         "the judge does not see the answer",
     ]
