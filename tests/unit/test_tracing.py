@@ -234,6 +234,14 @@ class TestReportedMetrics:
             warnings=("token_usage.input is -5 and was left out: expected a finite number of 0 or more",)
         )
 
+    @pytest.mark.scenario("Metrics schema validation")
+    def test_usage_of_another_type_is_left_out_with_a_warning(self) -> None:
+        usage: Any = {"input": 1, "output": 2}
+        assert validated_metrics(ProviderResponse(token_usage=usage, cost_usd=0.5)) == ReportedMetrics(
+            cost_usd=0.5,
+            warnings=("token_usage is \"{'input': 1, 'output': 2}\" and was left out: expected a TokenUsage",),
+        )
+
     def test_only_the_cached_count_goes_when_it_makes_no_sense(self) -> None:
         assert validated_metrics(ProviderResponse(token_usage=TokenUsage(5, 2, -1))) == ReportedMetrics(
             token_usage=TokenUsage(5, 2),
