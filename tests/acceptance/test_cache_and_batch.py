@@ -60,6 +60,16 @@ def test_failed_calls_are_made_again_and_another_prompt_is_asked_anew(project):
     assert len(entries(project)) == 2
 
 
+@pytest.mark.scenario("Caching control")
+def test_without_the_flag_answers_are_neither_kept_nor_reused(project):
+    write_cases(project, numbered(2))
+    project.run()
+    assert entries(project) == []
+    project.run("--agentv-cache")
+    assert [result.get("cached") for result in project.run().results] == [None] * 2
+    assert called(project) == ["case-0"] * 3 + ["case-1"] * 3
+
+
 def test_a_dry_run_neither_fills_nor_uses_the_cache(project):
     write_cases(project, numbered(2))
     assert [result.get("cached") for result in project.run("--agentv-cache", "--agentv-dry-run").results] == [None] * 2

@@ -100,6 +100,12 @@ class TestTraceFiles:
         return path
 
     @pytest.mark.scenario("TraceEvent structure")
+    def test_the_docs_of_the_field_recommend_messages_in_its_place(self) -> None:
+        page = (Path(__file__).parents[2] / "docs/api.md").read_text("utf-8")
+        (row,) = (line for line in page.splitlines() if line.startswith("| `trace` |") and "Deprecated" in line)
+        assert row.endswith("Deprecated in AgentV: report tool calls in `output_messages` instead. |")
+
+    @pytest.mark.scenario("TraceEvent structure")
     def test_a_json_list_is_read_with_all_fields(self, tmp_path: Path) -> None:
         text = json.dumps([event.to_plain() for event in self.EVENTS], indent=2)
         assert read_trace(self.write(tmp_path / "t.json", f"\ufeff\n{text}\n")) == self.EVENTS
