@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
@@ -121,6 +122,14 @@ def test_a_metric_of_a_wrong_type_is_left_out_and_the_answer_kept(metrics: str, 
     response = parse_output(f'{{"text":"x",{metrics}}}')
 
     assert response == plain("x").replace(warnings=(warning,))
+
+
+def test_a_secret_in_a_metric_is_masked_before_the_text_is_cut() -> None:
+    secret = "sk-1234567890abcdefghij"
+    with masking(Masker([secret])):
+        (warning,) = parse_output(json.dumps({"text": "x", "cost_usd": "." * 70 + secret})).warnings
+
+    assert "sk-" not in warning
 
 
 @pytest.mark.scenario("Metrics schema validation")

@@ -19,6 +19,7 @@ from pytest_agentv.engine.tracing import (
 )
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.options.defaults import DEFAULT_EXPLORATION_TOOLS
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
@@ -247,6 +248,13 @@ class TestReportedMetrics:
             cost_usd=0.5,
             warnings=("token_usage is \"{'input': 1, 'output': 2}\" and was left out: expected a TokenUsage",),
         )
+
+    def test_a_secret_in_such_usage_is_masked_before_the_text_is_cut(self) -> None:
+        secret = "sk-1234567890abcdefghij"
+        usage: Any = "." * 70 + secret
+        with masking(Masker([secret])):
+            (warning,) = validated_metrics(ProviderResponse(token_usage=usage)).warnings
+        assert "sk-" not in warning
 
     def test_only_the_cached_count_goes_when_it_makes_no_sense(self) -> None:
         assert validated_metrics(ProviderResponse(token_usage=TokenUsage(5, 2, -1))) == ReportedMetrics(
