@@ -79,6 +79,8 @@ class EvaluatorError(KindError):
     def __init__(self, message: str, kind: ErrorKind = "crash", output: str | None = None) -> None:
         super().__init__(message, kind)
         self.output = output
+        self.results: tuple[Any, ...] | None = None
+        """What the members of a composite found; None: it has none."""
 
 
 class HookError(KindError):

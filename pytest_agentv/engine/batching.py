@@ -125,6 +125,7 @@ class BatchedProvider:
 async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
     if not isinstance(provider, BatchProvider):
         raise ProviderError("this kind of provider cannot batch", "config")
+    _LOGGER.debug("batching: %d cases go out in one call", len(requests))
     outcome = await attempt_async(lambda: provider.invoke_batch(requests))
     if outcome.error is not None:
         raise ProviderError(str(outcome.error) or type(outcome.error).__name__) from outcome.error

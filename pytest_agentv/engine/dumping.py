@@ -45,7 +45,7 @@ def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Ans
                 answer=job.answer,
                 target=job.identity.target,
                 trace=last.trace if last else None,
-                trace_summary=last.summary if last else None,
+                trace_summary=None if last is None or last.trace is None else last.summary,  # else it is metrics alone
                 masker=pool.masker,
                 qualifier=job.dump_qualifier,
             )

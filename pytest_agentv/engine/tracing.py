@@ -200,6 +200,9 @@ def _checked(name: str, value: float | None, warnings: list[str]) -> float | Non
 
 
 def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage | None:
+    if not isinstance(usage, TokenUsage | None):  # as above
+        warnings.append(f"token_usage is {masked(str(usage))[:80]!r} and was left out: expected a TokenUsage")
+        return None
     if usage is None:
         return None
     tokens_in = _checked("token_usage.input", usage.input, warnings)

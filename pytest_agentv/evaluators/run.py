@@ -48,8 +48,8 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     try:
         return build_result(evaluator, outcome.get(), took)
     except KindError as error:
-        output = error.output if isinstance(error, EvaluatorError) else None
-        return failed_result(evaluator, str(error), error.kind, output, took)
+        output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
+        return failed_result(evaluator, str(error), error.kind, output, took).replace(evaluator_results=members)
     except BaseException as error:  # noqa: BLE001 - as above
         return failed_result(evaluator, describe_error(error), "crash", None, took)
 

@@ -119,3 +119,25 @@ def warn_of_unread_lists(mapping: JsonObject, place: Place) -> None:
         value = within[keys[1]] if len(keys) > 1 else mapping[keys[0]]
         if value != []:
             place.at(*keys).warn(f"is not read, because {'.'.join(found[0])!r} is there as well")
+
+
+def warn_of_unread_twins(mapping: JsonObject, place: Place) -> None:
+    """Warn about a target or a threshold that is not read beside another one, unless both say the same.
+
+    For the target `execution` wins, for the threshold the key beside it. Source: agentv-formats 1.2.
+    """
+    execution = mapping.get("execution")
+    if not isinstance(execution, dict):
+        return
+    for key, unread, read in (
+        ("target", ("target",), "execution.target"),
+        ("threshold", ("execution", "threshold"), "threshold"),
+    ):
+        values = _given(mapping.get(key)), _given(execution.get(key))
+        if None not in values and values[0] != values[1]:
+            place.at(*unread).warn(f"is not read, because {read!r} is there as well")
+
+
+def _given(value: Json) -> Json:
+    """Return what a key says; None: it is blank, and says nothing."""
+    return value.strip() or None if isinstance(value, str) else value

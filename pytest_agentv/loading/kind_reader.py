@@ -145,6 +145,10 @@ class _Reader(Generic[P]):
             owner = next(iter(field_parts(owner, key)), owner)
         key = str(where[-1])
         known = self._known if owner is self._part else known_keys(owner)
+        if key in known:
+            read = next((keys[0] for keys in spellings(owner).values() if key in keys), key)
+            self._place.at(*where).unread(f"is not read, because it is another word for {read!r}", "keep one of them")
+            return
         self._place.at(*where).unread("unknown key", owner.hints.get(key) or did_you_mean(key, known))
 
     def _note(self, fault: ErrorDetails) -> None:

@@ -53,7 +53,7 @@ class ProviderResponse(Record):
     output_messages: tuple[Message, ...] | None = None
     """What the target said and which tools it called, in order. The last text of the assistant is the answer."""
     trace: tuple[TraceEvent, ...] | None = None
-    """The steps to the answer, in order."""
+    """The steps to the answer, in order. Deprecated in AgentV: report tool calls in `output_messages` instead."""
     trace_ref: str | None = None
     """A file that holds the trace as JSON or JSONL, absolute."""
     token_usage: TokenUsage | None = None

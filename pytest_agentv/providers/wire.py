@@ -6,10 +6,19 @@ Keys may be written in snake_case or camelCase; unknown ones are warned of, and 
 import math
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import islice
-from typing import Any, Final, TypeAlias
+from itertools import chain, islice
+from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    AliasChoices,
+    AliasGenerator,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic.alias_generators import to_camel
 
 from pytest_agentv.loading.problems import did_you_mean
@@ -24,7 +33,7 @@ _DEEPEST: Final = 200
 """Levels of lists and mappings: what is written of an answer is walked through by recursion."""
 
 _LONGEST_KEY: Final = 80
-"""Characters of an unknown key that a warning shows."""
+"""Characters of an unknown key, or of a metric that makes no sense, that a warning shows."""
 
 _MOST_WARNINGS: Final = 8
 
@@ -48,13 +57,27 @@ class _Wire(BaseModel):
     )
 
 
+def _or_nothing(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo[list[str]]) -> Any:
+    """Leave a metric of a wrong type out: an answer is not lost for it. Source: "Metrics schema validation"."""
+    try:
+        return read(value)
+    except ValidationError:
+        expected = "the numbers 'input' and 'output'" if info.field_name == "token_usage" else "a number"
+        shown = masked(compact_json(value))[:_LONGEST_KEY]
+        info.context.append(f"the answer's {info.field_name} is {shown} and was left out: expected {expected}")
+        return None
+
+
+_Metric: TypeAlias = Annotated[_Number | None, WrapValidator(_or_nothing)]
+
+
 class _ToolCall(_Wire):
     tool: str
     input: Any = ABSENT
     output: Any = ABSENT
     id: str | None = None
     timestamp: str | None = None
-    duration_ms: _Number | None = None
+    duration_ms: _Metric = None
 
 
 class _Message(_Wire):
@@ -80,8 +103,8 @@ class _TraceEvent(_Wire):
 class _TokenUsage(_Wire):
     input: _Number
     output: _Number
-    cached: _Number | None = None
-    reasoning: _Number | None = None
+    cached: _Metric = None
+    reasoning: _Metric = None
 
 
 class _Response(_Wire):
@@ -89,9 +112,9 @@ class _Response(_Wire):
     output_messages: list[_Message] | None = None
     trace: list[_TraceEvent] | None = None
     trace_ref: str | None = None
-    token_usage: _TokenUsage | None = None
-    cost_usd: _Number | None = None
-    duration_ms: _Number | None = None
+    token_usage: Annotated[_TokenUsage | None, WrapValidator(_or_nothing)] = None
+    cost_usd: _Metric = None
+    duration_ms: _Metric = None
     finish_reason: str | None = None
     retrieved_context: list[str] | None = None
 
@@ -103,11 +126,13 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         data: Plain JSON data.
         text_of: Writes a `text` that is no string.
 
-    Raises `WireError` when one value has the wrong type, or the data is nested too deeply to be recorded.
+    A metric of a wrong type is left out with a warning. Raises `WireError` when another value has the wrong type, or
+    the data is nested too deeply to be recorded.
     """
     _refuse_depth(data)
+    odd: list[str] = []
     try:
-        wire = _Response.model_validate(data)
+        wire = _Response.model_validate(data, context=odd)
     except ValidationError as error:
         raise WireError(_describe(error)) from None
     return ProviderResponse(
@@ -120,7 +145,7 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         is_text_only=not wire.output_messages and wire.trace is None and wire.trace_ref is None,
         finish_reason=wire.finish_reason,
         retrieved_context=None if wire.retrieved_context is None else tuple(wire.retrieved_context),
-        warnings=tuple(islice(_unknown_keys(data), _MOST_WARNINGS)),
+        warnings=tuple(islice(chain(dict.fromkeys(odd), _unknown_keys(data)), _MOST_WARNINGS)),
     )
 
 
@@ -183,7 +208,8 @@ def _refuse_depth(data: Json) -> None:
 def _unknown_keys(data: JsonObject) -> Iterator[str]:
     """Yield a warning for each key that nobody reads; messages may hold what their API says beside ours."""
     yield from _unknown_in(data, _Response, "", _BATCH_KEY)
-    yield from _unknown_in(_either(data, "token_usage"), _TokenUsage, "token_usage.")
+    usage = _either(data, "token_usage")
+    yield from _unknown_in(usage if isinstance(usage, dict) else None, _TokenUsage, "token_usage.")
     seen: set[str] = set()
     for message in _either(data, "output_messages") or ():
         for call in _either(message, "tool_calls") or ():

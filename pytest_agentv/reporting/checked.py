@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import Entry, iter_entries
+
+_DEFAULT_THRESHOLD: Final = 1.0
+"""The threshold of a result that tells none."""
 
 
 @record
@@ -33,10 +36,27 @@ def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
     fault = _score_fault(entry.value)
     if fault is None:
         try:
-            return RecordedResult(entry.line, EvalResult.from_plain(entry.value))
+            return RecordedResult(entry.line, EvalResult.from_plain(_with_status(entry.value)))
         except ValueError as error:  # pydantic's, without importing it
             fault = _first_fault(error)
     return Problem(path, entry.line, "", f"{fault}; the result was skipped", level="warning")
+
+
+def _with_status(value: JsonObject) -> JsonObject:
+    """Return a result with a status. AgentV's own results have none: an error is none the less an error.
+
+    Source: evaluation-2026-01, "Multiple evaluators aggregation": a score below the threshold, by default 1, fails.
+    """
+    if value.get("status") is not None:
+        return value
+    if value.get("error") is not None:
+        return {**value, "status": "error"}
+    from pytest_agentv.statistics.repeats import passing  # noqa: PLC0415 - the results of a run have a status
+
+    told = value.get("threshold")
+    threshold = told if isinstance(told, int | float) and not isinstance(told, bool) else _DEFAULT_THRESHOLD
+    is_passed = passing([value["score"]], threshold)
+    return {**value, "status": "pass" if is_passed else "fail"}
 
 
 def _score_fault(value: JsonObject) -> str | None:

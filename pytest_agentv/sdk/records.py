@@ -110,7 +110,7 @@ class Result(NamedTuple):
     """A judge's result for an answer."""
 
     score: float
-    """Clamped to 0..1. True counts as 1."""
+    """0 to 1. The run clamps other scores, with a warning. True counts as 1."""
     hits: Sequence[str] = ()
     misses: Sequence[str] = ()
     reasoning: str | None = None

@@ -35,7 +35,10 @@ def build_reply(result: Result | Mapping[str, Json]) -> dict[str, Json]:
     if result is None:
         raise WireError('the judge returned nothing: expected a Result, or a mapping such as {"score": 0.5}')
     checked: Result = _RESULT(result._asdict() if isinstance(result, Result) else result, "")
-    score = min(1, max(0, checked.score))
+    if str(checked.score) in ("inf", "-inf"):
+        _fail("score", "a finite number", checked.score)
+    within = min(1, max(0, checked.score))
+    score = within if within == checked.score else checked.score  # the run clamps, and warns of it
     optional = {"reasoning": checked.reasoning, "details": checked.details}
     found = {key: value for key, value in optional.items() if value is not None}
     return {"score": score, "hits": checked.hits or (), "misses": checked.misses or (), **found}

@@ -242,7 +242,6 @@ def test_all_faults_of_a_case_are_told_at_once(project):
         "text 'usr' (did you mean 'user'?)",
         "a.eval.yaml:6: evalcases[0].threshold: expected a number from 0 to 1, got the number 2",
         "a.eval.yaml:8: evalcases[0].evaluators[0].hits: expected a list, got the number 5",
-        "a.eval.yaml:2: evalcases[0].expected_outcome: is missing: expected a non-empty text",
         "",
         "Target: default",
         "Case:   a.eval.yaml:2",

@@ -271,7 +271,7 @@ def raises(prompt): raise ValueError("no key")
 def leaves(prompt): raise SystemExit(3)
 def nothing(prompt): return None
 def nonsense(prompt): return {"answer": "hello"}
-def wrong(prompt): return {"text": "hello", "token_usage": "many"}
+def wrong(prompt): return {"text": "hello", "output_messages": "many"}
 def no_json(prompt): return {"text": {1, 2}}
 def two(prompt, system): return "hello"
 def hangs(prompt): time.sleep(1)
@@ -313,8 +313,8 @@ PYTHON_FAULTS = {
         "crash",
     ),
     "wrong": (
-        "target 'wrong': functions.py:wrong returned a mapping that cannot be read: token_usage: Input should be an "
-        "object",
+        "target 'wrong': functions.py:wrong returned a mapping that cannot be read: output_messages: Input should be a "
+        "valid list",
         "provider",
         "crash",
     ),

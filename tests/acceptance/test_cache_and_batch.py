@@ -60,6 +60,16 @@ def test_failed_calls_are_made_again_and_another_prompt_is_asked_anew(project):
     assert len(entries(project)) == 2
 
 
+@pytest.mark.scenario("Caching control")
+def test_without_the_flag_answers_are_neither_kept_nor_reused(project):
+    write_cases(project, numbered(2))
+    project.run()
+    assert entries(project) == []
+    project.run("--agentv-cache")
+    assert [result.get("cached") for result in project.run().results] == [None] * 2
+    assert called(project) == ["case-0"] * 3 + ["case-1"] * 3
+
+
 def test_a_dry_run_neither_fills_nor_uses_the_cache(project):
     write_cases(project, numbered(2))
     assert [result.get("cached") for result in project.run("--agentv-cache", "--agentv-dry-run").results] == [None] * 2
@@ -161,6 +171,14 @@ def test_an_id_that_the_batch_left_out_is_the_error_of_its_own_case(project, bat
     assert program_calls(project) == ["batch"]
     assert run.statuses == {"case-0": "pass", "case-missing": "error", "case-2": "pass"}
     assert run.by_id["case-missing"]["error"] == "Batch output missing id 'case-missing'"
+
+
+@pytest.mark.scenario("Enabled for batching-capable provider")
+def test_the_verbose_log_says_that_the_cases_go_out_together(project, batched):
+    batched(numbered(4))
+    run = project.run("--agentv-verbose")
+    assert run.text.count("batching: 4 cases go out in one call") == 1
+    assert "go out in one call" not in project.run().text
 
 
 @pytest.mark.scenario("Enabled for batching-capable provider")

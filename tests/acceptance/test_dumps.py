@@ -154,6 +154,20 @@ def test_an_attempt_without_an_answer_has_a_file_with_null_for_its_trace(project
     assert found["a_attempt-2.json"]["trace"] == []
 
 
+@pytest.mark.scenario("Dump traces enabled")
+def test_an_answer_of_a_target_that_tells_nothing_of_its_way_has_null_for_its_trace_and_summary(project, suite):
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write(
+        "agent.py",
+        "from pytest_agentv import ProviderResponse\ndef answer(prompt):\n    return ProviderResponse(duration_ms=7)\n",
+    )
+    project.write("a.eval.yaml", suite(a="hello"))
+    run = project.run("--agentv-dump-traces")
+    (found,) = dumps(project, ".agentv/traces").values()
+    assert (found["trace"], found["trace_summary"]) == (None, None)
+    assert run.by_id["a"]["execution_metrics"] == {"duration_ms": 7}
+
+
 @pytest.mark.scenario("Include full trace in results")
 @pytest.mark.scenario("Default excludes full trace")
 def test_the_trace_is_in_the_results_only_where_it_is_asked_for(project, suite):

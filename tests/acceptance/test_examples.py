@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,16 @@ def test_a_judge_written_with_the_sdk_runs_as_it_is(all_examples):
     (judgement,) = [found for found in case["evaluator_results"] if found["name"] == "attachments"]
     assert judgement["details"] == {"skus": ["AP-300", "TW-100", "XX-999"]}
     assert (judgement["score"], len(judgement["hits"])) == (1, 3)
+
+
+@pytest.mark.scenario("SDK feature example")
+def test_the_readme_of_the_examples_tries_the_judge_without_a_run():
+    (command,) = re.findall(r"^python3 (\S+) < (\S+)$", (ROOT / "examples/README.md").read_text("utf-8"), re.MULTILINE)
+    script, case = (ROOT / path for path in command)
+    with case.open("rb") as given:
+        made = subprocess.run([sys.executable, script], cwd=ROOT, stdin=given, capture_output=True, check=True)
+    judgement = json.loads(made.stdout)
+    assert (round(judgement["score"], 2), judgement["misses"]) == (0.67, ["XX-999 was not looked up"])
 
 
 @pytest.mark.scenario("Multi-turn conversation handling")

@@ -91,10 +91,11 @@ def test_the_answer_of_a_command_is_read_from_its_output_file_where_the_template
 
 
 @pytest.mark.scenario("Metrics schema validation")
-def test_metrics_that_make_no_sense_are_left_out_and_the_case_is_judged(answers, project):
-    project.write("answer.json", json.dumps({"text": "hello", "cost_usd": -1, "duration_ms": 5}))
+@pytest.mark.parametrize("cost", [-1, "1", [1]])
+def test_metrics_that_make_no_sense_are_left_out_and_the_case_is_judged(answers, project, cost):
+    project.write("answer.json", json.dumps({"text": "hello", "cost_usd": cost, "duration_ms": 5}))
     result = answers("provider: cli\n    command_template: cat answer.json")
-    assert result["status"] == "pass"
+    assert (result["status"], result["candidate_answer"]) == ("pass", "hello")
     assert result["execution_metrics"] == {"duration_ms": 5}
 
 

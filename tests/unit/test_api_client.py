@@ -122,9 +122,9 @@ def test_the_proxy_of_a_url(url: str, environment: dict[str, str], proxy: str | 
         ("http://llm.example.com/v1", ",", False),
         ("http://llm.example.com/v1", "example.com/v1", False),
         ("http://llm.example.com/v1", "..", False),
-        ("http://localhost:11434/v1", "", True),
-        ("http://127.0.0.1:11434/v1", "", True),
-        ("http://[::1]:11434/v1", "", True),
+        ("http://localhost:11434/v1", "", False),
+        ("http://127.0.0.1:11434/v1", "", False),
+        ("http://[::1]:11434/v1", "", False),
         ("http://localhost.example.com/v1", "", False),
     ],
 )

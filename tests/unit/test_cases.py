@@ -98,6 +98,11 @@ def test_every_known_key_of_a_case_is_silent() -> None:
             "{id: a, input: hi, expected_outcom: ok}",
             "[0].expected_outcome: is missing: expected a non-empty text (is 'expected_outcom' a misspelling of it?)",
         ),
+        (
+            "{id: a, input: hi, evaluators: [contains: '']}",
+            "[0].evaluators[0].contains: expected a non-empty text, got the text ''",
+        ),
+        ("{id: a, input: hi, rubrics: x}", "[0].rubrics: expected a list, got the text 'x'"),
         ("{id: a, input: hi, outcome: ''}", "[0].outcome: expected a non-empty text, got the text ''"),
         ("{id: a, outcome: ok}", "[0].input_messages: is missing: expected a list of messages"),
         ("{id: a, outcome: ok, input: 5}", "[0].input: expected a list of messages, got the number 5"),
@@ -184,6 +189,14 @@ def test_a_case_in_a_jsonl_file_is_told_by_its_line() -> None:
         (
             "execution: {assert: [b], evaluators: [a]}",
             "5: evalcases[0].execution.assert: is not read, because 'execution.evaluators' is there as well",
+        ),
+        (
+            "target: a\nexecution: {target: b}",
+            "5: evalcases[0].target: is not read, because 'execution.target' is there as well",
+        ),
+        (
+            "threshold: 0.1\nexecution: {threshold: 0.9}",
+            "6: evalcases[0].execution.threshold: is not read, because 'threshold' is there as well",
         ),
         (
             "evaluator: heuristic",

@@ -71,6 +71,7 @@ def test_flags_of_other_plugins_take_their_value_after_a_sign_or_after_two_dashe
 
 
 @pytest.mark.scenario("Path expansion and validation")
+@pytest.mark.scenario("Globbed eval inputs")
 def test_files_folders_and_globs_become_eval_files_sorted_and_each_once():
     expected = ["evals/chat.yaml", "evals/deep.yml", "qa.eval.yaml"]
     assert call("qa.eval.yaml", "evals", "./qa.eval.yaml", "evals/*.y{a,}ml", "**/*.yml") == expected
@@ -205,3 +206,12 @@ def test_a_folder_of_which_all_files_are_left_out_is_an_error_that_says_why(fold
 
 def test_a_target_that_is_given_twice_means_both():
     assert call("qa.eval.yaml", "--target=a", "--target", "b") == ["--agentv-target=a,b", "qa.eval.yaml"]
+
+
+@pytest.mark.scenario("Workers flag help text")
+def test_the_help_says_how_many_workers_there_are_by_default_and_what_they_do(agentv):
+    run = agentv("eval", "--help")
+    text = " ".join(run.out.split())
+    assert run.exit_code == 0
+    assert "--workers N Most cases in flight at once" in text
+    assert "else 1: one after another" in text

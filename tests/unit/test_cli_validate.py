@@ -94,7 +94,7 @@ def test_json_says_the_same_by_field(agentv, folder):
     report = json.loads(run.out)
     assert run.exit_code == 1
     assert report["files"] == ["evals/targets.yaml", "evals/wrong.yaml"]
-    assert (report["errors"], report["warnings"]) == (6, 3)
+    assert (report["errors"], report["warnings"]) == (5, 3)
     assert report["problems"][0] == {
         "path": "evals/wrong.yaml",
         "line": 1,

@@ -182,6 +182,19 @@ def test_a_member_that_could_not_judge_makes_the_composite_an_error_that_names_i
     assert (caught.value.kind, caught.value.output) == ("rate_limit", "slow down")
 
 
+@pytest.mark.parametrize(
+    ("aggregator", "kind"), [(WeightedAverage(), "rate_limit"), (CodeAggregator(path="exit 3", cwd="/"), "process")]
+)
+def test_what_members_found_is_kept_where_the_composite_cannot_judge(aggregator: Aggregator, kind: str) -> None:
+    broken = EvaluatorError("429", kind="rate_limit") if kind == "rate_limit" else COST
+    evaluator = composite(aggregator, ("safety", SAFETY), ("other", broken))
+    result = asyncio.run(run_evaluator(evaluator.prepare(SERVICES), make_context()))
+    assert (result.score, result.error_kind) == (0.0, kind)
+    safety, other = result.evaluator_results or ()
+    assert (safety.name, safety.score, safety.hits, safety.weight) == ("safety", SAFETY.value, SAFETY.hits, None)
+    assert (other.name, other.error) == ("other", "429" if kind == "rate_limit" else None)
+
+
 def test_members_of_members_are_kept_and_members_honour_their_prompts_and_rubrics() -> None:
     judge = ScriptedJudge('{"score": 0.5, "checks": [], "overall_reasoning": "o"}')
     free = LlmJudge(name="free", prompt="Mine: {{candidate_answer}}")

@@ -216,6 +216,15 @@ def test_what_is_no_evaluator_and_no_list_of_them_is_an_error(text: str, error: 
         ("type: latency, threshold: 1, wieght: 2", ".wieght: unknown key (did you mean 'weight'?)"),
         ("type: heuristic, hits: x, zzz: 2", ".zzz: unknown key"),
         (
+            "type: token_usage, max_total: 9, maxTotal: 1",
+            ".maxTotal: is not read, because it is another word for 'max_total' (keep one of them)",
+        ),
+        (
+            "type: tool_trajectory, mode: exact, expected: [{tool: a, maxDurationMs: 1, max_duration_ms: 2}]",
+            ".expected[0].maxDurationMs: is not read, because it is another word for 'max_duration_ms' "
+            "(keep one of them)",
+        ),
+        (
             "type: token_usage, max_total: 1, maxTotals: 2",
             ".maxTotals: unknown key (did you mean 'maxTotal'?)",
         ),

@@ -216,7 +216,8 @@ def test_a_prompt_that_does_not_show_the_answer_and_unknown_variables_are_warnin
         "qa.yaml:2: evaluators[0].prompt: the template uses the unknown variable {{ candidat_answer }} "
         "(did you mean 'candidate_answer'?)",
         "qa.yaml:2: evaluators[0].prompt: the template uses the unknown variable {{ zzz }} (known: candidate_answer, "
-        "expected_outcome, reference_answer, question, input_messages, expected_messages, output_messages)",
+        "expected_outcome, reference_answer, question, input_messages, expected_messages, output_messages, "
+        "retrieved_context)",
         "qa.yaml:2: evaluators[0].prompt: the template does not use {{ candidate_answer }}: "
         "the judge does not see the answer",
     ]
@@ -251,6 +252,14 @@ def test_a_judge_with_rubrics(kind: str) -> None:
 )
 def test_a_key_of_a_judge_that_nobody_reads_is_an_error(settings: str, error: str) -> None:
     assert load(settings).errors == [f"qa.yaml:2: evaluators[0].{error}"]
+
+
+@pytest.mark.parametrize("other", ["{id: x, description: e}", "{description: e}, Is polite"])
+def test_two_rubrics_of_one_id_are_an_error(other: str) -> None:
+    name = "x" if "id: x" in other else "rubric-3"
+    loaded = load(f"type: rubric, rubrics: [{{id: {name}, description: d}}, {other}]")
+    message = f"two rubrics have the id '{name}': the judge's checks are told apart by it"
+    assert loaded.errors == [f"qa.yaml:2: evaluators[0].rubrics: {message}"]
 
 
 def test_a_misspelt_key_of_a_rubric_is_an_error() -> None:

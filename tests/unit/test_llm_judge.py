@@ -11,6 +11,7 @@ from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT
 from pytest_agentv.evaluators.judging.rubrics import Rubric
 from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge, build_question, build_variables, default_judge
+from pytest_agentv.loading.cases.judge_templates import TEMPLATE_VARIABLES
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage, Message, ObjectPart, OtherPart, TextPart, ToolCall
 from pytest_agentv.models.scores import Score
@@ -155,6 +156,10 @@ def test_output_and_expected_messages_have_agentv_keys_and_untouched_user_data()
 def test_without_messages_their_variables_are_empty_lists() -> None:
     variables = build_variables(make_context())
     assert [variables[f"{name}_messages"] for name in ("input", "expected", "output")] == ["[]", "[]", "[]"]
+
+
+def test_the_reader_of_files_knows_every_variable_that_is_filled() -> None:
+    assert set(TEMPLATE_VARIABLES) == set(build_variables(make_context()))
 
 
 @pytest.mark.scenario("LLM judge may consume trace (opt-in)")

@@ -156,7 +156,7 @@ def test_the_duration_falls_back_to_the_wall_clock() -> None:
         ("{'text': None}", "a mapping whose 'text' is None: expected a text"),
         ("{'text': None, 'output_messages': []}", "a mapping whose 'text' is None: expected a text"),
         ("{}", "a mapping with no keys: expected 'text' or 'output_messages'"),
-        ("{'text': 'x', 'cost_usd': '1'}", None),
+        ("{'text': 'x', 'trace_ref': 1}", None),
         ("{'text': {1, 2}}", "a mapping that is no JSON: Object of type set is not JSON serializable"),
         ("{'text': float('nan')}", "a mapping that is no JSON: Out of range float values are not JSON compliant"),
     ],
@@ -165,7 +165,7 @@ def test_another_value_is_an_error_that_says_what_was_expected(value: str, messa
     text = fault(f"def run(prompt): return {value}", kind="crash")
 
     if message is None:
-        assert text.startswith(" returned a mapping that cannot be read: cost_usd.")
+        assert text.startswith(" returned a mapping that cannot be read: trace_ref:")
     else:
         assert text.removesuffix(": nan") == f" returned {message}"  # Python 3.12 adds the value
 
@@ -390,6 +390,19 @@ def test_a_script_that_exits_when_imported_is_an_error_each_time() -> None:
 def test_a_sync_function_that_needs_a_loop_says_what_to_write() -> None:
     message = fault("import asyncio\ndef run(prompt):\n    asyncio.get_running_loop()", kind="crash")
     assert "raised RuntimeError: no running event loop (a sync function runs in a thread that has no event" in message
+
+
+@pytest.mark.scenario("Metrics schema validation")
+@pytest.mark.parametrize(
+    ("cost", "shown"),
+    [("'1'", '"1"'), ("float('nan')", '"nan"'), ("__import__('decimal').Decimal('0.5')", "\"Decimal('0.5')\"")],
+)
+def test_a_metric_that_is_no_number_does_not_cost_the_answer(cost: str, shown: str) -> None:
+    response = respond(f"def run(prompt): return {{'text': 'x', 'cost_usd': {cost}, 'duration_ms': 7}}")
+
+    assert candidate_answer(response.output_messages) == "x"
+    assert (response.cost_usd, response.duration_ms) == (None, 7)
+    assert response.warnings == (f"the answer's cost_usd is {shown} and was left out: expected a number",)
 
 
 def test_a_mapping_that_is_nested_too_deeply_is_told() -> None:

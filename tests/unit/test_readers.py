@@ -9,6 +9,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
 from pytest_agentv.reporting.readers import iter_results, read_results
 from pytest_agentv.reporting.writers import ResultSink
 
@@ -38,6 +39,25 @@ def test_what_was_written_is_read_back_equal(tmp_path: Path, output_format: Outp
     file = read_results(path)
     assert [EvalResult.from_plain(plain) for plain in file.results] == results
     assert file.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("keys", "status"),
+    [
+        ('"score":0,"error":"err (exit code 3)"', "error"),
+        ('"score":1,"error":"err (exit code 3)"', "error"),
+        ('"score":0.9', "fail"),
+        ('"score":1', "pass"),
+        ('"score":0.9,"threshold":0.9', "pass"),
+        ('"score":0.9,"status":null', "fail"),
+        ('"score":0.9,"status":"pass"', "pass"),
+    ],
+)
+def test_a_result_of_agentv_without_a_status_is_no_pass_by_that(tmp_path: Path, keys: str, status: str) -> None:
+    line = '{"timestamp":"t","eval_id":"a","dataset":"d","hits":[],"misses":[],"candidate_answer":"x","target":"t",'
+    (found,) = iter_recorded(file_of(tmp_path, f"{line}{keys}}}".encode()))
+    assert isinstance(found, RecordedResult)
+    assert found.result.status == status
 
 
 def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path) -> None:

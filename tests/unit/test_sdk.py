@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import math
 import os
 import subprocess
 import sys
@@ -90,13 +91,12 @@ def judge(case):
     ("result", "reply"),
     [
         ('{"score": 0.5}', {"score": 0.5, "hits": [], "misses": []}),
-        ('{"score": 1.5, "hits": None, "more": 1}', {"score": 1, "hits": [], "misses": []}),
-        ("Result(-2)", {"score": 0, "hits": [], "misses": []}),
-        ("Result(float('inf'))", {"score": 1, "hits": [], "misses": []}),
+        ('{"score": 1.5, "hits": None, "more": 1}', {"score": 1.5, "hits": [], "misses": []}),
+        ("Result(-2)", {"score": -2, "hits": [], "misses": []}),
         ("Result(True, misses=['m'])", {"score": 1, "hits": [], "misses": ["m"]}),
     ],
 )
-def test_scores_are_clamped_and_lists_default_to_empty_ones(tmp_path, result, reply):
+def test_scores_are_told_as_they_are_and_lists_default_to_empty_ones(tmp_path, result, reply):
     assert reply_of(tmp_path, f"code_judge(lambda case: {result})") == reply
 
 
@@ -255,9 +255,17 @@ def test_any_data_is_read_or_refused_with_a_wire_error(data):
             read(data)
 
 
-@given(st.floats(allow_nan=False) | st.integers() | st.booleans())
-def test_any_score_is_clamped(score):
-    assert 0 <= build_reply({"score": score})["score"] <= 1
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.booleans())
+def test_any_score_is_told_as_it_is_and_the_run_clamps_it(score):
+    reply = json.dumps(build_reply({"score": score}))
+    assert json.loads(reply)["score"] == score
+    found = parse_judgement(reply)
+    assert (found.error, found.value) == (None, score)
+
+
+def test_a_score_without_bounds_is_refused():
+    with pytest.raises(sdk.WireError, match="score: expected a finite number"):
+        build_reply({"score": -math.inf})
 
 
 # --- the client

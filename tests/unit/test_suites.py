@@ -178,6 +178,17 @@ def test_a_list_of_evaluators_that_is_not_read_is_a_warning() -> None:
     ]
 
 
+def test_a_target_or_a_threshold_that_is_not_read_is_a_warning() -> None:
+    text = f"target: a\nthreshold: 0.1\nexecution: {{target: b, threshold: 0.9}}\nevalcases: [{CASE}]\n"
+    assert warnings_of(write("qa.yaml", text)) == [
+        "qa.yaml:1: target: is not read, because 'execution.target' is there as well",
+        "qa.yaml:3: execution.threshold: is not read, because 'threshold' is there as well",
+    ]
+    same = f"target: b\nthreshold: 1\nexecution: {{target: ' b ', threshold: 1.0}}\nevalcases: [{CASE}]\n"
+    blank = f"target: b\nexecution: {{target: ' ', threshold: 1}}\nevalcases: [{CASE}]\n"
+    assert warnings_of(write("same.yaml", same)) + warnings_of(write("blank.yaml", blank)) == []
+
+
 def test_a_jsonl_file_has_a_case_per_line() -> None:
     path = write("qa.jsonl", '{"id": "a"}\n\n{"id": "b"}\r\n')
     suite = read_suite(path)

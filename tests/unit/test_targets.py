@@ -468,6 +468,15 @@ class TestWarnings:
                 "targets.yaml:1: targets[0].args[0]: holds '${{', but no variable "
                 "(write ${{ NAME }}: letters, digits and _)",
             ),
+            (
+                "targets: [{name: a, provider: cli, command_template: x, timeout_seconds: 5, timeoutSeconds: 1}]",
+                "targets.yaml:1: targets[0].timeoutSeconds: is not read, because 'timeout_seconds' is there as well",
+            ),
+            (
+                "targets: [{name: a, provider: mock, providerBatching: true, provider_batching: false}]",
+                "targets.yaml:1: targets[0].providerBatching: is not read, because 'provider_batching' is there as "
+                "well",
+            ),
         ],
     )
     def test_say_what_looks_wrong_but_runs(self, repo: Path, text: str, message: str) -> None:
@@ -491,8 +500,13 @@ targets:
         assert (definition.values["cwd"], definition.values["executable"]) == ("flat", "mine")
         assert [str(warning) for warning in file.warnings] == [
             "targets.yaml:5: targets[0].settings: is an older form (write its keys directly in the target)",
+            "targets.yaml:7: targets[0].settings.cwd: is not read, because 'cwd' is there as well",
             "targets.yaml:9: targets[0].settings.executible: unknown key (did you mean 'executable'?)",
         ]
+
+    def test_two_spellings_that_say_the_same_are_silent(self, repo: Path) -> None:
+        text = "targets: [{name: a, provider: mock, delay_ms: 5, delayMs: 5, response: null}]"
+        assert warnings(repo, text) == []
 
     def test_extra_kinds_are_suggested_too(self, repo: Path) -> None:
         (message,) = warnings(repo, "targets: [{name: a, provider: my-agnt}]", ("my-agent",))

@@ -19,6 +19,7 @@ from pytest_agentv.engine.tracing import (
 )
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.options.defaults import DEFAULT_EXPLORATION_TOOLS
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
@@ -98,6 +99,12 @@ class TestTraceFiles:
     def write(self, path: Path, text: str) -> Path:
         path.write_text(text, encoding="utf-8")
         return path
+
+    @pytest.mark.scenario("TraceEvent structure")
+    def test_the_docs_of_the_field_recommend_messages_in_its_place(self) -> None:
+        page = (Path(__file__).parents[2] / "docs/api.md").read_text("utf-8")
+        (row,) = (line for line in page.splitlines() if line.startswith("| `trace` |") and "Deprecated" in line)
+        assert row.endswith("Deprecated in AgentV: report tool calls in `output_messages` instead. |")
 
     @pytest.mark.scenario("TraceEvent structure")
     def test_a_json_list_is_read_with_all_fields(self, tmp_path: Path) -> None:
@@ -233,6 +240,21 @@ class TestReportedMetrics:
         assert validated_metrics(ProviderResponse(token_usage=TokenUsage(-5, 2))) == ReportedMetrics(
             warnings=("token_usage.input is -5 and was left out: expected a finite number of 0 or more",)
         )
+
+    @pytest.mark.scenario("Metrics schema validation")
+    def test_usage_of_another_type_is_left_out_with_a_warning(self) -> None:
+        usage: Any = {"input": 1, "output": 2}
+        assert validated_metrics(ProviderResponse(token_usage=usage, cost_usd=0.5)) == ReportedMetrics(
+            cost_usd=0.5,
+            warnings=("token_usage is \"{'input': 1, 'output': 2}\" and was left out: expected a TokenUsage",),
+        )
+
+    def test_a_secret_in_such_usage_is_masked_before_the_text_is_cut(self) -> None:
+        secret = "sk-1234567890abcdefghij"
+        usage: Any = "." * 70 + secret
+        with masking(Masker([secret])):
+            (warning,) = validated_metrics(ProviderResponse(token_usage=usage)).warnings
+        assert "sk-" not in warning
 
     def test_only_the_cached_count_goes_when_it_makes_no_sense(self) -> None:
         assert validated_metrics(ProviderResponse(token_usage=TokenUsage(5, 2, -1))) == ReportedMetrics(

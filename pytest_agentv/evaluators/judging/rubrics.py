@@ -50,10 +50,14 @@ def _described(value: Json) -> Json:
 
 
 def _numbered(rubrics: tuple[Rubric, ...]) -> tuple[Rubric, ...]:
-    return tuple(
-        rubric if rubric.id else rubric.model_copy(update={"id": f"rubric-{number}"})
-        for number, rubric in enumerate(rubrics, start=1)
-    )
+    """Give each rubric an id of its own: with one id for two, one check of the judge would count for both."""
+    numbered: dict[str, Rubric] = {}
+    for number, rubric in enumerate(rubrics, start=1):
+        name = rubric.id or f"rubric-{number}"
+        if name in numbered:
+            raise ValueError(f"two rubrics have the id {name!r}: the judge's checks are told apart by it")
+        numbered[name] = rubric if rubric.id else rubric.model_copy(update={"id": name})
+    return tuple(numbered.values())
 
 
 RUBRICS_SCHEMA: Final = {"type": "array", "items": {"anyOf": [FILLED_TEXT, definition("Rubric")]}}

@@ -161,14 +161,21 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
 def _judged(written: WrittenCase) -> tuple[str, str, tuple[AnyEvaluator, ...] | None]:
     """Return id, expected outcome and evaluators. A fault of an evaluator is told before a missing outcome."""
     eval_id = written.required_text(("id",))
+    known = len(written.place.problems)
     evaluators = choose_evaluators(written)
-    return eval_id, _outcome(written, evaluators), evaluators
+    is_broken = any(
+        each.level == "error" and not isinstance(each, UnreadKey) for each in written.place.problems[known:]
+    )
+    return eval_id, _outcome(written, evaluators, is_broken=is_broken), evaluators
 
 
-def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None) -> str:
-    """Return the expected outcome. A case whose evaluators ask for none need not say it."""
+def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, *, is_broken: bool) -> str:
+    """Return the expected outcome. A case whose evaluators ask for none need not say it.
+
+    `is_broken`: an evaluator could not be read. Whether it asks for an outcome is not known then.
+    """
     is_meant = any(key in written.value or misspelling(key, written.value, CASE_KEYS) for key in OUTCOME_KEYS)
-    if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
+    if not is_meant and (evaluators or is_broken) and not any(map(wants_outcome, evaluators or ())):
         return NO_OUTCOME
     return written.required_text(OUTCOME_KEYS)
 

@@ -12,7 +12,7 @@ from pytest_agentv.prompts.templates import template_variables
 
 TEMPLATE_VARIABLES: Final = (
     *("candidate_answer", "expected_outcome", "reference_answer", "question"),
-    *("input_messages", "expected_messages", "output_messages"),
+    *("input_messages", "expected_messages", "output_messages", "retrieved_context"),
 )
 AGGREGATOR_VARIABLE: Final = "EVALUATOR_RESULTS_JSON"
 

@@ -17,6 +17,7 @@ from pytest_agentv.loading.keys import (
     is_mark,
     warn_of_evaluator_word,
     warn_of_unread_lists,
+    warn_of_unread_twins,
 )
 from pytest_agentv.loading.places import Place, first_key, misspelling, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem
@@ -103,6 +104,7 @@ def check_keys(written: WrittenCase) -> None:
     warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
     warn_of_evaluator_word(value, place)
     warn_of_unread_lists(value, place)
+    warn_of_unread_twins(value, place)
     for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS):
         if len(value.keys() & synonyms) < 2:
             continue

@@ -12,6 +12,7 @@ from pytest_agentv.loading.keys import (
     threshold_at,
     warn_of_evaluator_word,
     warn_of_unread_lists,
+    warn_of_unread_twins,
 )
 from pytest_agentv.loading.places import Place, mapping_at, text_at, warn_of_unknown_keys
 from pytest_agentv.models.base import JsonObject
@@ -48,6 +49,7 @@ def read_header(header: JsonObject, place: Place) -> Header:
     warn_of_unknown_keys(execution, FILE_EXECUTION_KEYS, execution_place)
     warn_of_evaluator_word(header, place)
     warn_of_unread_lists(header, place)
+    warn_of_unread_twins(header, place)
     return known
 
 

@@ -150,8 +150,11 @@ class _Loader:
             place.expected("a mapping with name and provider", entry)
             return None
         kind = self._kinds.canonical(entry.get("provider"))
-        has_settings = entry.get("settings") is not None and self._reads_settings(kind)
-        values = _merged_settings(entry, place) if has_settings else entry
+        values = entry
+        if entry.get("settings") is not None and self._reads_settings(kind):
+            from pytest_agentv.loading.targets.settings import merged_settings  # noqa: PLC0415 - in older files
+
+            values = merged_settings(entry, place)
         self._check_values(values, place)
         self._check_fields(kind, values, entry, place)
         return self._definition(kind, values, place)
@@ -174,14 +177,15 @@ class _Loader:
                 place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
 
     def _check_fields(self, kind: str, values: dict[str, Json], entry: dict[str, Json], place: Place) -> None:
-        from pytest_agentv.loading.targets.validation import check_written, unknown_keys  # noqa: PLC0415 - pydantic
+        from pytest_agentv.loading.targets import validation  # noqa: PLC0415 - costs pydantic
 
         found = self._kinds.find(kind)
-        faults = check_written(found, values).faults
-        for fault in (*faults, *unknown_keys(found, values)):
+        faults, hidden = validation.check_written(found, values).faults, validation.unread_spellings(found, values)
+        for fault in (*faults, *validation.unknown_keys(found, values), *hidden):
             is_nested = any(key not in entry and key in values for key in fault.where[:1])
             at = place.at("settings", *fault.where) if is_nested else place.at(*fault.where)
-            note = at.error if fault in faults or (found and found.is_strict) else at.warn
+            is_error = fault in faults or (found and found.is_strict and fault not in hidden)
+            note = at.error if is_error else at.warn
             note(fault.message, fault.hint)
 
     def _definition(self, kind: str, values: dict[str, Json], place: Place) -> TargetDefinition | None:
@@ -227,17 +231,6 @@ class _Loader:
         if errors:
             text = f"{len(errors)} errors\n{join_problems(errors)}"
             raise with_problems(TargetsError(self._source.path, text), self._problems)
-
-
-def _merged_settings(entry: dict[str, Json], place: Place) -> dict[str, Json]:
-    """Return the target with the keys of its `settings:` mapping (older files) merged in. Keys beside it win."""
-    flat = {key: value for key, value in entry.items() if key != "settings"}
-    settings = entry["settings"]
-    if not isinstance(settings, dict):
-        place.at("settings").expected("a mapping", settings)
-        return flat
-    place.at("settings").warn("is an older form", "write its keys directly in the target")
-    return {**settings, **flat}
 
 
 def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:

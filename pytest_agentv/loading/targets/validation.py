@@ -103,6 +103,17 @@ def unknown_keys(kind: type[Any] | None, values: Iterable[str]) -> tuple[Fault, 
     return tuple(Fault((key,), "unknown key", _known_hint(key, *parts)) for key in values if key not in known)
 
 
+def unread_spellings(kind: type[Any] | None, values: JsonObject) -> tuple[Fault, ...]:
+    """Return a fault for each key that another spelling of it hides, unless both say the same."""
+    return tuple(
+        Fault((key,), f"is not read, because {read!r} is there as well")
+        for part in parts_of_target(kind)
+        for field, read in written_keys(part, values).items()
+        for key in spellings(part)[field]
+        if values.get(key) not in (None, values[read])
+    )
+
+
 def show_key(where: KeyPath) -> str:
     """Return the path of a value as text: `args[1]`, `healthcheck.url`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).removeprefix(".")

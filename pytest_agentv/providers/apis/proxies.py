@@ -1,4 +1,4 @@
-"""Which proxy the environment names for a URL. Proxies cannot reach this machine's own servers."""
+"""Which proxy the environment names for a URL."""
 
 import ipaddress
 import re
@@ -17,7 +17,7 @@ def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
         name.lower(): value.strip() for name, value in environment.items() if value and name.lower().endswith("_proxy")
     }
     proxy = variables.get(f"{parts.scheme}_proxy") or variables.get("all_proxy")
-    if not proxy or is_loopback(url):
+    if not proxy:
         return None
     host, port = (parts.hostname or "").rstrip("."), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     if any(_is_meant(entry.strip().lower(), host, port) for entry in variables.get("no_proxy", "").split(",")):

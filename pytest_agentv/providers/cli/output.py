@@ -21,30 +21,29 @@ from pytest_agentv.runtime.reading import read_regular_file
 _CANNOT_EXECUTE: Final = 126
 """The shell's exit code when the system refuses to start a program."""
 
-_ANSWERS: Final = frozenset({"text", "output_messages", "outputMessages"})
-"""Keys that hold an answer."""
-
 _LONGEST_LINE: Final = 300
 """Characters of the last line where it comes first."""
 
 _LONGEST_REPORT: Final = 2000
 """Characters of a command's output in an error message; the end is kept, where programs say what went wrong."""
 
+_LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages)"\s*:', re.DOTALL)
+
+
+class _NoJsonConstantError(ValueError):
+    """The output has a NaN or an Infinity, which programs write into what is JSON otherwise."""
+
 
 def parse_output(content: str) -> ProviderResponse:
-    """Read the answer to one request; what is not the JSON shape is the answer's text as it stands."""
+    """Read the answer to one request; what is not the JSON shape is the answer's text as it stands.
+
+    Where it was meant to be that shape, a warning says what is wrong with it.
+    """
     try:
-        data = _parse_json(content)
-    except (ValueError, RecursionError):
-        return _plain_text(content)
-    try:
-        response = parse_response(data, javascript_string)
-    except (WireError, RecursionError) as error:
-        text = _plain_text(content)
-        if not isinstance(data, dict) or not _ANSWERS.intersection(data):
-            return text
-        what = "the answer is taken for a text and not for JSON with keys that are known"
-        return text.replace(warnings=(f"{what}: {error}",))
+        response = parse_response(_parse_json(content), javascript_string)
+    except (ValueError, RecursionError) as error:
+        meant = _LOOKS_MEANT.match(content) and isinstance(error, WireError | _NoJsonConstantError)
+        return _plain_text(content, *([f"the answer is taken as a plain text: {error}"] if meant else []))
     return response if response.output_messages is not None else _plain_text(content)
 
 
@@ -207,11 +206,11 @@ def _parse_json(text: str) -> Json:
 
 
 def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")
+    raise _NoJsonConstantError(f"{name} is no JSON")
 
 
-def _plain_text(content: str) -> ProviderResponse:
-    return ProviderResponse(output_messages=(answer_message(content),), is_text_only=True)
+def _plain_text(content: str, *warnings: str) -> ProviderResponse:
+    return ProviderResponse(output_messages=(answer_message(content),), is_text_only=True, warnings=warnings)
 
 
 def _missing(eval_id: str) -> ProviderResponse:

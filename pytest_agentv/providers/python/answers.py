@@ -85,12 +85,23 @@ def _native(value: Any) -> NativeAnswer | None:
     return read_native(value)
 
 
+def _plain_metric(key: str, value: Any) -> Any:
+    """Return a metric that is no JSON (NaN, a number of another package) as a text: it is left out with a warning."""
+    if key not in _METRICS:
+        return value
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return repr(value)
+    return value
+
+
 def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse | None = None) -> ProviderResponse:
     """Read a mapping. Beside native messages it may tell tokens, cost and so on by our own keys."""
     if native is not None:
         value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
     try:
-        text = json.dumps(dict(value), allow_nan=False)
+        text = json.dumps({key: _plain_metric(key, item) for key, item in value.items()}, allow_nan=False)
         if len(text) > SIZE_LIMIT:
             raise WireError(TOO_LARGE)
         data = json.loads(text)

@@ -105,8 +105,12 @@ class Composite(Evaluator):
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when a member or the aggregator could not judge."""
         results = await asyncio.gather(*(run_evaluator(member, context) for member in self.evaluators))
-        _require_judgements(results)
-        score = await self.aggregator.combine(results, context)
+        try:
+            _require_judgements(results)
+            score = await self.aggregator.combine(results, context)
+        except EvaluatorError as error:  # what members found was paid for
+            error.results = tuple(result.replace(weight=None) for result in results)
+            raise
         missed = unmet_required([result for result in results if result.required])
         unmet = tuple(dict.fromkeys((*(score.unmet_required or ()), *missed)))
         return score.replace(unmet_required=unmet, verdict="fail") if unmet else score
