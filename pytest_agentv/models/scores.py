@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final, Literal
 
 from pytest_agentv.errors import ErrorKind
@@ -81,9 +82,23 @@ class EvaluatorResult(Record):
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
-    """Return the unmet required checks and rubrics. Rubrics of a result with weight 0 do not count."""
-    counted = (result for result in results if result.weight != 0 or result.required)
-    return tuple(unmet for result in counted for unmet in result.unmet_required or ())
+    """Return the unmet required checks and rubrics. Of a result with weight 0 only those count that say `required`.
+
+    Rubrics are required unless they say otherwise, and a weight of 0 silences these.
+    """
+    found = (result.unmet_required or () if result.weight != 0 else explicitly_unmet([result]) for result in results)
+    return tuple(chain.from_iterable(found))
+
+
+def explicitly_unmet(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
+    """Return what evaluators that say `required` left unmet, members at every depth included."""
+    unmet: list[str] = []
+    for result in results:
+        known = result.unmet_required or ()
+        members = explicitly_unmet(result.evaluator_results or ())
+        # A negated composite does without what its members require.
+        unmet += known if result.required else (each for each in members if each in known)
+    return tuple(unmet)
 
 
 @record

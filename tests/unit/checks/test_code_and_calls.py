@@ -13,7 +13,7 @@ from pytest_agentv.evaluators.kinds.code.python import PythonCheck
 from pytest_agentv.evaluators.kinds.text.contains import Contains
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.scores import Score
+from pytest_agentv.models.scores import Score, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.prompts.prompt import Prompt
 
@@ -275,6 +275,43 @@ def test_a_composite_keeps_what_its_members_require(bench):
     result = bench.judged(composite, "a")
     assert (result.score, result.verdict) == (1.0, "fail")
     assert result.unmet_required == ('contains: b: lacks "b"',)
+
+
+NEEDS_B = {"assert": [{"contains": "a"}, {"contains": "b", "required": True}]}
+MEAN = {"type": "weighted_average"}
+
+
+@pytest.mark.parametrize(
+    "composite",
+    [
+        {"composite": {**NEEDS_B, "aggregator": MEAN}, "weight": 0},
+        {"composite": {"assert": [{"composite": {**NEEDS_B, "aggregator": MEAN}}], "aggregator": MEAN}, "weight": 0},
+        {
+            "composite": {
+                "assert": [{"name": "inner", "composite": {**NEEDS_B, "aggregator": MEAN}}],
+                "aggregator": {"type": "weighted_average", "weights": {"inner": 0}},
+            }
+        },
+        {
+            "composite": {
+                "assert": [{"composite": {**NEEDS_B, "aggregator": MEAN}}],
+                "aggregator": {"type": "code_judge", "path": "echo '{\"score\": 1}'"},
+            }
+        },
+    ],
+)
+def test_a_required_member_fails_the_case_whatever_a_composite_weighs(bench, composite):
+    result = bench.judged(composite, "a")
+    assert unmet_required([result]) == ('contains: b: lacks "b"',)
+
+
+def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
+    judge = {"name": "r", "type": "rubric", "rubrics": ["is there"]}
+    result = bench.judged({"composite": {"assert": [judge], "aggregator": MEAN}, "weight": 0}, "a")
+    assert result.unmet_required == ("[rubric-1] is there",)
+    assert unmet_required([result]) == ()
+    negated = {"not-composite": {**NEEDS_B, "aggregator": MEAN}, "weight": 0}
+    assert unmet_required([bench.judged(negated, "a")]) == ()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pytest_agentv.loading.kind_reader import find_kind, read_part
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import NOT_EMPTY, Items, definition, expected, spelled
-from pytest_agentv.models.scores import Score, unmet_required
+from pytest_agentv.models.scores import Score, explicitly_unmet
 
 MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
 
@@ -107,7 +107,7 @@ class Composite(Evaluator):
         results = await asyncio.gather(*(run_evaluator(member, context) for member in self.evaluators))
         _require_judgements(results)
         score = await self.aggregator.combine(results, context)
-        missed = unmet_required([result for result in results if result.required])
+        missed = explicitly_unmet(results)
         unmet = tuple(dict.fromkeys((*(score.unmet_required or ()), *missed)))
         return score.replace(unmet_required=unmet, verdict="fail") if unmet else score
 
