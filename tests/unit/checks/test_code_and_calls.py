@@ -305,6 +305,15 @@ def test_a_required_member_fails_the_case_whatever_a_composite_weighs(bench, com
     assert unmet_required([result]) == ('contains: b: lacks "b"',)
 
 
+@pytest.mark.parametrize("answer", ['{"n": "x"}', "{}", "no JSON"])
+def test_a_field_is_required_if_its_check_is(bench, answer):
+    check = {"contains": "y", "required": True}
+    result = bench.judged({"field": {"path": "n", "check": check}, "weight": 0}, answer)
+    assert (result.required, result.score) == (True, 0.0)
+    assert len(unmet_required([result])) == 1
+    assert bench.judged({"field": {"path": "n", "check": check}}, '{"n": "xy"}').unmet_required is None
+
+
 def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
     judge = {"name": "r", "type": "rubric", "rubrics": ["is there"]}
     result = bench.judged({"composite": {"assert": [judge], "aggregator": MEAN}, "weight": 0}, "a")
