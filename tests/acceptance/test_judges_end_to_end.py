@@ -271,3 +271,28 @@ def test_the_older_words_for_the_default_judge_are_understood(judged, project, w
     run = project.run()
     assert run.statuses == {"a": "pass"}
     assert "warning" not in run.text
+
+
+JUDGED = "evaluators: [{name: quality, type: llm_judge}]"
+
+
+def replies(project):
+    return (project.path / "asked.jsonl").read_text().splitlines()
+
+
+def test_replies_that_are_no_judgement_are_asked_for_anew_with_a_cache(judged, project):
+    """Kept, they would make the same case the same error in each run."""
+    assert judged(JUDGED, "--agentv-cache", reply="hm")["status"] == "error"
+    assert len(replies(project)) == 3
+    result = judged(JUDGED, "--agentv-cache", reply='{"score": 1}')
+    assert (result["status"], result["cached"]) == ("pass", True)
+    assert len(replies(project)) == 4
+
+
+def test_replies_that_led_to_a_judgement_are_kept_and_cost_nothing_again(judged, project):
+    reply = 'return (HERE / "reply.txt").read_text() if "Your last reply" in prompt else "hm"'
+    project.write("agent.py", AGENT.replace('return (HERE / "reply.txt").read_text()', reply))
+    for _ in range(2):
+        result = judged(JUDGED, "--agentv-cache")
+        assert (result["status"], result["judge_retries"]) == ("pass", 1)
+    assert len(replies(project)) == 2
