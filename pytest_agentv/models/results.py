@@ -67,6 +67,10 @@ class RepeatFigures(Record):
     """How many of the answers came from the cache; None: none."""
     carried: int | None = None
     """How many of the answers an earlier run had asked, which this one went on with; None: none."""
+    priced: int | None = None
+    """How many of the answers that were asked report their US dollars; None: all of them, or none."""
+    metered: int | None = None
+    """How many of these answers report their tokens; None as for `priced`."""
     reruns: int | None = None
     """How often all answers were asked anew before, as by `--reruns`; None: never."""
     confirm: "RepeatFigures | None" = None

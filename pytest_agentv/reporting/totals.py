@@ -1,8 +1,8 @@
 """The figures of a whole run, formatted for people. Each report chooses which ones to show."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
@@ -58,10 +58,10 @@ def total_figures(
     noun = "results" if earlier else "cases"
     costs = [cost for result in paid if (cost := cost_of(result)) is not None]
     if costs:
-        yield Figure("Cost", format_cost(sum(costs)) + _known_for(len(costs), len(paid), noun))
+        yield Figure("Cost", format_cost(sum(costs)) + _known_for(paid, cost_of, "priced", noun))
     usages = [usage for result in paid if (usage := tokens_of(result)) is not None]
     if usages:
-        yield Figure("Tokens", format_tokens(_total_usage(usages)) + _known_for(len(usages), len(paid), noun))
+        yield Figure("Tokens", format_tokens(_total_usage(usages)) + _known_for(paid, tokens_of, "metered", noun))
     if earlier:
         yield Figure("Reruns", str(len(earlier)))
     cached = sum(bool(result.cached) for result in results)
@@ -89,8 +89,28 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
     )
 
 
-def _known_for(count: int, total: int, noun: str) -> str:
-    return "" if count == total else f", known for {count} of {total} {noun}"
+def _known_for(
+    results: Sequence[EvalResult],
+    value_of: Callable[[EvalResult], object],
+    key: Literal["priced", "metered"],
+    noun: str,
+) -> str:
+    """Return of how many cases a sum is; of how many answers, if it is of some answers of a case only."""
+    parts = [_known_answers(result, value_of(result) is not None, key) for result in results]
+    if any(0 < known < asked for known, asked in parts):
+        return f", known for {sum(known for known, _ in parts)} of {sum(asked for _, asked in parts)} answers"
+    count = sum(known > 0 for known, _ in parts)
+    return "" if count == len(parts) else f", known for {count} of {len(parts)} {noun}"
+
+
+def _known_answers(result: EvalResult, is_known: bool, key: Literal["priced", "metered"]) -> tuple[int, int]:
+    """Return of how many answers of a case a figure is known, and how many were asked and not cached."""
+    if result.repeat is None:
+        return int(is_known), 1
+    parts = [part for part in (result.repeat, result.repeat.confirm) if part is not None]
+    asked = [part.asked - (part.cached or 0) for part in parts]
+    known = [(getattr(part, key) or count) if is_known else 0 for part, count in zip(parts, asked, strict=True)]
+    return sum(known), sum(asked)
 
 
 def _total_usage(usages: Sequence[TokenUsage]) -> TokenUsage:

@@ -83,6 +83,7 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
     judged = [result for result in results if result.status != "error"]
     passes = sum(result.status == "pass" for result in judged)
     tools = tuple(result.trace_summary.tool_names if result.trace_summary else () for result in judged)
+    paid = [result.execution_metrics for result in results if not result.cached]
     return RepeatFigures(
         planned=plan.answers,
         asked=len(results),
@@ -92,6 +93,8 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
         same_text=len({result.candidate_answer for result in judged}) == 1 if len(judged) > 1 else None,
         tools=tools if any(tools) else None,
         cached=sum(bool(result.cached) for result in results) or None,
+        priced=_if_some(metrics is not None and metrics.cost_usd is not None for metrics in paid),
+        metered=_if_some(metrics is not None and metrics.token_usage is not None for metrics in paid),
         **_rates(passes, len(judged), plan, stopped),
     )
 
@@ -217,6 +220,12 @@ def _added_usage(usages: Sequence[TokenUsage]) -> TokenUsage:
         cached=_sum(usage.cached for usage in usages),
         reasoning=_sum(usage.reasoning for usage in usages),
     )
+
+
+def _if_some(known: Iterable[bool]) -> int | None:
+    """Return how many are known; None if all are, or none."""
+    flags = list(known)
+    return sum(flags) if any(flags) and not all(flags) else None
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
