@@ -8,7 +8,7 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
+from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TraceEvent, TraceSummary
 
 SCHEMA_VERSION: Final = 1
 """Incremented when a key of the results file changes its meaning or is removed, but not for a new key."""
@@ -226,6 +226,8 @@ class EvalResult(Record):
     """What the target said and which tools it called, long texts cut; None: there is nothing but the answer."""
     cost_source: str | None = None
     """Where the US dollars come from: `target`, which reported them, or the price table `genai-prices` or `litellm`."""
+    judge_metrics: JudgeMetrics | None = None
+    """What the models took that its evaluators asked, which is not in `execution_metrics`; None: they asked none."""
     repeat: RepeatFigures | None = None
     """What its answers showed, where it was asked more than once; then `score` is their mean, the metrics are their
     sums, and what else is said of an answer is that of the first failing one, else of the first."""

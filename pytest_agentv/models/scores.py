@@ -8,6 +8,7 @@ from typing import Final, Literal
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.traces import JudgeMetrics
 
 Verdict = Literal["pass", "borderline", "fail"]
 """The word for a score: `pass` from 0.8, `borderline` from 0.6, else `fail`."""
@@ -79,6 +80,8 @@ class EvaluatorResult(Record):
     """The model that judged; of a judge that names none, its target. None: no model took part."""
     duration_ms: float | None = None
     """Milliseconds that the judgement took."""
+    judge_metrics: JudgeMetrics | None = None
+    """What the models took that it asked, those of its members not included; None: it asked none."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:

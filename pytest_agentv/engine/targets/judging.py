@@ -28,9 +28,12 @@ class ProviderJudge:
 
     async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
         """Return the reply's text. Raises `EvaluatorError` if the target cannot answer."""
+        from pytest_agentv.evaluators.metering import current_meter  # noqa: PLC0415 - for those that ask a judge
+
         request = self._request(system_prompt, user_prompt, context)
         attempts = await invoke_with_retries(self._provider, request, self._options.max_retries)
         response = attempts.response
+        current_meter().add_reply(response, attempts.count)
         if response is None:
             error = attempts.error or ProviderError("the provider gave no response")
             raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
