@@ -354,6 +354,22 @@ def test_judges_are_in_the_summary_and_a_cached_reply_costs_nothing(paid, projec
     assert not [line for line in resumed.lines if line.startswith(("Cost:", "Tokens:"))]
 
 
+def test_a_judge_that_combines_composites_is_not_asked_again_with_a_cache(paid):
+    nested = """
+evaluators:
+  - name: outer
+    type: composite
+    aggregator: {type: llm_judge}
+    evaluators:
+      - name: inner
+        type: composite
+        aggregator: {type: weighted_average}
+        evaluators: [{name: quality, type: llm_judge}, {name: plain, contains: hello}]
+"""
+    assert paid(nested, "--agentv-cache")["judge_metrics"]["calls"] == 2
+    assert paid(nested, "--agentv-cache")["judge_metrics"] == {"calls": 0, "cached": 2}
+
+
 def test_a_dry_run_takes_nothing(paid):
     assert "judge_metrics" not in paid(JUDGED, "--agentv-dry-run")
 

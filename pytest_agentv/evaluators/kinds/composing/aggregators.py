@@ -37,6 +37,10 @@ DEFAULT_AGGREGATOR_TEMPLATE: Final = "\n\n".join(
 )
 
 
+_OF_THE_RUN: Final = ("duration_ms", "judge_metrics")
+"""Keys of results that say nothing of the answer, and differ in each run: with them, no reply would be in the cache."""
+
+
 class Aggregator(Kind):
     """Combines the members' results into one score."""
 
@@ -201,7 +205,7 @@ def _score_object(result: EvaluatorResult) -> JsonObject:
 
 
 def _camel_case_result(plain: JsonObject) -> dict[str, Json]:
-    camel = _camel_case_keys(plain)
+    camel = _camel_case_keys({key: value for key, value in plain.items() if key not in _OF_THE_RUN})
     if "evaluatorProviderRequest" in camel:
         camel["evaluatorProviderRequest"] = _camel_case_keys(camel["evaluatorProviderRequest"])
     if "evaluatorResults" in camel:
