@@ -67,6 +67,8 @@ class RepeatFigures(Record):
     """How many of the answers came from the cache; None: none."""
     carried: int | None = None
     """How many of the answers an earlier run had asked, which this one went on with; None: none."""
+    lost: int | None = None
+    """How many answers of earlier runs could not be had or judged; the metrics count these as well. None: none."""
     priced: int | None = None
     """How many of the answers that were asked report their US dollars; None: all of them, or none."""
     metered: int | None = None
@@ -75,6 +77,11 @@ class RepeatFigures(Record):
     """How often all answers were asked anew before, as by `--reruns`; None: never."""
     confirm: "RepeatFigures | None" = None
     """Fresh answers that were asked because the case looked broken; they do not count for its verdict."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the metrics hold what the answers of an earlier run took."""
+        return bool(self.carried or self.lost)
 
 
 @record

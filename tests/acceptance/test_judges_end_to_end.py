@@ -52,8 +52,8 @@ def judged(project):
             "    expected_messages: [{role: assistant, content: good day}]\n"
             + "".join(f"    {line}\n" for line in keys.strip("\n").splitlines()),
         )
-        (result,) = project.run(*flags).results
-        return result
+        results = project.run(*flags).results
+        return results[0] if results else None
 
     return run
 
@@ -291,6 +291,7 @@ def test_replies_that_are_no_judgement_are_asked_for_anew_with_a_cache(judged, p
 
 PAID_JUDGE = """
 def judge(prompt):
+    assert not (HERE / "down").exists()
     checks = [{"id": "statement-1", "satisfied": True, "reasoning": ""}]
     text = json.dumps({"score": 1, "checks": checks, "overall_reasoning": ""})
     return {"text": text, "token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25}
@@ -368,6 +369,18 @@ evaluators:
 """
     assert paid(nested, "--agentv-cache")["judge_metrics"]["calls"] == 2
     assert paid(nested, "--agentv-cache")["judge_metrics"] == {"calls": 0, "cached": 2}
+
+
+def test_answers_that_could_not_be_judged_count_once_when_the_case_goes_on(paid, project):
+    """All three of the first run: the result of the second has what they took."""
+    down = project.path / "down"
+    down.touch()
+    flags = ("--agentv-out=run.jsonl", "--agentv-stop=never")
+    assert paid("repeat: 3", *flags) is None
+    down.unlink()
+    run = project.run(*flags, "--agentv-resume=run.jsonl", "--agentv-retry-errors")
+    assert "Cost:             $0.3000; $0.7500 for judges, known for 3 of 6 calls" in run.lines
+    assert not [line for line in run.lines if line.startswith("Reruns:")]
 
 
 def test_a_dry_run_takes_nothing(paid):

@@ -49,7 +49,7 @@ def combine_answers(
     judged = [result for result in results if result.status != "error"]
     decided = plan.verdict(results) if judged else None
     figures = repeat_figures(results, plan, None if together else plan.stopped(results))
-    figures = figures.replace(reruns=reruns or None, carried=carried or None)
+    figures = figures.replace(reruns=reruns or None, carried=carried or None, lost=len(lost) or None)
     base = _shown(results, decided)
     status = decided or "error"
     combined = base.replace(
