@@ -13,6 +13,9 @@ from pytest_agentv.models.traces import JudgeMetrics
 Verdict = Literal["pass", "borderline", "fail"]
 """The word for a score: `pass` from 0.8, `borderline` from 0.6, else `fail`."""
 
+NOTHING_COUNTS: Final = "all weights are 0, so that nothing counts"
+"""Why the score is 0 where everything that was judged may be good."""
+
 PASS_SCORE: Final = 0.8
 BORDERLINE_SCORE: Final = 0.6
 
