@@ -1,6 +1,6 @@
 """Builds the results of cases: judged ones and broken ones (agentv-formats 8.1 and 8.2)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pytest_agentv.engine.answers import Answered
@@ -11,8 +11,8 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ErrorDetail, EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.traces import JudgeMetrics, added_judge_metrics
+from pytest_agentv.models.scores import EvaluatorResult, judge_metrics_of
+from pytest_agentv.models.traces import added_judge_metrics
 from pytest_agentv.prompts.prompt import Prompt
 
 
@@ -52,7 +52,7 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
         threshold_source=judgement.threshold.source,
         unmet_required=judgement.unmet_required,
         judge_retries=_judge_retries(evaluations) or None,
-        judge_metrics=added_judge_metrics(_judge_metrics(evaluations)),
+        judge_metrics=added_judge_metrics(judge_metrics_of(evaluations)),
         trace=answered.trace if job.options.include_trace else None,
         dry_run=is_dry_run or None,
     )
@@ -117,13 +117,6 @@ def _conversation(answered: Answered) -> tuple[Message, ...] | None:
 def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
     """Sum up the judge retries of all evaluators, including members of composites."""
     return sum((each.judge_retries or 0) + _judge_retries(each.evaluator_results or ()) for each in evaluations)
-
-
-def _judge_metrics(evaluations: Sequence[EvaluatorResult]) -> Iterator[JudgeMetrics | None]:
-    """Yield what the models took that evaluators asked, including members of composites."""
-    for each in evaluations:
-        yield each.judge_metrics
-        yield from _judge_metrics(each.evaluator_results or ())
 
 
 def _identity_fields(identity: CaseIdentity) -> JsonObject:

@@ -4,7 +4,7 @@ The count belongs to the evaluator that runs, not to the judge, which all evalua
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -30,6 +30,10 @@ class Meter:
         cost = cost_usd if _is_amount(cost_usd) else None
         self._parts += [JudgeMetrics(1) for _ in range(calls - 1)]
         self._parts.append(JudgeMetrics(1, token_usage=usage, cost_usd=cost))
+
+    def take_over(self, parts: Iterable[JudgeMetrics]) -> None:
+        """Count what evaluators counted whose results are dropped."""
+        self._parts += parts
 
     def add_reply(self, response: ProviderResponse | None, calls: int = 1) -> None:
         """Count a reply and the calls that it took; None: nobody replied, which may have been paid for."""

@@ -1,7 +1,7 @@
 """Scores, verdicts and the results of evaluators."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal
 
@@ -105,6 +105,14 @@ def explicitly_unmet(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
         # A negated composite does without what its members require.
         unmet += known if result.required else (each for each in members if each in known)
     return tuple(unmet)
+
+
+def judge_metrics_of(results: Iterable[EvaluatorResult]) -> Iterator[JudgeMetrics]:
+    """Yield what the models took that evaluators asked, including members of composites."""
+    for result in results:
+        if result.judge_metrics is not None:
+            yield result.judge_metrics
+        yield from judge_metrics_of(result.evaluator_results or ())
 
 
 @record

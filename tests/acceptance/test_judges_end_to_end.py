@@ -371,6 +371,16 @@ evaluators:
     assert paid(nested, "--agentv-cache")["judge_metrics"] == {"calls": 0, "cached": 2}
 
 
+@pytest.mark.parametrize("breaks", ["{name: broken, python: '1 / 0'}", "{name: fine, contains: hello}"])
+def test_what_members_took_is_not_lost_with_a_composite_that_breaks(paid, breaks):
+    aggregator = "{type: weighted_average}" if "broken" in breaks else "{type: code_judge, path: exit 3}"
+    result = paid(
+        f"evaluators: [{{name: c, type: composite, evaluators: [{{name: q, type: llm_judge}}, {breaks}],"
+        f" aggregator: {aggregator}}}]"
+    )
+    assert (result["status"], result["judge_metrics"]) == ("error", ONE)
+
+
 def test_answers_that_could_not_be_judged_count_once_when_the_case_goes_on(paid, project):
     """All three of the first run: the result of the second has what they took."""
     down = project.path / "down"
