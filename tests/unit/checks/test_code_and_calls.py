@@ -277,6 +277,15 @@ def test_a_composite_keeps_what_its_members_require(bench):
     assert result.unmet_required == ('contains: b: lacks "b"',)
 
 
+def test_fields_of_nothing_expected_are_not_negated_into_a_pass(bench):
+    check = {"fields": [{"path": "a", "match": "exact"}]}
+    for answer in ('{"a": 1}', "no JSON"):
+        result = bench.judged({"not-field_accuracy": check}, answer)
+        assert (result.score, result.error_kind) == (0.0, "config")
+        assert result.error == "No expected data found in expected_messages: there is nothing to negate"
+    assert bench.judged({"field_accuracy": check}, '{"a": 1}').error is None
+
+
 NEEDS_B = {"assert": [{"contains": "a"}, {"contains": "b", "required": True}]}
 MEAN = {"type": "weighted_average"}
 
