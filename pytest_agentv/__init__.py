@@ -77,7 +77,14 @@ _NAMES = {
     "models.results": ("BaselineFigures", "ErrorDetail", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
     "models.scores": ("EvaluatorResult", "Score", "Verdict"),
     "models.targets": ("Target",),
-    "models.traces": ("ExecutionMetrics", "TokenUsage", "TraceEvent", "TraceEventType", "TraceSummary"),
+    "models.traces": (
+        "ExecutionMetrics",
+        "JudgeMetrics",
+        "TokenUsage",
+        "TraceEvent",
+        "TraceEventType",
+        "TraceSummary",
+    ),
     "prompts.prompt": ("ChatMessage", "Prompt", "PromptMode"),
     "providers.base": (
         "Adapter",
@@ -197,6 +204,7 @@ if TYPE_CHECKING:
     from pytest_agentv.models.targets import Target as Target
     from pytest_agentv.models.traces import (
         ExecutionMetrics as ExecutionMetrics,
+        JudgeMetrics as JudgeMetrics,
         TokenUsage as TokenUsage,
         TraceEvent as TraceEvent,
         TraceEventType as TraceEventType,

@@ -48,6 +48,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Results": (
         "EvalResult",
+        "JudgeMetrics",
         "RepeatFigures",
         "BaselineFigures",
         "ShardFigures",

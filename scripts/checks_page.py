@@ -59,6 +59,8 @@ evalcases:
   call. Together they weigh as much as their number, and each has a result of its own in `evaluator_results`. `rubrics`
   of a case are required; sentences are not. The name of a check alone (`- is-json`) is an error: write
   `{is-json: true}`.
+- **Unicode.** Checks compare code points. "é" may be one or two of them (NFC, NFD), and a blank a no-break space. If
+  only that differs, the miss says so: `only the Unicode form differs: they match as NFC`. A `not-contains` passes then.
 
 Values are checked when the file is loaded: a wrong pattern, a JSON Schema that is none, or an unknown function is an
 error of the case, with its line. `agentv validate` finds it without a run.

@@ -11,7 +11,8 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ErrorDetail, EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.scores import EvaluatorResult, judge_metrics_of
+from pytest_agentv.models.traces import added_judge_metrics
 from pytest_agentv.prompts.prompt import Prompt
 
 
@@ -51,6 +52,7 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
         threshold_source=judgement.threshold.source,
         unmet_required=judgement.unmet_required,
         judge_retries=_judge_retries(evaluations) or None,
+        judge_metrics=added_judge_metrics(judge_metrics_of(evaluations)),
         trace=answered.trace if job.options.include_trace else None,
         dry_run=is_dry_run or None,
     )

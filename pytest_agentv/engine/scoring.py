@@ -9,7 +9,7 @@ from pytest_agentv.models.options.defaults import DEFAULT_THRESHOLD
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import Status
-from pytest_agentv.models.scores import EvaluatorResult, clamp_score, unmet_required
+from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, clamp_score, unmet_required
 
 ROUNDING_SLACK: Final = 1e-9
 """Tolerance for means of floats: the mean of three times 0.8 may be 0.7999999999999999, which must reach 0.8."""
@@ -77,11 +77,14 @@ def combine_scores(results: Sequence[EvaluatorResult]) -> CombinedScore:
 
     A result without a weight weighs 1. Source: agentv-formats 6.10.
     """
+    reasons = [f"{result.name}: {result.reasoning}" for result in results if result.reasoning]
+    if results and all(result.weight == 0 for result in results):
+        reasons.insert(0, NOTHING_COUNTS)
     return CombinedScore(
         _weighted_mean([(result.score, 1.0 if result.weight is None else result.weight) for result in results]),
         hits=tuple(hit for result in results for hit in result.hits),
         misses=tuple(miss for result in results for miss in result.misses),
-        reasoning=" | ".join(f"{result.name}: {result.reasoning}" for result in results if result.reasoning) or None,
+        reasoning=" | ".join(reasons) or None,
     )
 
 

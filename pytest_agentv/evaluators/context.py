@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pytest_agentv.models.base import ABSENT, Absent, Json, Record
 from pytest_agentv.models.cases import EvalCase
@@ -22,6 +22,14 @@ class Judge(Protocol):
 
     async def ask(self, system_prompt: str, user_prompt: str, context: "Context") -> str:
         """Return the text of the reply. Raises `EvaluatorError` when there is no reply."""
+
+
+@runtime_checkable
+class ForgetfulJudge(Protocol):
+    """A judge whose replies may be kept for later runs."""
+
+    def forget(self, system_prompt: str, user_prompt: str, context: "Context") -> None:
+        """Have the reply asked for anew in the next run."""
 
 
 @record

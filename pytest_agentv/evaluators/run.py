@@ -40,6 +40,23 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
 
     Source: agentv-formats 6.10.
     """
+    if context.dry_run or not _may_ask_models(evaluator):
+        return await _run(evaluator, context)
+    from pytest_agentv.evaluators.metering import metering  # noqa: PLC0415 - for those that ask models
+
+    with metering() as meter:
+        result = await _run(evaluator, context)
+    return result.replace(judge_metrics=meter.total)
+
+
+def _may_ask_models(evaluator: AnyEvaluator) -> bool:
+    return any(
+        each.asks_judge or each.calls_targets or each.embeds_with is not None or each.own_code is not None
+        for each in evaluator.walk()
+    )
+
+
+async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     started = time.perf_counter()
     # Users write evaluators: theirs may raise anything, and the others go on.
     attempt = attempt_here if evaluator.own_code is None else attempt_async

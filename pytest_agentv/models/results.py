@@ -8,7 +8,7 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
+from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TraceEvent, TraceSummary
 
 SCHEMA_VERSION: Final = 1
 """Incremented when a key of the results file changes its meaning or is removed, but not for a new key."""
@@ -67,10 +67,21 @@ class RepeatFigures(Record):
     """How many of the answers came from the cache; None: none."""
     carried: int | None = None
     """How many of the answers an earlier run had asked, which this one went on with; None: none."""
+    lost: int | None = None
+    """How many answers of earlier runs could not be had or judged; the metrics count these as well. None: none."""
+    priced: int | None = None
+    """How many of the answers that were asked report their US dollars; None: all of them, or none."""
+    metered: int | None = None
+    """How many of these answers report their tokens; None as for `priced`."""
     reruns: int | None = None
     """How often all answers were asked anew before, as by `--reruns`; None: never."""
     confirm: "RepeatFigures | None" = None
     """Fresh answers that were asked because the case looked broken; they do not count for its verdict."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the metrics hold what the answers of an earlier run took."""
+        return bool(self.carried or self.lost)
 
 
 @record
@@ -222,6 +233,8 @@ class EvalResult(Record):
     """What the target said and which tools it called, long texts cut; None: there is nothing but the answer."""
     cost_source: str | None = None
     """Where the US dollars come from: `target`, which reported them, or the price table `genai-prices` or `litellm`."""
+    judge_metrics: JudgeMetrics | None = None
+    """What the models took that its evaluators asked, which is not in `execution_metrics`; None: they asked none."""
     repeat: RepeatFigures | None = None
     """What its answers showed, where it was asked more than once; then `score` is their mean, the metrics are their
     sums, and what else is said of an answer is that of the first failing one, else of the first."""

@@ -1,15 +1,20 @@
 """Scores, verdicts and the results of evaluators."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, Literal
 
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.traces import JudgeMetrics
 
 Verdict = Literal["pass", "borderline", "fail"]
 """The word for a score: `pass` from 0.8, `borderline` from 0.6, else `fail`."""
+
+NOTHING_COUNTS: Final = "all weights are 0, so that nothing counts"
+"""Why the score is 0 where everything that was judged may be good."""
 
 PASS_SCORE: Final = 0.8
 BORDERLINE_SCORE: Final = 0.6
@@ -78,12 +83,36 @@ class EvaluatorResult(Record):
     """The model that judged; of a judge that names none, its target. None: no model took part."""
     duration_ms: float | None = None
     """Milliseconds that the judgement took."""
+    judge_metrics: JudgeMetrics | None = None
+    """What the models took that it asked, those of its members not included; None: it asked none."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
-    """Return the unmet required checks and rubrics. Rubrics of a result with weight 0 do not count."""
-    counted = (result for result in results if result.weight != 0 or result.required)
-    return tuple(unmet for result in counted for unmet in result.unmet_required or ())
+    """Return the unmet required checks and rubrics. Of a result with weight 0 only those count that say `required`.
+
+    Rubrics are required unless they say otherwise, and a weight of 0 silences these.
+    """
+    found = (result.unmet_required or () if result.weight != 0 else explicitly_unmet([result]) for result in results)
+    return tuple(chain.from_iterable(found))
+
+
+def explicitly_unmet(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
+    """Return what evaluators that say `required` left unmet, members at every depth included."""
+    unmet: list[str] = []
+    for result in results:
+        known = result.unmet_required or ()
+        members = explicitly_unmet(result.evaluator_results or ())
+        # A negated composite does without what its members require.
+        unmet += known if result.required else (each for each in members if each in known)
+    return tuple(unmet)
+
+
+def judge_metrics_of(results: Iterable[EvaluatorResult]) -> Iterator[JudgeMetrics]:
+    """Yield what the models took that evaluators asked, including members of composites."""
+    for result in results:
+        if result.judge_metrics is not None:
+            yield result.judge_metrics
+        yield from judge_metrics_of(result.evaluator_results or ())
 
 
 @record

@@ -1,6 +1,7 @@
 """The steps of a target towards its answer, and their cost."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
@@ -87,3 +88,66 @@ class ExecutionMetrics(Record):
     """Calls of exploring tools (read, grep, …) / all calls; 0 to 1."""
     tokens_per_tool: float | None = None
     """Output tokens / tool calls."""
+
+
+@record
+class JudgeMetrics(Record):
+    """What the models took that judged an answer: judges, what judge scripts asked, and embeddings."""
+
+    calls: int
+    """The calls that were made for it. They may have been paid for even if they failed."""
+    cached: int | None = None
+    """How many replies came from the cache instead, and cost nothing; None: none."""
+    token_usage: TokenUsage | None = None
+    """Tokens of the calls; None: not reported."""
+    cost_usd: float | None = None
+    """US dollars of the calls; None: not reported."""
+    metered: int | None = None
+    """How many of the calls report their tokens; None: all of them, or none."""
+    priced: int | None = None
+    """How many of the calls report their US dollars; None: all of them, or none."""
+
+    @property
+    def known_tokens(self) -> int:
+        """Return how many of the calls report their tokens."""
+        return 0 if self.token_usage is None else self.calls if self.metered is None else self.metered
+
+    @property
+    def known_costs(self) -> int:
+        """Return how many of the calls report their US dollars."""
+        return 0 if self.cost_usd is None else self.calls if self.priced is None else self.priced
+
+
+def added_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
+    """Add up the tokens that are known; None if none are."""
+    known = [usage for usage in usages if usage is not None]
+    if not known:
+        return None
+    return TokenUsage(
+        input=math.fsum(usage.input for usage in known),
+        output=math.fsum(usage.output for usage in known),
+        cached=_sum(usage.cached for usage in known),
+        reasoning=_sum(usage.reasoning for usage in known),
+    )
+
+
+def added_judge_metrics(parts: Iterable[JudgeMetrics | None]) -> JudgeMetrics | None:
+    """Add up what models took that judged; None if none was asked."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    calls = sum(part.calls for part in known)
+    metered, priced = sum(part.known_tokens for part in known), sum(part.known_costs for part in known)
+    return JudgeMetrics(
+        calls,
+        cached=sum(part.cached or 0 for part in known) or None,
+        token_usage=added_usage(part.token_usage for part in known),
+        cost_usd=_sum(part.cost_usd for part in known),
+        metered=metered if 0 < metered < calls else None,
+        priced=priced if 0 < priced < calls else None,
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if known else None

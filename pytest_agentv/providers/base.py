@@ -127,6 +127,14 @@ class BatchProvider(Protocol):
         """Ask all requests in one call. Raises `ProviderError`."""
 
 
+@runtime_checkable
+class KeepsAnswers(Protocol):
+    """An adapter that keeps answers for later runs."""
+
+    def forget(self, request: ProviderRequest) -> None:
+        """Delete the answer to a request, if it is kept."""
+
+
 @record
 class TargetEnvironment(Record):
     """What a target is opened in."""

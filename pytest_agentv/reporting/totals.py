@@ -1,13 +1,13 @@
 """The figures of a whole run, formatted for people. Each report chooses which ones to show."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import JudgeMetrics, added_judge_metrics, added_usage
 from pytest_agentv.reporting.figures import (
     cost_of,
     format_cost,
@@ -50,18 +50,11 @@ def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
 def total_figures(
     results: Sequence[EvalResult], elapsed_ms: float | None, earlier: Sequence[EvalResult] = ()
 ) -> Iterator[Figure]:
-    """Yield time, cost and tokens of the run. Answers from the cache cost nothing.
+    """Yield time, cost and tokens of the run, those of judges by themselves. What comes from the cache costs nothing.
 
     `earlier` are results that reruns replaced. They count because they were paid for.
     """
-    paid = [result for result in (*results, *earlier) if not result.cached]
-    noun = "results" if earlier else "cases"
-    costs = [cost for result in paid if (cost := cost_of(result)) is not None]
-    if costs:
-        yield Figure("Cost", format_cost(sum(costs)) + _known_for(len(costs), len(paid), noun))
-    usages = [usage for result in paid if (usage := tokens_of(result)) is not None]
-    if usages:
-        yield Figure("Tokens", format_tokens(_total_usage(usages)) + _known_for(len(usages), len(paid), noun))
+    yield from _money(results, earlier)
     if earlier:
         yield Figure("Reruns", str(len(earlier)))
     cached = sum(bool(result.cached) for result in results)
@@ -69,6 +62,29 @@ def total_figures(
         yield Figure("From the cache", str(cached))
     if elapsed_ms is not None:
         yield Figure("Time", format_duration(elapsed_ms))
+
+
+def _money(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> Iterator[Figure]:
+    paid = [result for result in (*results, *earlier) if not result.cached]
+    noun = "results" if earlier else "cases"
+    judges = added_judge_metrics(result.judge_metrics for result in (*results, *earlier)) or JudgeMetrics(0)
+    costs = [cost for result in paid if (cost := cost_of(result)) is not None]
+    money = [format_cost(sum(costs)) + _known_for(paid, cost_of, "priced", noun)] if costs else []
+    if judges.cost_usd is not None:
+        money.append(f"{format_cost(judges.cost_usd)} for judges{_known_calls(judges.known_costs, judges)}")
+    if money:
+        yield Figure("Cost", "; ".join(money))
+    usage = added_usage(map(tokens_of, paid))
+    tokens = [format_tokens(usage) + _known_for(paid, tokens_of, "metered", noun)] if usage else []
+    if judges.token_usage is not None:
+        known = _known_calls(judges.known_tokens, judges)
+        tokens.append(f"{format_tokens(judges.token_usage)} for judges{known}")
+    if tokens:
+        yield Figure("Tokens", "; ".join(tokens))
+
+
+def _known_calls(known: int, judges: JudgeMetrics) -> str:
+    return "" if known == judges.calls else f", known for {known} of {judges.calls} calls"
 
 
 def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float) -> str | None:
@@ -89,14 +105,25 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
     )
 
 
-def _known_for(count: int, total: int, noun: str) -> str:
-    return "" if count == total else f", known for {count} of {total} {noun}"
+def _known_for(
+    results: Sequence[EvalResult],
+    value_of: Callable[[EvalResult], object],
+    key: Literal["priced", "metered"],
+    noun: str,
+) -> str:
+    """Return of how many cases a sum is; of how many answers, if it is of some answers of a case only."""
+    parts = [_known_answers(result, value_of(result) is not None, key) for result in results]
+    if any(0 < known < asked for known, asked in parts):
+        return f", known for {sum(known for known, _ in parts)} of {sum(asked for _, asked in parts)} answers"
+    count = sum(known > 0 for known, _ in parts)
+    return "" if count == len(parts) else f", known for {count} of {len(parts)} {noun}"
 
 
-def _total_usage(usages: Sequence[TokenUsage]) -> TokenUsage:
-    return TokenUsage(
-        input=sum(usage.input for usage in usages),
-        output=sum(usage.output for usage in usages),
-        cached=sum(usage.cached or 0 for usage in usages),
-        reasoning=sum(usage.reasoning or 0 for usage in usages),
-    )
+def _known_answers(result: EvalResult, is_known: bool, key: Literal["priced", "metered"]) -> tuple[int, int]:
+    """Return of how many answers of a case a figure is known, and how many were asked and not cached."""
+    if result.repeat is None:
+        return int(is_known), 1
+    parts = [part for part in (result.repeat, result.repeat.confirm) if part is not None]
+    asked = [part.asked - (part.cached or 0) for part in parts]
+    known = [(getattr(part, key) or count) if is_known else 0 for part, count in zip(parts, asked, strict=True)]
+    return sum(known), sum(asked)

@@ -180,3 +180,43 @@ def test_a_case_is_no_rerun_because_a_time_out_came_while_it_was_begun_ahead(pro
     run = project.run("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", "--agentv-workers=2")
     assert run.outcomes == {"passed": 1, "errors": 1}
     assert read_calls(project.path).started.count("case-1") == 3
+
+
+AT_THE_END = """
+import pytest
+from pytest_agentv.session.running import cases
+
+wait_for = cases.wait_for
+
+def wait_and_end(future, look_around):
+    wait_for(future, look_around)
+    pytest.fail("Timeout >0.7s")  # as the signal of a time-out does, at any line
+
+cases.wait_for = wait_and_end
+"""
+WHILE_TOLD = """
+import os, signal, time
+import pytest
+
+def end(*_):
+    pytest.fail("Timeout >0.7s")
+
+signal.signal(signal.SIGUSR1, end)
+
+def pytest_agentv_result(case, result):
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(0.3)
+"""
+
+
+@pytest.mark.parametrize("conftest", [AT_THE_END, WHILE_TOLD], ids=["done", "told"])
+def test_a_time_out_that_comes_when_the_case_is_judged_comes_too_late(project, conftest):
+    """An error behind the result would have it asked, and paid for, again in a resumed run."""
+    project.write("conftest.py", conftest)
+    write_cases(project, {"case-0": "say hello", "case-1": "say good day"})
+    run = project.run(subprocess=True)
+    assert [(result["eval_id"], result["status"]) for result in run.results] == [("case-0", "pass"), ("case-1", "fail")]
+    assert run.outcomes == {"passed": 1, "failed": 1}
+    assert "Total eval cases: 2 (1 passed, 1 failed, 0 errors)" in run.text
+    assert "Reruns:" not in run.text
+    assert run.internals == []

@@ -52,8 +52,8 @@ def judged(project):
             "    expected_messages: [{role: assistant, content: good day}]\n"
             + "".join(f"    {line}\n" for line in keys.strip("\n").splitlines()),
         )
-        (result,) = project.run(*flags).results
-        return result
+        results = project.run(*flags).results
+        return results[0] if results else None
 
     return run
 
@@ -271,3 +271,147 @@ def test_the_older_words_for_the_default_judge_are_understood(judged, project, w
     run = project.run()
     assert run.statuses == {"a": "pass"}
     assert "warning" not in run.text
+
+
+JUDGED = "evaluators: [{name: quality, type: llm_judge}]"
+
+
+def replies(project):
+    return (project.path / "asked.jsonl").read_text().splitlines()
+
+
+def test_replies_that_are_no_judgement_are_asked_for_anew_with_a_cache(judged, project):
+    """Kept, they would make the same case the same error in each run."""
+    assert judged(JUDGED, "--agentv-cache", reply="hm")["status"] == "error"
+    assert len(replies(project)) == 3
+    result = judged(JUDGED, "--agentv-cache", reply='{"score": 1}')
+    assert (result["status"], result["cached"]) == ("pass", True)
+    assert len(replies(project)) == 4
+
+
+PAID_JUDGE = """
+def judge(prompt):
+    assert not (HERE / "down").exists()
+    checks = [{"id": "statement-1", "satisfied": True, "reasoning": ""}]
+    text = json.dumps({"score": 1, "checks": checks, "overall_reasoning": ""})
+    return {"text": text, "token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25}
+"""
+SCRIPT = """
+from pytest_agentv.sdk import Result, code_judge, create_target_client
+
+
+@code_judge
+def judge(case):
+    reply = create_target_client().invoke("Is it polite?")
+    return Result(score=float("score" in reply.raw_text))
+"""
+ONE = {"calls": 1, "token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25}
+ALL_KINDS = """
+evaluators:
+  - {name: words, type: heuristic, hits: [hello]}
+  - {name: quality, type: llm_judge}
+  - Is polite
+  - name: both
+    type: composite
+    evaluators: [{name: inner, type: llm_judge}, {name: plain, contains: hello}]
+    aggregator: {type: llm_judge}
+  - {name: script, type: code_judge, script: [python3, script.py], target: true}
+"""
+
+
+@pytest.fixture
+def paid(judged, project):
+    """Return `judged`, with a judge that reports what it took."""
+    project.write("agent.py", AGENT.partition("def judge")[0] + PAID_JUDGE)
+    project.write("script.py", SCRIPT)
+    return judged
+
+
+def test_what_judges_took_is_recorded_for_each_evaluator_and_for_the_case(paid):
+    result = paid(ALL_KINDS)
+    words, quality, polite, both, script = result["evaluator_results"]
+    assert "judge_metrics" not in words
+    assert [each["judge_metrics"] for each in (quality, polite, both, script)] == [ONE] * 4
+    assert [each.get("judge_metrics") for each in both["evaluator_results"]] == [ONE, None]
+    assert result["judge_metrics"] == {"calls": 5, "token_usage": {"input": 500, "output": 100}, "cost_usd": 1.25}
+    assert result["execution_metrics"]["cost_usd"] == 0.05
+
+
+def test_the_default_judge_and_judges_of_several_answers_are_counted(paid):
+    assert paid("")["judge_metrics"] == ONE
+    assert paid("repeat: 3")["judge_metrics"]["cost_usd"] == 0.75
+
+
+def test_judges_are_in_the_summary_and_a_cached_reply_costs_nothing(paid, project):
+    assert paid(JUDGED, "--agentv-cache")["judge_metrics"] == ONE
+    run = project.run("--agentv-cache", "--agentv-out=again.jsonl")
+    again = json.loads((project.path / "again.jsonl").read_text())
+    assert again["judge_metrics"] == {"calls": 0, "cached": 1}
+    assert not [line for line in run.lines if line.startswith(("Cost:", "Tokens:"))]
+    fresh = project.run()
+    assert "Cost:             $0.0500; $0.2500 for judges" in fresh.lines
+    assert "Tokens:           17 (10 in, 5 out, 2 cached); 120 (100 in, 20 out) for judges" in fresh.lines
+    resumed = project.run("--agentv-resume=again.jsonl")
+    assert not [line for line in resumed.lines if line.startswith(("Cost:", "Tokens:"))]
+
+
+def test_a_judge_that_combines_composites_is_not_asked_again_with_a_cache(paid):
+    nested = """
+evaluators:
+  - name: outer
+    type: composite
+    aggregator: {type: llm_judge}
+    evaluators:
+      - name: inner
+        type: composite
+        aggregator: {type: weighted_average}
+        evaluators: [{name: quality, type: llm_judge}, {name: plain, contains: hello}]
+"""
+    assert paid(nested, "--agentv-cache")["judge_metrics"]["calls"] == 2
+    assert paid(nested, "--agentv-cache")["judge_metrics"] == {"calls": 0, "cached": 2}
+
+
+@pytest.mark.parametrize("breaks", ["{name: broken, python: '1 / 0'}", "{name: fine, contains: hello}"])
+def test_what_members_took_is_not_lost_with_a_composite_that_breaks(paid, breaks):
+    aggregator = "{type: weighted_average}" if "broken" in breaks else "{type: code_judge, path: exit 3}"
+    result = paid(
+        f"evaluators: [{{name: c, type: composite, evaluators: [{{name: q, type: llm_judge}}, {breaks}],"
+        f" aggregator: {aggregator}}}]"
+    )
+    assert (result["status"], result["judge_metrics"]) == ("error", ONE)
+
+
+def test_answers_that_could_not_be_judged_count_once_when_the_case_goes_on(paid, project):
+    """All three of the first run: the result of the second has what they took."""
+    down = project.path / "down"
+    down.touch()
+    flags = ("--agentv-out=run.jsonl", "--agentv-stop=never")
+    assert paid("repeat: 3", *flags) is None
+    down.unlink()
+    run = project.run(*flags, "--agentv-resume=run.jsonl", "--agentv-retry-errors")
+    assert "Cost:             $0.3000; $0.7500 for judges, known for 3 of 6 calls" in run.lines
+    assert not [line for line in run.lines if line.startswith("Reruns:")]
+
+
+def test_a_dry_run_takes_nothing(paid):
+    assert "judge_metrics" not in paid(JUDGED, "--agentv-dry-run")
+
+
+def test_replies_that_are_no_judgement_were_paid_for(paid, project):
+    agent = (project.path / "agent.py").read_text()
+    project.write("agent.py", agent.replace("text = json", 'text = "hm" or json'))
+    result = paid(JUDGED)
+    assert (result["status"], result["judge_metrics"]["calls"], result["judge_metrics"]["cost_usd"]) == (
+        "error",
+        3,
+        0.75,
+    )
+
+
+def test_replies_that_led_to_a_judgement_are_kept_and_cost_nothing_again(judged, project):
+    reply = 'return (HERE / "reply.txt").read_text() if "Your last reply" in prompt else "hm"'
+    project.write("agent.py", AGENT.replace('return (HERE / "reply.txt").read_text()', reply))
+    for _ in range(2):
+        result = judged(JUDGED, "--agentv-cache")
+        assert (result["status"], result["judge_retries"]) == ("pass", 1)
+    assert len(replies(project)) == 2

@@ -40,6 +40,11 @@ def result(*evaluators: EvaluatorResult, **changes: Any) -> EvalResult:
         (result(reasoning="Rude."), "Rude (0.50 < 0.80)"),
         (result(), "the score is too low (0.50 < 0.80)"),
         (result(GOOD, score=0.7999, threshold=0.8), "the score is too low (0.7999 < 0.8)"),
+        (result(GOOD.replace(weight=0), score=0), "all weights are 0, so that nothing counts (0.00 < 0.80)"),
+        (
+            result(EvaluatorResult("gate", "composite", 0, 1.0, evaluator_results=(GOOD.replace(weight=0),)), score=0),
+            "gate: all weights are 0, so that nothing counts (0.00 < 0.80)",
+        ),
         (
             result(EvaluatorResult("gate", "composite", 0.2, 1.0, evaluator_results=(FACTS, GOOD))),
             'gate: facts missing "30 days" (0.50 < 0.80)',

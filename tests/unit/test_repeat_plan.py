@@ -11,6 +11,7 @@ from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.reporting.totals import total_figures
 from pytest_agentv.statistics.repeats import verdict
 
 RATES = (0.0, 0.2, 0.5, 0.8, 1.0)
@@ -145,6 +146,18 @@ def test_answers_from_the_cache_cost_nothing_beside_those_that_were_paid_for() -
     assert (known.cached, known.execution_metrics) == (True, ExecutionMetrics(None, 1.0))
     assert mixed.repeat is not None
     assert mixed.repeat.cached == 1
+
+
+def test_a_summary_does_not_say_that_the_cost_of_all_answers_is_known_where_one_has_none() -> None:
+    paid = [answer("p", execution_metrics=ExecutionMetrics(TokenUsage(1, 2), 0.25)) for _ in range(2)]
+    plan = plan_of(3, 0.5)
+    whole, part = (combine_answers([*paid, last], plan, together=True) for last in (paid[0], answer("e")))
+    figures = {each.name: each.value for each in total_figures([whole, part, *paid[:1]], None)}
+    assert figures == {
+        "Cost": "$1.5000, known for 6 of 7 answers",
+        "Tokens": "18 (6 in, 12 out), known for 6 of 7 answers",
+    }
+    assert [each.value for each in total_figures([whole, *paid], None)] == ["$1.2500", "15 (5 in, 10 out)"]
 
 
 def test_a_set_up_that_fails_is_the_error_itself() -> None:

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status, effective_threshold
+from pytest_agentv.evaluators.judging.rubrics import Rubric, score_checks
+from pytest_agentv.evaluators.kinds.composing.aggregators import weighted_average
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.scores import EvaluatorResult, verdict_of
+from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, verdict_of
 
 CASE = EvalCase("c1", "d", "/R/d.yaml", 1, "It works.", "", (), ())
 
@@ -49,6 +51,16 @@ def test_an_evaluator_of_weight_zero_does_not_count() -> None:
 @pytest.mark.scenario("All weights are zero")
 def test_weights_of_zero_only_give_zero() -> None:
     assert combined((0.9, 0), (1.0, 0)) == 0.0
+
+
+def test_a_score_of_zero_by_weights_says_so() -> None:
+    assert combine_scores([result(1, 0, reasoning="good")]).reasoning == f"{NOTHING_COUNTS} | judge: good"
+    assert combine_scores([result(1, 0), result(1)]).reasoning is None
+    aggregate = weighted_average({"judge": 0}, [result(1)])
+    assert (aggregate.value, aggregate.reasoning) == (0.0, NOTHING_COUNTS)
+    rubric = Rubric(id="a", description="d", weight=0)
+    scored = score_checks([rubric], {"a": {"id": "a", "satisfied": True, "reasoning": ""}})
+    assert (scored.value, scored.misses) == (0.0, (NOTHING_COUNTS,))
 
 
 @pytest.mark.scenario("Multiple evaluators aggregation")

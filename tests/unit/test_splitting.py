@@ -41,6 +41,13 @@ def test_answers_of_the_same_text_stay_so() -> None:
     assert combined(list(answers_of(whole, HALF, in_full=False))) == whole
 
 
+def test_a_cost_that_is_known_of_some_answers_stays_so() -> None:
+    whole = combined([answer(1.0), answer(0.9), answer(0.7).replace(execution_metrics=None)])
+    assert whole.repeat is not None
+    assert whole.repeat.priced == 2
+    assert combined(list(answers_of(whole, HALF, in_full=False))) == whole
+
+
 def test_what_was_paid_for_counts_once_beside_cached_answers() -> None:
     whole = combined([answer(1.0), answer(1.0, cached=True), answer(1.0, cached=True)])
     again = combined(list(answers_of(whole, HALF, in_full=False)))

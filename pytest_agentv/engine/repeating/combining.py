@@ -8,7 +8,7 @@ from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scoring import Threshold, decide_status
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult, RepeatFigures
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
+from pytest_agentv.models.traces import ExecutionMetrics, added_judge_metrics, added_usage
 from pytest_agentv.statistics.intervals import wilson
 from pytest_agentv.statistics.repeats import Verdict, is_flaky, pass_rate, passing, verdict
 
@@ -49,7 +49,7 @@ def combine_answers(
     judged = [result for result in results if result.status != "error"]
     decided = plan.verdict(results) if judged else None
     figures = repeat_figures(results, plan, None if together else plan.stopped(results))
-    figures = figures.replace(reruns=reruns or None, carried=carried or None)
+    figures = figures.replace(reruns=reruns or None, carried=carried or None, lost=len(lost) or None)
     base = _shown(results, decided)
     status = decided or "error"
     combined = base.replace(
@@ -75,6 +75,7 @@ def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPl
         repeat=figures.replace(confirm=repeat_figures(fresh, plan, None)),
         attempts=sum(each.attempts for each in both),
         execution_metrics=added_metrics(each for each in both if not each.cached),
+        judge_metrics=added_judge_metrics(each.judge_metrics for each in both),
     )
 
 
@@ -83,6 +84,7 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
     judged = [result for result in results if result.status != "error"]
     passes = sum(result.status == "pass" for result in judged)
     tools = tuple(result.trace_summary.tool_names if result.trace_summary else () for result in judged)
+    paid = [result.execution_metrics for result in results if not result.cached]
     return RepeatFigures(
         planned=plan.answers,
         asked=len(results),
@@ -92,6 +94,8 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
         same_text=len({result.candidate_answer for result in judged}) == 1 if len(judged) > 1 else None,
         tools=tools if any(tools) else None,
         cached=sum(bool(result.cached) for result in results) or None,
+        priced=_if_some(metrics is not None and metrics.cost_usd is not None for metrics in paid),
+        metered=_if_some(metrics is not None and metrics.token_usage is not None for metrics in paid),
         **_rates(passes, len(judged), plan, stopped),
     )
 
@@ -136,9 +140,8 @@ def added_metrics(results: Iterable[EvalResult]) -> ExecutionMetrics | None:
     for metrics in found:
         for tool, times in (metrics.tool_durations or {}).items():
             durations[tool] = (*durations.get(tool, ()), *times)
-    usages = [metrics.token_usage for metrics in found if metrics.token_usage is not None]
     return ExecutionMetrics(
-        token_usage=_added_usage(usages) if usages else None,
+        token_usage=added_usage(metrics.token_usage for metrics in found),
         cost_usd=_sum(metrics.cost_usd for metrics in found),
         duration_ms=_sum(metrics.duration_ms for metrics in found),
         tool_durations=durations or None,
@@ -206,17 +209,15 @@ def _sums(results: Sequence[EvalResult]) -> JsonObject:
         "judge_retries": _sum(result.judge_retries for result in results),
         "duration_ms": _sum(result.duration_ms for result in results),
         "execution_metrics": added_metrics(paid),
+        "judge_metrics": added_judge_metrics(result.judge_metrics for result in results),
         "cached": is_cached or None,
     }
 
 
-def _added_usage(usages: Sequence[TokenUsage]) -> TokenUsage:
-    return TokenUsage(
-        input=math.fsum(usage.input for usage in usages),
-        output=math.fsum(usage.output for usage in usages),
-        cached=_sum(usage.cached for usage in usages),
-        reasoning=_sum(usage.reasoning for usage in usages),
-    )
+def _if_some(known: Iterable[bool]) -> int | None:
+    """Return how many are known; None if all are, or none."""
+    flags = list(known)
+    return sum(flags) if any(flags) and not all(flags) else None
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

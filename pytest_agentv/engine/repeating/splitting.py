@@ -7,11 +7,13 @@ from pytest_agentv.engine.repeating.combining import of_the_case
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult, RepeatFigures
-from pytest_agentv.models.traces import TraceSummary
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.statistics.repeats import passing
 
 _NO_METRICS: Final[JsonObject] = {
-    **dict.fromkeys(("execution_metrics", "request_attempts", "waited_ms", "judge_retries", "duration_ms")),
+    **dict.fromkeys(
+        ("execution_metrics", "request_attempts", "waited_ms", "judge_retries", "judge_metrics", "duration_ms")
+    ),
     "attempts": 0,
 }
 """Of all answers but the first, which has those of all."""
@@ -55,8 +57,20 @@ def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> It
             score=score,
             status="pass" if is_good[number] else "fail",
             cached=True if number >= fresh else None,
-            **({} if number == 0 else _NO_METRICS),
+            **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _nothing_more(result, number, fresh)}),
         )
+
+
+def _nothing_more(result: EvalResult, number: int, fresh: int) -> ExecutionMetrics | None:
+    """Return metrics of an answer that the first one has counted, so that they do not look unknown."""
+    metrics, figures = result.execution_metrics, result.repeat
+    if metrics is None or figures is None or number >= fresh:
+        return None
+    is_priced = metrics.cost_usd is not None and number < (figures.priced or fresh)
+    is_metered = metrics.token_usage is not None and number < (figures.metered or fresh)
+    if not is_priced and not is_metered:
+        return None
+    return ExecutionMetrics(TokenUsage(0, 0) if is_metered else None, 0.0 if is_priced else None)
 
 
 def _one(result: EvalResult, figures: RepeatFigures, number: int, *, is_shown: bool) -> EvalResult:

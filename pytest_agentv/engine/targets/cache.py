@@ -5,6 +5,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -74,6 +75,11 @@ class CachedProvider:
         response = await self._provider.invoke(request)
         self._keep_whole(path, response)
         return response
+
+    def forget(self, request: ProviderRequest) -> None:
+        """Delete the answer to a request, which was of no use."""
+        with suppress(OSError):
+            self._path(request).unlink(missing_ok=True)
 
     async def close(self) -> None:
         await self._provider.close()

@@ -13,7 +13,7 @@ from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest, candidate_answer
 
 
 class ProviderJudge:
@@ -28,16 +28,12 @@ class ProviderJudge:
 
     async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
         """Return the reply's text. Raises `EvaluatorError` if the target cannot answer."""
-        question = user_prompt if self._takes_system_prompt else f"{system_prompt}\n\n{user_prompt}"
-        request = ProviderRequest(
-            Prompt(question),
-            eval_id=context.case.eval_id,
-            answer=context.answer,
-            system_prompt=system_prompt if self._takes_system_prompt else None,
-            timeout_seconds=context.timeout_seconds,
-        )
+        from pytest_agentv.evaluators.metering import current_meter  # noqa: PLC0415 - for those that ask a judge
+
+        request = self._request(system_prompt, user_prompt, context)
         attempts = await invoke_with_retries(self._provider, request, self._options.max_retries)
         response = attempts.response
+        current_meter().add_reply(response, attempts.count)
         if response is None:
             error = attempts.error or ProviderError("the provider gave no response")
             raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
@@ -49,6 +45,21 @@ class ProviderJudge:
             text = f"the reply of the judge {self.name!r} is not whole: {reason}"
             raise EvaluatorError(f"{text} (finish_reason={response.finish_reason})", "no_answer")
         return candidate_answer(response.output_messages)
+
+    def forget(self, system_prompt: str, user_prompt: str, context: Context) -> None:
+        """Have the reply asked for anew in the next run."""
+        if isinstance(self._provider, KeepsAnswers):
+            self._provider.forget(self._request(system_prompt, user_prompt, context))
+
+    def _request(self, system_prompt: str, user_prompt: str, context: Context) -> ProviderRequest:
+        question = user_prompt if self._takes_system_prompt else f"{system_prompt}\n\n{user_prompt}"
+        return ProviderRequest(
+            Prompt(question),
+            eval_id=context.case.eval_id,
+            answer=context.answer,
+            system_prompt=system_prompt if self._takes_system_prompt else None,
+            timeout_seconds=context.timeout_seconds,
+        )
 
 
 def judging_fault(target: Target | TargetDefinition, kind: object, path: Path) -> str | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pytest_agentv.evaluators.comparing.patterns import search_now
+from pytest_agentv.evaluators.comparing.schema_names import MATCHED, PATTERNS, needs_names, with_names
 from pytest_agentv.models.base import Json, JsonObject
 
 _FORMATS: Final = ("date", "email", "ipv4", "ipv6", "regex", "uuid")
@@ -15,17 +16,29 @@ _FORMATS: Final = ("date", "email", "ipv4", "ipv6", "regex", "uuid")
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
+def validator_for(schema: str, data: Json) -> Any:
+    """Return the validator of a schema, which is given as JSON, for some data.
+
+    This and the validator raise `TimeoutError` for a bad pattern.
+    """
+    return _validator(with_names(json.loads(schema), data)) if needs_names(schema) else schema_validator(schema)
+
+
 @lru_cache(maxsize=64)
 def schema_validator(schema: str) -> Any:
-    """Return the validator of a schema, which is given as JSON. It raises `TimeoutError` for a bad pattern."""
+    """Return the validator of a schema that it keeps. Only `validator_for` stops all patterns in time."""
+    return _validator(json.loads(schema))
+
+
+def _validator(value: Json) -> Any:
     import jsonschema  # noqa: PLC0415 - 60 ms that only who names a schema pays
     from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - as above
 
-    value = json.loads(schema)
     kind = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
     rules = {
         "pattern": _match_pattern,
-        "patternProperties": _match_names,
+        PATTERNS: _match_names,
+        MATCHED: _match_names,
         "additionalProperties": _Additional(kind.VALIDATORS["additionalProperties"]),
     }
     limited = jsonschema.validators.extend(kind, rules)  # type: ignore[no-untyped-call]
@@ -55,7 +68,7 @@ class _Additional:
         self._rule = rule
 
     def __call__(self, validator: Any, wanted: Json, instance: Json, schema: Json) -> Iterator[Any]:
-        patterns = schema.get("patternProperties") if isinstance(instance, dict) else None
+        patterns = schema.get(PATTERNS) if isinstance(instance, dict) else None
         if isinstance(patterns, Mapping):
             matched = [key for key in instance if any(search_now(pattern, key) for pattern in patterns)]
             schema = {"properties": {**schema.get("properties", {}), **dict.fromkeys(matched, True)}}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, ParamSpec, TypeVar
 
 from pytest_agentv.evaluators.comparing.equality import json_equal
-from pytest_agentv.evaluators.context import Context, Judge
+from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge
 from pytest_agentv.evaluators.judging.grading import FEEDBACK_LIMIT, feedback, has_score, reasoning_of
 from pytest_agentv.evaluators.judging.json_text import FoundObject, json_object, json_objects
 from pytest_agentv.models.base import Json, JsonObject, Record
@@ -90,17 +90,25 @@ async def ask_judge(
     The score keeps what was asked. It has `error` when no reply was a judgement; the mock judge of a dry run never
     gives one, so that its reply is read once and is no error. Raises `EvaluatorError` when there is no reply.
     """
-    score = await _ask_once(judge, question.user_prompt, question, context, read)
-    retries = 0
-    while score.error is not None and retries < JUDGE_RETRIES and not context.dry_run:
-        retries += 1
-        asked = question.user_prompt + _reminder(retries, score.error)
-        score = await _ask_once(judge, asked, question, context, read)
+    asked = [question.user_prompt]
+    score = await _ask_once(judge, asked[0], question, context, read)
+    while score.error is not None and len(asked) <= JUDGE_RETRIES and not context.dry_run:
+        asked.append(question.user_prompt + _reminder(len(asked), score.error))
+        score = await _ask_once(judge, asked[-1], question, context, read)
+    retries = len(asked) - 1
     if score.error is not None:
-        error = f"the judge {judge.name!r} gave no judgement in {retries + 1} replies: {score.error}"
+        # Kept, they would make this case this error in each run. Those that led to a judgement are of use.
+        _forget(judge, question.system_prompt, asked, context)
+        error = f"the judge {judge.name!r} gave no judgement in {len(asked)} replies: {score.error}"
         score = score.replace(error=None if context.dry_run else error)
     request = {"user_prompt": question.user_prompt, "system_prompt": question.system_prompt, "target": judge.name}
     return score.replace(request=request, judge_retries=retries or None)
+
+
+def _forget(judge: Judge, system_prompt: str, asked: Iterable[str], context: Context) -> None:
+    if isinstance(judge, ForgetfulJudge):
+        for user_prompt in asked:
+            judge.forget(system_prompt, user_prompt, context)
 
 
 async def _ask_once(

@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.judging.grading import question_of, section, trace
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, own_object, unreadable
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import FILLED_TEXT, Amount, Items, Part, Text, definition
-from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, verdict_of
+from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, Score, clamp_score, verdict_of
 from pytest_agentv.models.text import format_number, trim
 
 SYSTEM_PROMPT: Final = """\
@@ -196,11 +196,14 @@ def score_checks(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) ->
     total = _weight(judged)
     value = clamp_score(_weight(satisfied) / total) if total else 0.0
     unmet = [rubric for rubric in rubrics if rubric not in satisfied]
+    misses = [_finding(rubric, checks) for rubric in unmet]
+    if judged and not total:
+        misses.append(NOTHING_COUNTS)
     unmet_required = tuple(f"[{rubric.id}] {rubric.description}" for rubric in unmet if rubric.required)
     return Score(
         value,
         hits=tuple(_finding(rubric, checks) for rubric in satisfied),
-        misses=tuple(_finding(rubric, checks) for rubric in unmet),
+        misses=tuple(misses),
         verdict="fail" if unmet_required else verdict_of(value),
         unmet_required=unmet_required or None,
     )

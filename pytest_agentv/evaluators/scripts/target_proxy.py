@@ -12,10 +12,12 @@ from typing import Final, Self
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import ProxiedQuestion, ProxiedTargets
+from pytest_agentv.evaluators.metering import current_meter
 from pytest_agentv.evaluators.scripts.camel_case import camel_case_message
 from pytest_agentv.evaluators.scripts.loopback_server import HttpRequest, HttpResponse, LoopbackServer
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.messages import Message
+from pytest_agentv.providers.base import ProviderResponse
 
 URL_VARIABLE: Final = "AGENTV_TARGET_PROXY_URL"
 TOKEN_VARIABLE: Final = "AGENTV_TARGET_PROXY_TOKEN"  # noqa: S105 - the name of the variable, not a token
@@ -47,6 +49,7 @@ class TargetProxy:
             answer: The number of the answer that is judged.
         """
         self._answer = answer
+        self._meter = current_meter()
         self.max_calls = max_calls
         self.call_count = 0
         self.token = secrets.token_hex(32)
@@ -136,7 +139,11 @@ class TargetProxy:
             raise _RefusedError(400, "Missing required field: question")
         target = self._targets.resolve(self._target_name(fields))
         self.call_count += 1
-        response = await target(self._question(question, fields))
+        response: ProviderResponse | None = None
+        try:
+            response = await target(self._question(question, fields))
+        finally:
+            self._meter.add_reply(response)
         messages = response.output_messages or ()
         answer = {"outputMessages": [camel_case_message(message) for message in messages]}
         text = raw_text(messages)

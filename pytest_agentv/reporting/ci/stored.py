@@ -46,6 +46,6 @@ def read_stored(path: Path) -> StoredRun:
 
 def _is_rerun(result: EvalResult, last: EvalResult) -> bool:
     """Whether a result was paid for in the run of the last one, whose figures do not hold it."""
-    if result.run_id is None or result.run_id != last.run_id or (last.repeat is not None and last.repeat.carried):
+    if result.run_id is None or result.run_id != last.run_id or (last.repeat is not None and last.repeat.goes_on):
         return False
     return (result.timestamp, result.duration_ms) != (last.timestamp, last.duration_ms)

@@ -5,7 +5,7 @@ from typing import Final
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult
 from pytest_agentv.models.text import format_fixed, format_number
 from pytest_agentv.reporting.escaping import shown, visible
 
@@ -27,7 +27,7 @@ def reason_line(result: EvalResult, masker: Masker) -> str:
         parts = [f"{_one_line(visible(each.name), _LONGEST_NAME)}: {_reason(each, masker)}" for each in weak]
     else:
         parts = [_said(result.misses, result.reasoning, masker)]
-    reason = "; ".join(filter(None, parts)) or "the score is too low"
+    reason = "; ".join(filter(None, parts)) or (NOTHING_COUNTS if _counts_nothing(result) else "the score is too low")
     return f"{_one_line(reason, _LONGEST_LINE - len(arithmetic))}{arithmetic}"
 
 
@@ -41,9 +41,14 @@ def _reason(result: EvaluatorResult, masker: Masker) -> str:
     if result.type == "composite" and result.evaluator_results and not result.misses:
         members = [each for each in result.evaluator_results if each.score < 1]
         said = (f"{_one_line(visible(each.name), _LONGEST_NAME)} {_reason(each, masker)}" for each in members)
-        return ", ".join(said) or format_fixed(result.score, 2)
+        return ", ".join(said) or (NOTHING_COUNTS if _counts_nothing(result) else format_fixed(result.score, 2))
     words = [_keyword(miss) for miss in result.misses] if result.type == "heuristic" else result.misses
     return _said(words, result.reasoning, masker) or format_fixed(result.score, 2)
+
+
+def _counts_nothing(result: EvalResult | EvaluatorResult) -> bool:
+    parts = result.evaluator_results or ()
+    return bool(parts) and all(each.weight == 0 for each in parts)
 
 
 def _keyword(miss: str) -> str:

@@ -10,7 +10,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import bounds, counted, dollars, duration, percent, points
-from pytest_agentv.reporting.html.values import cost_of
+from pytest_agentv.reporting.html.values import cost_of, is_part, judge_cost_of
 
 MINUS: Final = "\N{MINUS SIGN}"
 
@@ -56,16 +56,22 @@ def _difference(compared: Compared) -> Figure | None:
 
 def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject]) -> Figure:
     costs = [case.cost for case in cases if case.cost is not None]
+    values = (*(case.result.value for case in cases), *earlier)
+    judges = [cost for value in values if (cost := judge_cost_of(value)) is not None]
+    for_judges = [f"judges took {dollars(math.fsum(judges))} beside it"] if judges else []
     if not costs:
         cached = sum(case.result.value.get("cached") is True for case in cases)
-        return Figure("Cost", "–", "all answers came from the cache" if cached == len(cases) else "not reported")
+        why = "all answers came from the cache" if cached == len(cases) else "not reported"
+        return Figure("Cost", "–", "; ".join([why, *for_judges]))
     parts = [f"{dollars(sum(costs) / len(costs))} a case"]
-    if len(costs) < len(cases):
-        parts.append(f"known for {len(costs):,} of {len(cases):,}")
+    whole = sum(case.cost is not None and not is_part(case.result.value) for case in cases)
+    if whole < len(cases):
+        parts.append(f"known for {whole:,} of {len(cases):,}")
     parts += _change_of_cost(cases, compared)
     reruns = [cost for value in earlier if (cost := cost_of(value)) is not None]
     if reruns:
         parts.append(f"{dollars(sum(reruns))} of it for {counted(len(reruns), 'rerun')}")
+    parts += for_judges
     return Figure("Cost", dollars(sum(costs) + sum(reruns)), "; ".join(parts))
 
 

@@ -97,6 +97,7 @@ def run_of(
 def _is_rerun(value: JsonObject, last: JsonObject) -> bool:
     """Whether a result was paid for in the run of the last one, whose figures do not hold it."""
     run_id = text_of(value, "run_id")
-    if not run_id or run_id != text_of(last, "run_id") or mapping_of(last, "repeat").get("carried"):
+    repeat = mapping_of(last, "repeat")
+    if not run_id or run_id != text_of(last, "run_id") or repeat.get("carried") or repeat.get("lost"):
         return False
     return any(value.get(key) != last.get(key) for key in ("timestamp", "duration_ms"))

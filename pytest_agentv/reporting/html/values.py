@@ -49,3 +49,13 @@ def cost_of(value: JsonObject) -> float | None:
         return None
     metrics = (mapping_of(value, key) for key in ("execution_metrics", "trace_summary"))
     return next((cost for each in metrics if (cost := number_of(each, "cost_usd")) is not None), None)
+
+
+def judge_cost_of(value: JsonObject) -> float | None:
+    """Return what the models cost in US dollars that judged a result; None where it is not known."""
+    return number_of(mapping_of(value, "judge_metrics"), "cost_usd")
+
+
+def is_part(value: JsonObject) -> bool:
+    """Whether the cost of a result is that of some of its answers only."""
+    return number_of(mapping_of(value, "repeat"), "priced") is not None

@@ -78,7 +78,7 @@ def read_run(
                 earlier[_attempt(before)] = before
                 earlier.pop(_attempt(result), None)
             latest[result.node_id, result.eval_id] = result
-    whole = {key for key, result in latest.items() if result.repeat is not None and result.repeat.carried}
+    whole = {key for key, result in latest.items() if result.repeat is not None and result.repeat.goes_on}
     return RunResults(
         tuple(sorted(latest.values(), key=lambda result: (result.eval_file or "", result.line or 0))),
         # A case that went on with its answers has what they took in its own figures.

@@ -21,7 +21,13 @@ class Ending:
         self.is_asked = False
         self.reason: str | None = None
         """The reason in the case's result; None: the case gets no result."""
+        self.is_too_late = False
+        """Whether the case was judged before it was cancelled."""
         self._task: asyncio.Task[object] | None = None
+
+    def note_judged(self) -> None:
+        """Learn that the case is judged. A cancellation that its target has swallowed was not too late."""
+        self.is_too_late = self._task is not None and self._task.cancelling() == 0
 
     def ask(self, loop: LoopThread, reason: str | None) -> None:
         """Cancel the case. Its future is done when its processes have ended."""

@@ -71,6 +71,7 @@ class CaseRuns:
                     result = await self._ask(job, prepared, log, member)
                 else:
                     result = await answers()
+                ending.note_judged()
                 return await self._record(result, prepared, leave)
         except GeneratorExit:
             raise  # the coroutine is closed: it must not await anything

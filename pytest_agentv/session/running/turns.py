@@ -18,12 +18,10 @@ from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
 from pytest_agentv.session.workers.shares import AHEAD
 
-LOG_SECTION = "agentv log"
+LOG_SECTION: Final = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
 _REACH = 1000
 """Items behind the one on turn that may be begun: a slow case holds up its own place only, and memory has an end."""
-
-
 _Target: TypeAlias = tuple[Path, str]
 """The folder of eval files, and the name of a target there."""
 
@@ -96,7 +94,9 @@ class Turns:
         except BaseException as error:
             item.was_ended = True  # a second Ctrl-C may come while the case ends
             item.result = self._end(item, begun, error)
-            raise
+            if item.result is None or item.result.status == "error" or not isinstance(error, pytest.fail.Exception):
+                raise
+            item.was_ended = False
         finally:
             if begun.log.lines:
                 item.add_report_section("setup", LOG_SECTION, begun.log.text)
@@ -124,12 +124,14 @@ class Turns:
     def _end(self, item: EvalItem, begun: Begun, error: BaseException) -> EvalResult | None:
         """Cancel the case of an item that was ended while it waited.
 
-        Its result is an error, as that of the item. If the whole run ends, pytest reports nothing of the item, and a
-        case that is judged keeps its result.
+        Its result is an error, as that of the item. A judged case keeps its result if a time-out comes too late, and if
+        the whole run ends: pytest reports nothing of the item then.
         """
         reason, is_run_ending = _reason(error), isinstance(error, RUN_ENDS)
-        result = begun.result or self._cases.end(begun, reason, is_run_ending=is_run_ending)
-        if result is not None and (is_run_ending or result.status == "error"):
+        known = begun.result
+        result = known or self._cases.end(begun, reason, is_run_ending=is_run_ending)
+        is_too_late = isinstance(error, pytest.fail.Exception) and (known is not None or begun.ending.is_too_late)
+        if result is not None and (is_run_ending or is_too_late or result.status == "error"):
             return result
         return self._record_broken(item, "cancelled", reason)
 

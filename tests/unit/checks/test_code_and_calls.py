@@ -13,7 +13,7 @@ from pytest_agentv.evaluators.kinds.code.python import PythonCheck
 from pytest_agentv.evaluators.kinds.text.contains import Contains
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.scores import Score
+from pytest_agentv.models.scores import Score, unmet_required
 from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.prompts.prompt import Prompt
 
@@ -275,6 +275,61 @@ def test_a_composite_keeps_what_its_members_require(bench):
     result = bench.judged(composite, "a")
     assert (result.score, result.verdict) == (1.0, "fail")
     assert result.unmet_required == ('contains: b: lacks "b"',)
+
+
+def test_fields_of_nothing_expected_are_not_negated_into_a_pass(bench):
+    check = {"fields": [{"path": "a", "match": "exact"}]}
+    for answer in ('{"a": 1}', "no JSON"):
+        result = bench.judged({"not-field_accuracy": check}, answer)
+        assert (result.score, result.error_kind) == (0.0, "config")
+        assert result.error == "No expected data found in expected_messages: there is nothing to negate"
+    assert bench.judged({"field_accuracy": check}, '{"a": 1}').error is None
+
+
+NEEDS_B = {"assert": [{"contains": "a"}, {"contains": "b", "required": True}]}
+MEAN = {"type": "weighted_average"}
+
+
+@pytest.mark.parametrize(
+    "composite",
+    [
+        {"composite": {**NEEDS_B, "aggregator": MEAN}, "weight": 0},
+        {"composite": {"assert": [{"composite": {**NEEDS_B, "aggregator": MEAN}}], "aggregator": MEAN}, "weight": 0},
+        {
+            "composite": {
+                "assert": [{"name": "inner", "composite": {**NEEDS_B, "aggregator": MEAN}}],
+                "aggregator": {"type": "weighted_average", "weights": {"inner": 0}},
+            }
+        },
+        {
+            "composite": {
+                "assert": [{"composite": {**NEEDS_B, "aggregator": MEAN}}],
+                "aggregator": {"type": "code_judge", "path": "echo '{\"score\": 1}'"},
+            }
+        },
+    ],
+)
+def test_a_required_member_fails_the_case_whatever_a_composite_weighs(bench, composite):
+    result = bench.judged(composite, "a")
+    assert unmet_required([result]) == ('contains: b: lacks "b"',)
+
+
+@pytest.mark.parametrize("answer", ['{"n": "x"}', "{}", "no JSON"])
+def test_a_field_is_required_if_its_check_is(bench, answer):
+    check = {"contains": "y", "required": True}
+    result = bench.judged({"field": {"path": "n", "check": check}, "weight": 0}, answer)
+    assert (result.required, result.score) == (True, 0.0)
+    assert len(unmet_required([result])) == 1
+    assert bench.judged({"field": {"path": "n", "check": check}}, '{"n": "xy"}').unmet_required is None
+
+
+def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
+    judge = {"name": "r", "type": "rubric", "rubrics": ["is there"]}
+    result = bench.judged({"composite": {"assert": [judge], "aggregator": MEAN}, "weight": 0}, "a")
+    assert result.unmet_required == ("[rubric-1] is there",)
+    assert unmet_required([result]) == ()
+    negated = {"not-composite": {**NEEDS_B, "aggregator": MEAN}, "weight": 0}
+    assert unmet_required([bench.judged(negated, "a")]) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,14 @@
 """Checks of data: JSON, XML, YAML, and parts of them."""
 
 import asyncio
+import json
+import sys
 import time
 
+import jsonschema
 import pytest
+import warm
+from busy import slowness
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.run import run_evaluator
@@ -102,6 +107,79 @@ def test_a_pattern_for_names_that_takes_too_long_is_given_up(bench, rule):
     result = bench.judged({"is-json": schema}, '{"%s!": 1}' % ("a" * 40))
     assert result.error is not None
     assert "the pattern '^(a|a)*$' was given up after 0.25 s" in result.error
+
+
+SLOW_NAMES = {"patternProperties": {r"^(\w+\s?)*$": {}}}
+"""The package `regex` finds such a pattern's matches at once, where `re` takes hours."""
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {**SLOW_NAMES, "unevaluatedProperties": False},
+        {"$ref": "#/$defs/x", "$defs": {"x": SLOW_NAMES}, "unevaluatedProperties": False},
+        {"anyOf": [SLOW_NAMES], "unevaluatedProperties": {"type": "null"}},
+        {"properties": {"o": {**SLOW_NAMES, "unevaluatedProperties": False}}},
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "if": SLOW_NAMES,
+            "then": {},
+            "unevaluatedProperties": False,
+        },
+    ],
+)
+def test_a_pattern_beside_unevaluated_properties_is_not_searched_by_re(schema):
+    """In a process of its own: a search by `re` does not stop, whatever waits for it."""
+    answer = json.dumps({"o": {"a" * 40 + "!": 1}, "a" * 40 + "!": 1})
+    code = (
+        "import sys, json\n"
+        "from pytest_agentv.evaluators.kinds.data.is_json import IsJson\n"
+        "print(IsJson(value=json.loads(sys.argv[1])).faults(json.loads(sys.argv[2])))"
+    )
+    words = [sys.executable, "-c", code, json.dumps(schema), answer]
+    found = warm.run(words, capture_output=True, text=True, timeout=20 * slowness(), check=False)
+    assert "nevaluated properties are not" in found.stdout, found.stderr
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "is_valid"),
+    [
+        ({"patternProperties": {"^a": {"type": "number"}}, "unevaluatedProperties": False}, {"ab": 1}, True),
+        ({"patternProperties": {"^a": {"type": "number"}}, "unevaluatedProperties": False}, {"ab": "x"}, False),
+        ({"patternProperties": {"^a": {"type": "number"}}, "unevaluatedProperties": False}, {"b": 1}, False),
+        ({"anyOf": [{"patternProperties": {"^a": {}}}], "unevaluatedProperties": False}, {"ab": 1, "c": 1}, False),
+        (
+            {"properties": {"patternProperties": {"type": "number"}}, "unevaluatedProperties": False},
+            {"patternProperties": 1},
+            True,
+        ),
+        (
+            {
+                "$defs": {
+                    "names": {"patternProperties": {"^a": {"$ref": "#/$defs/number"}}},
+                    "number": {"type": "number"},
+                },
+                "allOf": [{"$ref": "#/$defs/names"}],
+                "properties": {"o": {"patternProperties": {"^b": {}}, "additionalProperties": False}},
+                "unevaluatedProperties": False,
+            },
+            {"a": 1, "o": {"b": 1}},
+            True,
+        ),
+        (
+            {
+                "allOf": [{"patternProperties": {"^a": {}}}],
+                "properties": {"o": {"patternProperties": {"^b": {}}, "additionalProperties": False}},
+                "unevaluatedProperties": False,
+            },
+            {"a": 1, "o": {"a": 1}},
+            False,
+        ),
+    ],
+)
+def test_patterns_beside_unevaluated_properties_judge_as_jsonschema_does(bench, schema, data, is_valid):
+    assert jsonschema.Draft202012Validator(schema).is_valid(data) is is_valid
+    assert (bench.judged({"is-json": schema}, json.dumps(data)).score == 1.0) is is_valid
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,46 @@ def test_what_a_check_finds(bench, check, answer, score, hits, misses):
     assert result.misses == misses
 
 
+NFC, NFD = "caf\u00e9", "cafe\u0301"
+AS_NFC, AS_NFKC = (f" (only the Unicode form differs: they match as {form})" for form in ("NFC", "NFKC"))
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "miss"),
+    [
+        ({"contains": NFC}, f"a {NFD}", f'lacks "{NFC}"{AS_NFC}'),
+        ({"contains": NFD}, f"a {NFC}", f'lacks "{NFD}"{AS_NFC}'),
+        ({"contains": "30 days"}, "within 30\u202fdays", f'lacks "30 days"{AS_NFKC}'),
+        ({"contains": "Café"}, f"a {NFD}", 'lacks "Café"'),
+        ({"icontains": "CAFÉ"}, f"a {NFD}", f'lacks "CAFÉ"{AS_NFC}'),
+        ({"contains-all": ["a", NFC]}, f"a {NFD}", f'lacks "{NFC}"{AS_NFC}'),
+        ({"contains-any": ["b", NFC]}, NFD, 'lacks "b"'),
+        ({"icontains-all": [NFC]}, NFD, f'lacks "{NFC}"{AS_NFC}'),
+        ({"icontains-any": [NFC]}, NFD, f'lacks "{NFC}"{AS_NFC}'),
+        ({"word": NFC}, f"a {NFD}!", f'lacks "{NFC}"{AS_NFC}'),
+        ({"word": NFC}, f"the {NFD}s", f'lacks "{NFC}"'),
+        ({"words": [NFC]}, NFD, f'lacks "{NFC}"{AS_NFC}'),
+        ({"equals": NFC}, NFD, f'is "{NFD}", not "{NFC}"{AS_NFC}'),
+        ({"starts-with": NFC}, f"{NFD}!", f'starts with "cafe", not "{NFC}"{AS_NFC}'),
+        ({"ends-with": NFC}, f"a {NFD}", f'ends with "afe\u0301", not "{NFC}"{AS_NFC}'),
+        ({"heuristic": [NFC]}, NFD, f"missing: {NFC}{AS_NFC}"),
+    ],
+)
+def test_a_miss_says_that_only_the_unicode_form_differs(bench, check, answer, miss):
+    result = bench.judged(check, answer)
+    assert result.score < 1
+    assert result.misses[0] == miss
+
+
+@pytest.mark.parametrize("kind", ["starts-with", "ends-with"])
+def test_an_end_that_every_answer_has_is_a_fault(bench, kind):
+    for blank in ("\ufeff", " \ufeff"):
+        _, faults = bench.load({kind: blank})
+        assert len(faults) == 1
+        assert "more than a byte order mark, or every answer would pass" in faults[0]
+    assert bench.judged({kind: "\u200b"}, "x").score == 0
+
+
 def test_a_long_text_is_cut_in_findings(bench):
     result = bench.judged({"equals": "x"}, "y" * 500)
     assert result.misses == (f'is "{"y" * 80}…", not "x"',)
@@ -120,7 +160,7 @@ def test_a_pattern_that_re_takes_finds_what_re_finds(pattern, text):
 
 @given(st.text(alphabet="ab ß", min_size=1).filter(str.strip))
 def test_a_word_is_found_in_itself(text):
-    assert has_word(f"({text})".casefold(), text)
+    assert has_word(text, f"({text})".casefold())
 
 
 def test_names_are_derived_and_unique_and_cut(bench):

@@ -111,6 +111,22 @@ class TestFigures:
         cost = next(figure for figure in figures(*cases) if figure.label == "Cost")
         assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; known for 1 of 2")
 
+    def test_what_judges_took_is_named_beside_the_cost_of_the_answers(self) -> None:
+        judged = {"judge_metrics": {"calls": 1, "cost_usd": 0.25}}
+        told = [
+            next(figure for figure in figures(*shown(case, case)) if figure.label == "Cost")
+            for case in (judged, judged | {"execution_metrics": {"cost_usd": 0.5}})
+        ]
+        assert [(cost.value, cost.text) for cost in told] == [
+            ("–", "not reported; judges took $0.50 beside it"),
+            ("$1.00", "$0.50 a case; judges took $0.50 beside it"),
+        ]
+
+    def test_the_cost_of_some_answers_of_a_case_is_not_known_of_the_case(self) -> None:
+        case = {"execution_metrics": {"cost_usd": 0.5}, "repeat": {"asked": 3, "priced": 2}}
+        cost = next(figure for figure in figures(*shown(case)) if figure.label == "Cost")
+        assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; known for 0 of 1")
+
     def test_one_case_has_no_interval(self) -> None:
         assert "no interval" in figures(*shown({}))[0].text
 

@@ -19,7 +19,7 @@ from pytest_agentv.evaluators.scripts.script import run_judge_script
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_aggregator_template, load_template
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import Amount, Kind, Text, spelled
-from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score, unmet_required
+from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, Score, Verdict, clamp_score, unmet_required
 from pytest_agentv.models.text import pretty_json
 from pytest_agentv.prompts.templates import render_template
 
@@ -35,6 +35,10 @@ DEFAULT_AGGREGATOR_TEMPLATE: Final = "\n\n".join(
         section("evaluator_results", "{{EVALUATOR_RESULTS_JSON}}"),
     )
 )
+
+
+_OF_THE_RUN: Final = ("duration_ms", "judge_metrics")
+"""Keys of results that say nothing of the answer, and differ in each run: with them, no reply would be in the cache."""
 
 
 class Aggregator(Kind):
@@ -122,12 +126,13 @@ def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> 
     weighed = tuple(result.replace(weight=weights_by_name.get(result.name, 1.0)) for result in results)
     weights = [result.weight or 0.0 for result in weighed]
     total = math.fsum(weights)
+    reasons = [f"{result.name}: {result.reasoning}" for result in results if result.reasoning]
     products = (weight * result.score for weight, result in zip(weights, weighed, strict=True))
     return Score(
         clamp_score(math.fsum(products) / total) if total else 0.0,
         hits=tuple(f"[{result.name}] {hit}" for result in results for hit in result.hits),
         misses=tuple(f"[{result.name}] {miss}" for result in results for miss in result.misses),
-        reasoning="; ".join(f"{result.name}: {result.reasoning}" for result in results if result.reasoning) or None,
+        reasoning="; ".join(reasons if total else [NOTHING_COUNTS, *reasons]) or None,
         request={"aggregator": WeightedAverage.kind, "weights": dict(weights_by_name)},
         results=weighed,
         unmet_required=unmet_required(weighed) or None,
@@ -201,7 +206,7 @@ def _score_object(result: EvaluatorResult) -> JsonObject:
 
 
 def _camel_case_result(plain: JsonObject) -> dict[str, Json]:
-    camel = _camel_case_keys(plain)
+    camel = _camel_case_keys({key: value for key, value in plain.items() if key not in _OF_THE_RUN})
     if "evaluatorProviderRequest" in camel:
         camel["evaluatorProviderRequest"] = _camel_case_keys(camel["evaluatorProviderRequest"])
     if "evaluatorResults" in camel:

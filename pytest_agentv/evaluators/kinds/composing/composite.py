@@ -11,6 +11,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
 from pytest_agentv.evaluators.judging.grading import require_judge
 from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, Results, WeightedAverage
+from pytest_agentv.evaluators.metering import current_meter
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.loading.cases.evaluators import adopt, load_evaluators
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
@@ -18,7 +19,7 @@ from pytest_agentv.loading.kind_reader import find_kind, read_part
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import NOT_EMPTY, Items, definition, expected, spelled
-from pytest_agentv.models.scores import Score, unmet_required
+from pytest_agentv.models.scores import Score, explicitly_unmet, judge_metrics_of
 
 MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
 
@@ -111,7 +112,10 @@ class Composite(Evaluator):
         except EvaluatorError as error:  # what members found was paid for
             error.results = tuple(result.replace(weight=None) for result in results)
             raise
-        missed = unmet_required([result for result in results if result.required])
+        except Exception:
+            current_meter().take_over(judge_metrics_of(results))  # the record of a crash has no members
+            raise
+        missed = explicitly_unmet(results)
         unmet = tuple(dict.fromkeys((*(score.unmet_required or ()), *missed)))
         return score.replace(unmet_required=unmet, verdict="fail") if unmet else score
 

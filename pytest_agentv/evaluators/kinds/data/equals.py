@@ -1,5 +1,6 @@
 """`equals`: the answer is a text, or data."""
 
+import operator
 from typing import Any
 
 from pydantic import Field
@@ -8,7 +9,7 @@ from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer, parse_json
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.judging.reply import off_loop
-from pytest_agentv.evaluators.kinds.text.check import shown, verdict
+from pytest_agentv.evaluators.kinds.text.check import other_form, shown, verdict
 from pytest_agentv.models.base import ABSENT, Absent, Json
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import compact_json, trim
@@ -40,7 +41,8 @@ class Equals(Evaluator):
     async def evaluate(self, context: Context) -> Score:
         if isinstance(self.value, str) and (context.part is ABSENT or isinstance(context.part, str)):
             answer, wanted = trim(context.candidate_answer), trim(self.value)
-            return verdict(answer == wanted, f"is {shown(wanted)}", f"is {shown(answer)}, not {shown(wanted)}")
+            form = other_form(wanted, answer, operator.eq)
+            return verdict(answer == wanted, f"is {shown(wanted)}", f"is {shown(answer)}, not {shown(wanted)}{form}")
         text = context.candidate_answer
         data = await off_loop(len(text), _data, text) if context.part is ABSENT else context.part
         wanted = shown(self.summary()) if isinstance(self.value, str) else _brief(self.value)

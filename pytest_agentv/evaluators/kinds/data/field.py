@@ -1,7 +1,7 @@
 """`field`: a part of a JSON answer, checked by itself."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 
@@ -9,7 +9,7 @@ from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator, Servic
 from pytest_agentv.evaluators.comparing.answer_data import locate_part
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.run import judge
-from pytest_agentv.evaluators.shared import text_of_part
+from pytest_agentv.evaluators.shared import shared_key, text_of_part
 from pytest_agentv.loading.cases.evaluators import load_evaluator
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.kind import definition
@@ -57,6 +57,13 @@ class AnswerField(Evaluator):
             scope.place.at("check").error("is written twice: its keys stand beside `path` too")
             return own
         return {**own, "check": load_evaluator(scope.at(rest))}
+
+    @model_validator(mode="after")
+    def _be_required(self, info: ValidationInfo) -> Self:
+        """Take over the requirement of the check, which is not asked when the part is missing."""
+        if scope_of(info) is None or self.check is None or shared_key(self.check, "required") is not True:
+            return self
+        return self.model_copy(update={"required": True, "check": self.check.model_copy(update={"required": False})})
 
     @classmethod
     def keys_of(cls, value: Json) -> JsonObject:

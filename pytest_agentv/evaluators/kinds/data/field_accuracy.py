@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer, parse_json, read_path
 from pytest_agentv.evaluators.comparing.equality import json_equal
@@ -17,6 +18,8 @@ from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import format_fixed, format_number
+
+_NOTHING_EXPECTED: Final = "No expected data found in expected_messages"
 
 SHOWN_FINDINGS: Final = 4
 """Hits, and misses, that are listed; the reasoning counts them all."""
@@ -70,7 +73,10 @@ class FieldAccuracy(Evaluator):
     )
 
     async def evaluate(self, context: Context) -> Score:
+        """Raises `EvaluatorError` where nothing is expected, and the score of 0 would be negated into a pass."""
         answer, expected = context.candidate_answer, context.case.expected_messages
+        if self.negate and expected_data(expected) is ABSENT:
+            raise EvaluatorError(f"{_NOTHING_EXPECTED}: there is nothing to negate", kind="config")
         return await off_loop(len(answer), score_fields, self, answer, expected)
 
 
@@ -81,7 +87,7 @@ def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence
         return Score(0.0, misses=("Failed to parse candidate answer as JSON",))
     expected = expected_data(expected_messages)
     if expected is ABSENT:
-        return Score(0.0, misses=("No expected data found in expected_messages",))
+        return Score(0.0, misses=(_NOTHING_EXPECTED,))
     findings = [check_field(check, candidate, expected) for check in config.fields]
     hits = [finding.text for finding in findings if finding.matched]
     misses = [finding.text for finding in findings if not finding.matched]

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
-from pytest_agentv.evaluators.comparing.schemas import schema_validator
+from pytest_agentv.evaluators.comparing.schemas import schema_validator, validator_for
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.loading.cases.references import Scope
 from pytest_agentv.models.base import Json
@@ -86,7 +86,7 @@ class JsonCheck(Evaluator):
         if self.value is None:
             return []
         try:
-            validator = schema_validator(json.dumps(self.value, sort_keys=True))
+            validator = validator_for(json.dumps(self.value, sort_keys=True), data)
             found = sorted(validator.iter_errors(data), key=lambda each: list(map(str, each.absolute_path)))
         except TimeoutError as error:
             raise EvaluatorError(str(error), "timeout") from None

@@ -1,14 +1,29 @@
 """The base of checks of a text, and the wording of their findings."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Annotated, Final, TypeAlias
+from unicodedata import normalize
+
+from pydantic import AfterValidator
 
 from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.models.kind import Text, expected
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import trim
 
 _SHOWN: Final = 80
 """Characters of a text that a finding shows."""
+
+
+def _not_blank(value: str) -> str:
+    if not trim(value):
+        raise expected("a text that is more than a byte order mark, or every answer would pass")
+    return value
+
+
+Edge: TypeAlias = Annotated[Text, AfterValidator(_not_blank)]
+"""The begin or the end of an answer. Blanks and byte order marks around it do not count."""
 
 
 class TextCheck(Evaluator):
@@ -35,22 +50,63 @@ def verdict(is_met: bool, hit: str, miss: str) -> Score:
     return Score(1.0, hits=(hit,)) if is_met else Score(0.0, misses=(miss,))
 
 
-def finding(word: str, *, is_there: bool) -> str:
-    """Say that a text is in the answer, or is not."""
-    return f"contains {shown(word)}" if is_there else f"lacks {shown(word)}"
+Found: TypeAlias = Callable[[str, str], bool]
+"""Whether a text is in another one, as a check has it."""
 
 
-def any_of(words: Iterable[str], found: Iterable[str]) -> Score:
-    """Score 1 where one of some texts was found."""
-    hits = tuple(found)
-    if hits:
-        return Score(1.0, hits=tuple(finding(word, is_there=True) for word in hits))
-    return Score(0.0, misses=tuple(finding(word, is_there=False) for word in words))
+def is_in(word: str, answer: str) -> bool:
+    """Whether a text is in the answer; case counts."""
+    return word in answer
 
 
-def share_of(words: Iterable[str], found: Iterable[str]) -> Score:
-    """Score the share of the texts that were found."""
-    wanted, known = tuple(words), frozenset(found)
-    hits = tuple(finding(word, is_there=True) for word in wanted if word in known)
-    misses = tuple(finding(word, is_there=False) for word in wanted if word not in known)
-    return Score(len(hits) / len(wanted), hits=hits, misses=misses)
+def is_in_folded(word: str, folded: str) -> bool:
+    """Whether a text is in a case folded answer; case does not count."""
+    return word.casefold() in folded
+
+
+def presence(word: str, answer: str, found: Found) -> Score:
+    """Score 1 where a text is in the answer."""
+    return any_of([word], answer, found)
+
+
+def _contained(word: str) -> str:
+    """Say that a text is in the answer."""
+    return f"contains {shown(word)}"
+
+
+def _lacks(word: str, answer: str, found: Found) -> str:
+    """Say that a text is not in the answer."""
+    return f"lacks {shown(word)}{other_form(word, answer, found)}"
+
+
+def other_form(wanted: str, answer: str, found: Found) -> str:
+    """Return what to say where a check misses only because a letter or a blank is written in another Unicode form.
+
+    Code points count for all checks. People see no difference between "é" of one and of two code points.
+    """
+    if (wanted.isascii() and answer.isascii()) or found(wanted, answer):
+        return ""
+    for form in ("NFC", "NFKC"):
+        if found(normalize(form, wanted), normalize(form, answer)):
+            return f" (only the Unicode form differs: they match as {form})"
+    return ""
+
+
+def any_of(words: Iterable[str], answer: str, found: Found) -> Score:
+    """Score 1 where one of some texts is in the answer."""
+    wanted = tuple(words)
+    hits = tuple(_contained(word) for word in wanted if found(word, answer))
+    return Score(1.0, hits=hits) if hits else Score(0.0, misses=_lacking(wanted, answer, found))
+
+
+def share_of(words: Iterable[str], answer: str, found: Found) -> Score:
+    """Score the share of some texts that is in the answer."""
+    wanted = tuple(words)
+    hits = tuple(word for word in wanted if found(word, answer))
+    missed = [word for word in wanted if word not in frozenset(hits)]
+    misses = _lacking(missed, answer, found)
+    return Score(len(hits) / len(wanted), hits=tuple(map(_contained, hits)), misses=misses)
+
+
+def _lacking(words: Iterable[str], answer: str, found: Found) -> tuple[str, ...]:
+    return tuple(_lacks(word, answer, found) for word in words)

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, finding, verdict
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, is_in, presence
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
 
@@ -16,5 +16,4 @@ class Contains(TextCheck):
     value: Text = Field(description="what must be there; upper and lower case count", examples=["30 days"])
 
     def check(self, answer: str) -> Score:
-        hit, miss = finding(self.value, is_there=True), finding(self.value, is_there=False)
-        return verdict(self.value in answer, hit, miss)
+        return presence(self.value, answer, is_in)

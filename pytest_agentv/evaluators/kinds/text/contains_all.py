@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, share_of
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, is_in, share_of
 from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
 from pytest_agentv.models.scores import Score
 
@@ -23,4 +23,4 @@ class ContainsAll(TextCheck):
         return ", ".join(self.value)
 
     def check(self, answer: str) -> Score:
-        return share_of(self.value, [each for each in self.value if each in answer])
+        return share_of(self.value, answer, is_in)

@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, shown, verdict
-from pytest_agentv.models.kind import Text
+from pytest_agentv.evaluators.kinds.text.check import Edge, TextCheck, other_form, shown, verdict
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
 
@@ -14,9 +13,11 @@ class EndsWith(TextCheck):
     kind = "ends-with"
     examples = ({"answer": "It costs 120 euros.", "assert": [{"ends-with": "euros."}]},)
 
-    value: Text = Field(description="how the answer ends; blanks around both do not count", examples=["Kind regards"])
+    value: Edge = Field(description="how the answer ends; blanks around both do not count", examples=["Kind regards"])
 
     def check(self, answer: str) -> Score:
         text, wanted = trim(answer), trim(self.value)
-        hit = f"ends with {shown(wanted)}"
-        return verdict(text.endswith(wanted), hit, f"ends with {shown(text[-len(wanted) :])}, not {shown(wanted)}")
+        if text.endswith(wanted):
+            return verdict(True, f"ends with {shown(wanted)}", "")
+        form = other_form(wanted, text, lambda end, whole: whole.endswith(end))
+        return verdict(False, "", f"ends with {shown(text[-len(wanted) :])}, not {shown(wanted)}{form}")

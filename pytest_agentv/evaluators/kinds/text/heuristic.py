@@ -73,10 +73,16 @@ def score_keywords(config: Heuristic, answer: str) -> Score:
     return Score(
         hit_ratio * (1 - miss_ratio),
         hits=hits,
-        misses=(*misses, *(f"missing: {keyword}" for keyword in lacking)),
+        misses=(*misses, *(_missing(keyword, answer) for keyword in lacking)),
         reasoning=_reasoning(config, hits, misses, sign),
         details=details,
     )
+
+
+def _missing(keyword: str, answer: str) -> str:
+    from pytest_agentv.evaluators.kinds.text.check import is_in_folded, other_form  # noqa: PLC0415 - for misses only
+
+    return f"missing: {keyword}{other_form(keyword, answer.casefold(), is_in_folded)}"
 
 
 def error_sign(answer: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, finding, verdict
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, is_in_folded, presence
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
 
@@ -16,5 +16,4 @@ class IContains(TextCheck):
     value: Text = Field(description="what must be there, in upper or lower case", examples=["free shipping"])
 
     def check(self, answer: str) -> Score:
-        hit, miss = finding(self.value, is_there=True), finding(self.value, is_there=False)
-        return verdict(self.value.casefold() in answer.casefold(), hit, miss)
+        return presence(self.value, answer.casefold(), is_in_folded)

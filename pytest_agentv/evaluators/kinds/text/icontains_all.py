@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, share_of
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, is_in_folded, share_of
 from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
 from pytest_agentv.models.scores import Score
 
@@ -24,5 +24,4 @@ class IContainsAll(TextCheck):
         return ", ".join(self.value)
 
     def check(self, answer: str) -> Score:
-        folded = answer.casefold()
-        return share_of(self.value, [each for each in self.value if each.casefold() in folded])
+        return share_of(self.value, answer.casefold(), is_in_folded)

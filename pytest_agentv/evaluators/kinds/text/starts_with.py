@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, shown, verdict
-from pytest_agentv.models.kind import Text
+from pytest_agentv.evaluators.kinds.text.check import Edge, TextCheck, other_form, shown, verdict
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
@@ -15,7 +14,7 @@ class StartsWith(TextCheck):
     kind = "starts-with"
     examples = ({"answer": "Yes, within 30 days.", "assert": [{"starts-with": "Yes"}]},)
 
-    value: Text = Field(
+    value: Edge = Field(
         description="how the answer begins; blanks around both do not count", examples=["Dear customer"]
     )
 
@@ -24,4 +23,5 @@ class StartsWith(TextCheck):
         if text.startswith(wanted):
             return verdict(True, f"starts with {shown(wanted)}", "")
         begin = masked(text)[: len(wanted)]  # the masker could not find half a secret later
-        return verdict(False, "", f"starts with {shown(begin)}, not {shown(wanted)}")
+        form = other_form(wanted, text, lambda begin, whole: whole.startswith(begin))
+        return verdict(False, "", f"starts with {shown(begin)}, not {shown(wanted)}{form}")

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, finding, verdict
+from pytest_agentv.evaluators.kinds.text.check import TextCheck, presence
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
 
@@ -26,11 +26,10 @@ class Word(TextCheck):
     )
 
     def check(self, answer: str) -> Score:
-        hit, miss = finding(self.value, is_there=True), finding(self.value, is_there=False)
-        return verdict(has_word(answer.casefold(), self.value), hit, miss)
+        return presence(self.value, answer.casefold(), has_word)
 
 
-def has_word(folded: str, word: str) -> bool:
+def has_word(word: str, folded: str) -> bool:
     """Whether a text, case folded, has a word at word boundaries. Any white space may be between its parts."""
     return any(not _is_part(folded, *found.span()) for found in _pattern(word).finditer(folded))
 

@@ -25,5 +25,4 @@ class Words(TextCheck):
         return ", ".join(self.value)
 
     def check(self, answer: str) -> Score:
-        folded = answer.casefold()
-        return share_of(self.value, [word for word in self.value if has_word(folded, word)])
+        return share_of(self.value, answer.casefold(), has_word)

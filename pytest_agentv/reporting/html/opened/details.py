@@ -13,7 +13,7 @@ from pytest_agentv.reporting.html.judgements import Judgement, judgements_of
 from pytest_agentv.reporting.html.opened.gallery import Gallery
 from pytest_agentv.reporting.html.opened.timing import lanes_of, parts_of
 from pytest_agentv.reporting.html.texts import counted, dollars, duration
-from pytest_agentv.reporting.html.values import mapping_of, mappings_of, number_of, text_of, texts_of
+from pytest_agentv.reporting.html.values import judge_cost_of, mapping_of, mappings_of, number_of, text_of, texts_of
 
 LONGEST_TEXT: Final = 20_000
 """Characters; longer texts are cut, so that no single answer makes the file large."""
@@ -154,15 +154,21 @@ def _files(value: JsonObject) -> list[str]:
 
 def _cost(case: Case) -> str:
     value = case.result.value
-    usage = mapping_of(mapping_of(value, "execution_metrics"), "token_usage")
     source = text_of(value, "cost_source")
     said = {"target": "as the target reported it", "": ""}.get(source, f"by the price table {source}")
     price = f"{dollars(case.cost)} {said}".strip() if case.cost is not None else ""
-    tokens = ""
-    if usage:
-        tokens = f"{number_of(usage, 'input') or 0:,.0f} tokens in, {number_of(usage, 'output') or 0:,.0f} out"
+    tokens = _tokens(value, "execution_metrics")
     cached = "answer from the cache" if value.get("cached") is True else ""
-    return " · ".join(filter(None, (duration(case.duration_ms), price, tokens, cached)))
+    judges = ", ".join(filter(None, (dollars(judge_cost_of(value)), _tokens(value, "judge_metrics"))))
+    for_judges = f"judges: {judges}" if judges else ""
+    return " · ".join(filter(None, (duration(case.duration_ms), price, tokens, cached, for_judges)))
+
+
+def _tokens(value: JsonObject, key: str) -> str:
+    usage = mapping_of(mapping_of(value, key), "token_usage")
+    return (
+        f"{number_of(usage, 'input') or 0:,.0f} tokens in, {number_of(usage, 'output') or 0:,.0f} out" if usage else ""
+    )
 
 
 def _attempts(value: JsonObject) -> str:

@@ -31,8 +31,9 @@ class Tally:
 
 
 def paid(result: EvalResult) -> float:
-    """Return what a result cost; answers from the cache cost nothing."""
-    return 0.0 if result.cached else cost_of(result) or 0.0
+    """Return what a result cost, with its judges; answers and replies from the cache cost nothing."""
+    judges = 0.0 if result.judge_metrics is None else result.judge_metrics.cost_usd or 0.0
+    return judges + (0.0 if result.cached else cost_of(result) or 0.0)
 
 
 def line_text(tally: Tally, total: int, in_flight: int, elapsed_seconds: float) -> str:
