@@ -118,6 +118,12 @@ def test_no_confirmation_stays_none():
     assert answers_to_confirm(1000, 5, 0) == 0
 
 
+@pytest.mark.parametrize(("pairs", "before", "fresh"), [(10, 1, 99), (11, 1, 0), (500, 2, 99), (600, 2, 0)])
+def test_a_suspect_that_no_hundred_answers_could_confirm_gets_none(pairs, before, fresh):
+    """Against one answer of the baseline, 300 cases would take 2,999 for each suspect."""
+    assert answers_to_confirm(pairs, before, 10) == fresh
+
+
 def test_kappa():
     assert kappa(digits("101101011100"), digits("101001111101")) == pytest.approx(0.470588235294)
     assert kappa(digits("0122102110"), digits("0112112210"), "linear") == pytest.approx(0.625)
