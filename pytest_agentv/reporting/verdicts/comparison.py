@@ -45,7 +45,7 @@ class RunComparison(Record):
     unconfirmed: tuple[Pair, ...] = ()
     """Suspects that were to be asked again, and could not be."""
     bounds_with_errors: tuple[float, float] | None = None
-    """The difference if all cases that could not be judged failed, and if they passed."""
+    """The difference if all that a run could not judge failed, and if it passed, whichever is lower and higher."""
 
     @property
     def resolution(self) -> str:
@@ -115,9 +115,16 @@ def _cases_needed(pairs: Sequence[Pair], difference: Difference, drop: float) ->
 
 
 def _bounds_with_errors(pairing: Pairing, deltas: Sequence[float]) -> tuple[float, float] | None:
-    """Return the mean difference with the errors at 0 and at 1."""
-    missing = [pair.old.value for pair in pairing.errors if pair.old.scores]
-    if not missing:
+    """Return the mean difference with all that could not be judged at 0 and at 1, on the side that lacks it."""
+    if not pairing.errors:
         return None
-    count, seen, before = len(deltas) + len(missing), math.fsum(deltas), math.fsum(missing)
-    return (seen - before) / count, (seen + len(missing) - before) / count
+    sides = [(_range(pair.new), _range(pair.old)) for pair in pairing.errors]
+    count, seen = len(deltas) + len(sides), math.fsum(deltas)
+    low = math.fsum(new[0] - old[1] for new, old in sides)
+    high = math.fsum(new[1] - old[0] for new, old in sides)
+    return (seen + low) / count, (seen + high) / count
+
+
+def _range(case: JudgedCase) -> tuple[float, float]:
+    """Return the least and the most that a case may be worth."""
+    return (case.value, case.value) if case.scores else (0.0, 1.0)
