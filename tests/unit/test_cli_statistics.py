@@ -167,6 +167,22 @@ def test_a_baseline_and_the_parts_of_a_run(agentv):
     assert agentv("compare", "agentv.baseline.jsonl", parts[0], "--statistics", "--gate").exit_code == 3, "half is gone"
 
 
+@pytest.mark.parametrize("is_later_first", [True, False])
+def test_of_several_parts_the_result_that_ended_last_counts_as_in_merge(agentv, is_later_first):
+    """`part-*.jsonl` is in the order of names: an old attempt made a regression green, or an outage of a good run."""
+    base = run("a.jsonl", [5] * 20)
+    bad = run("b.jsonl", [1] * 20, timestamp="2026-11-20T10:00:02Z")
+    good = run("c.jsonl", [5] * 20, timestamp="2026-11-20T10:00:01+00:00")
+    parts = (bad, good) if is_later_first else (good, bad)
+    assert agentv("compare", base, *parts, "--statistics", "--gate").exit_code == 1
+
+
+def test_of_several_parts_without_times_the_last_file_counts(agentv):
+    base, bad, good = run("a.jsonl", [5] * 20), run("b.jsonl", [1] * 20), run("c.jsonl", [5] * 20, timestamp="later")
+    assert agentv("compare", base, bad, good, "--statistics", "--gate").exit_code == 2
+    assert agentv("compare", base, good, bad, "--statistics", "--gate").exit_code == 1
+
+
 def test_scores_without_a_threshold_are_compared_as_scores(agentv):
     results("a.jsonl", [{"eval_id": f"c{n}", "score": 0.9} for n in range(20)])
     results("b.jsonl", [{"eval_id": f"c{n}", "score": 0.5 + n / 100} for n in range(20)])
