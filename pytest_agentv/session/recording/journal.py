@@ -145,11 +145,21 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
     if result.status == "error" or job.options.dry_run:
         return result if planned in (None, repeat) else None
     if planned != repeat:
-        return None
+        return _first_answer(result, job) if repeat == 1 else None
     from pytest_agentv.engine.repeating.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
     from pytest_agentv.engine.repeating.plan import RepeatPlan  # noqa: PLC0415 - for repeated cases only
 
     return judged_anew(result, RepeatPlan.of(job, repeat), effective_threshold(job.options, job.case))
+
+
+def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
+    """Return the result of a repeated case as that of its first answer; None if it does not tell how that one was."""
+    from pytest_agentv.engine.repeating.combining import rejudged  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
+
+    threshold = effective_threshold(job.options, job.case)
+    first = next(iter(answers_of(result, threshold, in_full=False)), None)
+    return None if first is None else rejudged(first, threshold)
 
 
 def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
