@@ -213,6 +213,24 @@ def test_a_plan(agentv):
     assert "How far single cases change is that between the two runs." in against
 
 
+@pytest.mark.parametrize("judged", [1, 5])
+def test_a_plan_does_not_take_a_run_that_was_all_green_for_one_without_chance(agentv, judged):
+    """It said that 8 cases see a drop of 5 points, where one case is 12 points, and the verdict said 46."""
+    path = results("a.jsonl", [line(case) for case in run_of([judged] * 8, judged)])
+    done = agentv("plan", path, "--see", "5")
+    rows = [row.split() for row in done.out.splitlines()[4:8]]
+    assert [int(row[1].replace(",", "")) for row in rows] == [134, 106, 106, 106]
+    assert "as many cases as there are" not in done.out
+    assert "All answers of a case went the same way, so chance is not known" in " ".join(done.out.split())
+    assert "5 points are assumed" not in done.out
+
+
+def test_a_plan_asks_for_so_many_cases_that_enough_can_differ(agentv):
+    path = results("a.jsonl", [line(case) for case in run_of([4] + [5] * 99)])
+    rows = [row.split() for row in agentv("plan", path, "--see", "5").out.splitlines()[4:8]]
+    assert [int(row[1]) for row in rows] == [134, 46, 29, 16]
+
+
 def test_a_plan_from_one_answer_per_case_says_that_it_is_an_upper_bound(agentv):
     results("a.jsonl", [{"eval_id": f"c{n}", "score": n % 2, "threshold": 1} for n in range(8)])
     results("b.jsonl", [{"eval_id": f"c{n}", "score": n % 3 > 0, "threshold": 1} for n in range(8)])

@@ -95,7 +95,9 @@ def compare_runs(
         difference,
         worse=sum(delta < -1e-9 for delta in deltas),
         better=sum(delta > 1e-9 for delta in deltas),
-        least_drop=drop_seen(difference.error, difference.estimate.units),
+        least_drop=drop_seen(
+            difference.error, difference.estimate.units, cases=len(pairs), answers=_answers_of_both(pairs)
+        ),
         cases_needed=_cases_needed(pairs, difference, margin),
         margin=margin,
         unconfirmed=unconfirmed(matched) if is_confirming else (),
@@ -107,11 +109,16 @@ def _cases_needed(pairs: Sequence[Pair], difference: Difference, drop: float) ->
     """Return how many cases tell a drop of that size, with as many answers per case as these runs have."""
     if difference.estimate.units < 2 or drop <= 0:
         return None
-    repeats = min(min(pair.new.judged, pair.old.judged) for pair in pairs)
+    repeats = _answers_of_both(pairs)
     seen = variance_within([side.outcomes for pair in pairs for side in (pair.new, pair.old)])
     # With one answer the variance within cases is not known; half of that of the differences is its upper bound.
     within = seen if seen is not None and repeats > 1 else difference.error**2 * repeats / 2
     return cases_to_see(drop, within, variance_between(difference.error, within, repeats), repeats)
+
+
+def _answers_of_both(pairs: Sequence[Pair]) -> int:
+    """Return how many answers each case has on both sides."""
+    return min(min(pair.new.judged, pair.old.judged) for pair in pairs)
 
 
 def _bounds_with_errors(pairing: Pairing, deltas: Sequence[float]) -> tuple[float, float] | None:
