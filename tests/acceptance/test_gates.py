@@ -557,6 +557,48 @@ def test_a_gate_on_a_tag_that_no_case_has_is_a_usage_error(project, mode):
     assert run.exit_code != 0
 
 
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@pytest.mark.parametrize("flags", [(), ("--agentv-gate=run",)], ids=["cases", "run"])
+def test_a_gate_of_cases_in_files_that_were_not_collected_gets_no_verdict(project, mode, flags, monkeypatch):
+    """One file could not be run by itself, as editors do: "no case has the tag 'booking'"."""
+    project.write("pytest.ini", GATES)
+    write(project, suite(2, c0="tags: [booking]"))
+    project.write("evals/more/b.eval.yaml", suite(2, "tags: [smalltalk]", first=10))
+    run = project.run("evals/more", *flags, mode=mode)
+    assert run.exit_code == 0
+    assert "GATE booking: not enforced, none of its cases was collected: no verdict" in section(run)
+    assert "GATE smalltalk: passed" in section(run)
+    assert run.outcomes == {"passed": 3, "xfailed": 1}
+    monkeypatch.setenv("BROKEN", "c10")
+    run = project.run("evals/more/b.eval.yaml", *flags, mode=mode)
+    assert (run.exit_code, run.outcomes["failed"]) == (1, 1), "no gate judges it"
+    assert verdict(project, 2)["gates"][-1] == {
+        "name": "gate::booking",
+        "failed": False,
+        "reason": "none of its cases was collected: no verdict",
+    }
+
+
+def test_evals_in_python_alone_get_no_verdict_of_gates_on_cases_of_files(project):
+    project.write("pytest.ini", GATES)
+    write(project, suite(2, c0="tags: [booking]", c1="tags: [smalltalk]"))
+    project.write("evals/test_python.py", IN_PYTHON)
+    run = project.run("evals/test_python.py")
+    assert "GATE booking: not enforced, none of its cases was collected: no verdict" in section(run)
+    assert run.exit_code == 0
+
+
+def test_a_file_that_cannot_be_read_is_not_told_as_a_tag_that_no_case_has(project):
+    project.write("pytest.ini", GATES)
+    write(project, suite(2, c0="tags: [smalltalk]"))
+    project.write("evals/b.eval.yaml", "evalcases: [")
+    run = project.run("--continue-on-collection-errors")
+    assert "no case has the tag" not in run.text
+    assert "invalid YAML" in run.text
+    assert run.exit_code == 1
+    assert section(run).endswith("No verdict     1 file could not be collected")
+
+
 def test_a_wrong_line_of_the_gates_is_a_usage_error(project):
     project.write("pytest.ini", GATES.replace("tier=critical", "teir=critical"))
     run = write(project, suite(2)).run()
