@@ -172,6 +172,17 @@ def test_a_half_line_is_told_and_its_case_missing(agentv):
     assert (run.exit_code, run.err) == (1, text)
 
 
+@pytest.mark.parametrize("name", ["2.jsonl", "2.yaml"])
+def test_a_shard_that_was_killed_in_its_first_line_does_not_keep_others_from_being_merged(agentv, name):
+    write("1.jsonl", result("a", shard=shard(1, 1, 2)))
+    half = '{"eval_id": "b", "sco' if name == "2.jsonl" else "---\neval_id: b\nsco"
+    Path(name).write_text(half)
+    run = agentv("merge", "1.jsonl", name, "-o", "all.jsonl")
+    assert (run.exit_code, [each["eval_id"] for each in merged()]) == (1, ["a"])
+    assert "is incomplete, as after a crash; it was skipped\n1 of 2 cases has no result: shard 2/2" in run.err
+    assert agentv("merge", name, "-o", "none.jsonl").exit_code == 2, "there is nothing to merge"
+
+
 def test_a_half_line_is_no_loss_where_all_cases_are_there(agentv):
     write("1.jsonl", result("a", shard=shard(1, 1, 1)))
     with Path("1.jsonl").open("a") as file:
