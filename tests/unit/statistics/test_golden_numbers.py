@@ -353,6 +353,15 @@ def test_a_corrected_rate_needs_labels_of_both_classes():
     assert corrected_rate([1] * 100, [1] * 95 + [0] * 5, [1] * 500) is not None
 
 
+def test_a_corrected_rate_stays_a_rate():
+    found = corrected_rate([1] * 98 + [0] * 7, [1] * 100 + [0] * 5, [1] * 1000)
+    assert found is not None
+    assert 0 <= found.interval.low <= found.rate <= found.interval.high <= 1
+    bad = corrected_rate([0] * 98 + [1] * 7, [0] * 100 + [1] * 5, [0] * 1000)
+    assert bad is not None
+    assert 0 <= bad.interval.low <= bad.rate <= bad.interval.high <= 1
+
+
 def test_a_perfect_judge_makes_the_unlabelled_cases_count():
     labels = [1] * 60 + [0] * 40
     found = ppi(labels, labels, [1] * 600 + [0] * 400)
