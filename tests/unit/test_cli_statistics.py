@@ -312,6 +312,25 @@ def test_labels_on_a_scale_and_of_several_people(agentv):
     assert "Krippendorff's alpha of 2 people: 1.000" in done.out
 
 
+def test_cases_on_which_people_are_split_have_no_label(agentv):
+    """A draw counted as "pass": two people of whom one said "fail" agreed with any judge that passes."""
+    labels = "eval_id,label,rater\n" + "".join(
+        f"{case},{label},{rater}\n"
+        for case, said in {"c0": "pf", "c1": "pp", "c2": "ff"}.items()
+        for rater, label in zip("ab", said.replace("p", "pass ").replace("f", "fail ").split(), strict=True)
+    )
+    Path("labels.csv").write_text(labels)
+    run("r.jsonl", [5, 5, 0])
+    done = agentv("agree", "labels.csv", "r.jsonl", "--min-kappa=0.9")
+    assert done.out.startswith("2 cases with a label and a verdict\n")
+    assert "1 case on which people are split left out" in done.out
+    assert "Krippendorff's alpha of 2 people: 0.4" in done.out, "it tells of these too"
+    assert done.exit_code == 0
+    Path("labels.csv").write_text("eval_id,label\nc0,pass\nc0,fail\n")
+    done = agentv("agree", "labels.csv", "r.jsonl")
+    assert (done.exit_code, done.err) == (2, "agentv agree: people are split on all cases that were judged\n")
+
+
 def test_enough_labels_correct_the_pass_rate(agentv):
     results("a.jsonl", [{"eval_id": f"c{n}", "score": int(n % 5 > 0), "threshold": 1} for n in range(300)])
     pairs = [(f"c{n}", "pass" if n % 4 else "fail") for n in range(120)]
