@@ -78,6 +78,24 @@ def verdict(project, number):
     return json.loads((project.path / f"out-{number}.verdict.json").read_text("utf-8"))
 
 
+@pytest.mark.parametrize("head", ["", "repeat: 3"], ids=["once", "repeated"])
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_case_that_became_required_must_pass_in_a_resumed_run_as_well(project, monkeypatch, head, mode):
+    gate = ("--agentv-gate=run", "--agentv-min-rate=0.5")
+    write(project, suite(3, head))
+    monkeypatch.setenv("BROKEN", "c1")
+    assert project.run("--agentv-out=own.jsonl", *gate).exit_code == 0
+    project.write("evals/a.eval.yaml", suite(3, head, c1="required: true, group: shop"))
+    monkeypatch.delenv("BROKEN")  # who is asked again passes
+    more = ("--agentv-repeat=4",) if head else ()
+    for flags in ((), more):
+        run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", *gate, *flags, mode=mode)
+        assert (run.exit_code, run.outcomes["failed"]) == (1, 1)
+        assert "FAILED evals/a.eval.yaml::c1" in run.text
+    last = {line["eval_id"]: line for line in read_results(project.path / "own.jsonl").results}
+    assert [(last["c1"]["required"], last["c1"]["group"]), "required" in last["c0"]] == [(True, "shop"), False]
+
+
 FLAGS = ("--agentv-baseline", "--agentv-workers=20")
 
 

@@ -8,7 +8,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.scoring import decide_status, effective_threshold
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import iter_recorded
@@ -53,8 +53,7 @@ class Journal:
         if key is None or result is None or current is None:
             return None
         del self._results[key]
-        shard = identity.shard or result.shard
-        own = {"node_id": identity.node_id, "line": identity.line, "run_id": self._run_id, "shard": shard}
+        own = {**what_may_change(identity), "run_id": self._run_id, "shard": identity.shard or result.shard}
         current = current.replace(**own, baseline=None)
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _says(current) != _says(result))
@@ -162,6 +161,17 @@ def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
     return None if first is None else rejudged(first, threshold)
 
 
+def what_may_change(identity: CaseIdentity) -> JsonObject:
+    """Return what a case is called and how its run judges it, which a result of the same case may say otherwise."""
+    return {
+        "node_id": identity.node_id,
+        "line": identity.line,
+        "row": identity.row,
+        "required": identity.required,
+        "group": identity.group,
+    }
+
+
 def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
     """Return the key of a case; None: it is not known, so no earlier result can be reused."""
     if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
@@ -170,7 +180,8 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 
 def _says(result: EvalResult) -> tuple[object, ...]:
-    return result.status, result.node_id, result.run_id, result.shard, result.threshold, result.repeat
+    rules = result.status, result.threshold, result.repeat, result.required, result.group
+    return *rules, result.node_id, result.run_id, result.shard
 
 
 def _modified_at(path: Path) -> int | None:
