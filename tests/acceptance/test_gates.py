@@ -187,6 +187,27 @@ def test_a_baseline_holds_no_answers_and_a_second_one_is_equal(small):
     assert '"scores": [1, 1]' in (small.path / BASELINE).read_text("utf-8")
 
 
+def test_answers_of_a_skipped_case_stay_in_a_baseline_that_others_are_added_to(small):
+    """They were paid for, and a skipped case is not gone."""
+    for mode in ((), ("-n", "2")):
+        small.write("evals/a.eval.yaml", suite(3, c1="skip: flaky tool"))
+        run = small.run("--agentv-update-baseline=add", mode=mode)
+        assert run.exit_code == 0
+        assert "(3 cases x 2), 1 of them skipped" in " ".join(section(run).split()) or mode  # then x 3
+    lines = [json.loads(line) for line in (small.path / BASELINE).read_text("utf-8").splitlines()[1:]]
+    assert [(line["case"].partition("::")[2], line["scores"]) for line in lines] == [
+        ("c0", [1, 1, 1]),
+        ("c1", [1]),
+        ("c2", [1, 1, 1]),
+    ]
+    small.write("evals/a.eval.yaml", suite(3))
+    assert "3 compared" in section(small.run("--agentv-baseline"))
+    small.write("evals/a.eval.yaml", suite(3, c1="skip: flaky tool"))
+    run = small.run("--agentv-update-baseline")
+    assert "(2 cases x 1), without 1 that was skipped" in " ".join(section(run).split())
+    assert "::c1" not in (small.path / BASELINE).read_text("utf-8"), "a baseline that is written anew is of this run"
+
+
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [

@@ -228,7 +228,7 @@ class RunGate:
         refused = refusal_after(cases, self._no_verdict, self._baseline, how)
         if refused is None:
             try:
-                text = write_baseline(self._path, cases, self._baseline, how)
+                text = write_baseline(self._path, cases, self._baseline, how, self._all.skipped(cases))
             except AgentvError as error:
                 refused = str(error)
             else:
