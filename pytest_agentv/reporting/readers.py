@@ -11,6 +11,8 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
 
+INCOMPLETE: Final = "is incomplete, as after a crash"
+"""What is said of the half of a result that a writer left which was killed."""
 _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
@@ -101,14 +103,14 @@ def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
     except RecursionError:
         fault = "nested too deeply"
     if not text.endswith(b"\n"):
-        return _skipped(path, line, "the last line is incomplete, as after a crash")
+        return _skipped(path, line, f"the last line {INCOMPLETE}")
     return _skipped(path, line, f"the line is {fault}")
 
 
 def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
     for number, text in _documents(lines):
         if not text.endswith(b"\n"):  # a cut document is often valid YAML, but only half a result
-            yield _skipped(path, number, "the last document is incomplete, as after a crash")
+            yield _skipped(path, number, f"the last document {INCOMPLETE}")
         else:
             yield _parse_yaml(path, number, text)
 

@@ -110,11 +110,16 @@ def corrected_rate(
     least = min(sum(label == 0 for label in labels), sum(label == 1 for label in labels))
     if len(labels) < LEAST_LABELS or least < LEAST_OF_A_CLASS or len(unlabelled) < 2:
         return None
-    return ppi(judge, labels, unlabelled)
+    found = ppi(judge, labels, unlabelled)
+    bounds = Interval(_clipped(found.interval.low), _clipped(found.interval.high))
+    return CorrectedRate(_clipped(found.rate), bounds, found.tuning)
 
 
 def ppi(judge: Sequence[float], labels: Sequence[float], unlabelled: Sequence[float]) -> CorrectedRate:
-    """Return the prediction-powered mean of labels; see `corrected_rate` for who may use it."""
+    """Return the prediction-powered mean of labels; see `corrected_rate` for who may use it.
+
+    A correction may lead out of 0 to 1.
+    """
     n, more = len(labels), len(unlabelled)
     spread_of_judge = _covariance([*judge, *unlabelled], [*judge, *unlabelled])
     tuning = 0.0
@@ -125,6 +130,10 @@ def ppi(judge: Sequence[float], labels: Sequence[float], unlabelled: Sequence[fl
     variance = tuning**2 * _covariance(unlabelled, unlabelled) / more + _covariance(rest, rest) / n
     half = Z * math.sqrt(variance)
     return CorrectedRate(rate, Interval(rate - half, rate + half), tuning)
+
+
+def _clipped(rate: float) -> float:
+    return min(1.0, max(0.0, rate))
 
 
 def _share(count: int, of: int) -> tuple[float, Interval] | None:

@@ -12,6 +12,8 @@ LEAST_ANSWERS: Final = 4
 """Answers on both sides without which a case is not called broken, unless it was confirmed."""
 SURE_ANSWERS: Final = 10
 """From so many answers on both sides no confirmation is needed."""
+MOST_FRESH: Final = 100
+"""Fresh answers that a suspect gets at most: as many as a case may have."""
 
 
 def fisher_less(passes: int, judged: int, passes_before: int, judged_before: int) -> float:
@@ -38,13 +40,16 @@ def answers_to_confirm(pairs: int, answers_before: int, wanted: int) -> int:
     """Return how many fresh answers a suspect gets: `wanted`, or more where that could find nothing.
 
     A case that passed all its `answers_before` and fails all fresh ones has p = 1 / C(before + fresh, before), which
-    must survive `benjamini_hochberg` over all pairs. 0 stays 0: no confirmation.
+    must survive `benjamini_hochberg` over all pairs. 0 stays 0: no confirmation. Where more than `MOST_FRESH` would be
+    needed it is 0, too: against one answer of the baseline, no sane number of answers shows that a case broke.
     """
     if wanted == 0 or answers_before == 0:
         return wanted
     fresh = wanted
     while pairs / math.comb(answers_before + fresh, answers_before) > MOST_FALSE:
         fresh += 1
+        if fresh > MOST_FRESH:
+            return 0
     return fresh
 
 

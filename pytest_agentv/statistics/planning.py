@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_agentv.statistics.distributions import LEVEL, Z_POWER, Z, t_quantile
+from pytest_agentv.statistics.pairs import LEAST_DIFFERING
 from pytest_agentv.statistics.repeats import needed_passes
 
-_NO_DEVIATION: Final = 1e-12
+NO_DEVIATION: Final = 1e-12
+"""A deviation, or a variance, up to which all went the same way."""
+_POWER: Final = 0.8
+"""Of `Z_POWER`."""
 
 
 def least_drop(deviation: float, units: int) -> float:
@@ -20,24 +24,60 @@ def least_drop(deviation: float, units: int) -> float:
     return (t_quantile(0.5 + LEVEL / 2, units - 1) + Z_POWER) * deviation / math.sqrt(units)
 
 
-def drop_seen(deviation: float, units: int) -> float | None:
+def drop_seen(deviation: float, units: int, *, cases: int | None = None, answers: int = 1) -> float | None:
     """Return the least drop that would be seen in 4 of 5 runs; None with fewer than two units.
 
     Where no case differs there is no deviation to go by: the drop at which the score interval of no difference, which
-    is z^2 / (C + z^2) wide on either side, would exclude 0. "No difference seen" in few cases shows little.
+    is z^2 / (C + z^2) wide on either side, would exclude 0. "No difference seen" in few cases shows little. In any case
+    so many cases must differ as a change of the mean needs to be called one.
+
+    Args:
+        deviation: Standard deviation of the units' differences.
+        units: Independent units.
+        cases: Compared cases; None: as many as units.
+        answers: Answers per case.
     """
     if units < 2:
         return None
-    if deviation > _NO_DEVIATION:
-        return min(1.0, least_drop(deviation, units))
-    return min(1.0, Z * (Z + Z_POWER) / (units + Z * Z))
+    seen = Z * (Z + Z_POWER) / (units + Z * Z) if deviation <= NO_DEVIATION else least_drop(deviation, units)
+    return min(1.0, max(seen, _drop_that_shows(units if cases is None else cases, answers)))
 
 
 def cases_to_see(drop: float, within: float, between: float, repeats: int) -> int:
-    """Return `required_cases`, or the inverse of `drop_seen` where neither variance shows anything."""
-    if within > _NO_DEVIATION or between > _NO_DEVIATION:
-        return required_cases(drop, within, between, repeats)
-    return max(2, math.ceil(Z * (Z + Z_POWER) / drop - Z * Z))
+    """Return `required_cases`, or the inverse of `drop_seen` where neither variance, or hardly any, shows anything."""
+    if within > NO_DEVIATION or between > NO_DEVIATION:
+        needed = required_cases(drop, within, between, repeats)
+    else:
+        needed = max(2, math.ceil(Z * (Z + Z_POWER) / drop - Z * Z))
+    enough = max(needed, LEAST_DIFFERING)
+    while not _shows(drop, enough, repeats):
+        needed, enough = enough + 1, enough * 2
+    while needed < enough:
+        middle = (needed + enough) // 2
+        needed, enough = (needed, middle) if _shows(drop, middle, repeats) else (middle + 1, enough)
+    return enough
+
+
+def _drop_that_shows(cases: int, answers: int) -> float:
+    """Return the least drop at which so many cases differ that it can be called one, if all lose as much."""
+    if cases < LEAST_DIFFERING:
+        return 1.0
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _shows(middle, cases, answers) else (middle, high)
+    return high
+
+
+def _shows(drop: float, cases: int, answers: int) -> bool:
+    """Whether so many cases differ in 4 of 5 runs that a drop can be called one."""
+    if cases < LEAST_DIFFERING:
+        return False
+    share = 1 - (1 - drop) ** answers  # of the cases: one of its answers is enough
+    fewer = math.fsum(
+        math.comb(cases, count) * share**count * (1 - share) ** (cases - count) for count in range(LEAST_DIFFERING)
+    )
+    return fewer <= 1 - _POWER
 
 
 def variance_between(deviation: float, within: float, repeats: int) -> float:

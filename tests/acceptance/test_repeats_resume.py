@@ -171,6 +171,25 @@ def test_a_case_that_was_asked_once_needs_only_the_other_answers(project):
     assert asked(project.path) == ["tent 1", "tent 2"]
 
 
+def test_a_case_that_is_to_have_one_answer_keeps_the_first_of_those_that_it_has(project):
+    write_suite(project, {"tent": "fpp", "lamp": "pfp", "rope": "ppp"}, repeat=3)
+    flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl")
+    project.run(flags[0], "--agentv-stop=never")
+    asked(project.path)
+    write_suite(project, {"tent": "fpp", "lamp": "pfp", "rope": "ppp"})
+    run = project.run(*flags)
+    assert asked(project.path) == []
+    assert run.outcomes == {"failed": 1, "passed": 2}
+    found = results(project)
+    assert [("repeat" in found[name], found[name]["score"]) for name in ("tent", "lamp", "rope")] == [
+        (False, 0),
+        (False, 1),
+        (False, 1),
+    ]
+    assert project.run(*flags).outcomes == run.outcomes
+    assert asked(project.path) == []
+
+
 def test_a_case_that_needs_more_answers_keeps_those_that_it_has(project):
     """It stopped early and now all are wanted, as with a baseline, or it is to have more."""
     write_suite(project, {"tent": "pfppp", "lamp": "ppppp", "rope": "fpfpp"}, repeat=5, min_pass_rate=0.6)

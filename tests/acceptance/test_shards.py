@@ -281,6 +281,26 @@ def test_shards_of_other_versions_of_the_evals_are_refused(small, capsys):
     assert merge(small, "part-1.jsonl", "part-2.jsonl") == 0, "resumed, the shard is one of the new evals"
 
 
+def test_shards_of_other_versions_of_a_table_are_refused(small, capsys):
+    """The names of its cases are the same: an answer to the old question counted as one to the new."""
+    small.write(
+        "table.eval.yaml",
+        """
+        evalcases: {from: rows.csv}
+        case: {id: "{{ id }}", expected_outcome: greets, input: "{{ question }}", evaluators: [{contains: hello}]}
+        """,
+    )
+    table = "id,question\n" + "".join(f"row-{number},p\n" for number in range(6))
+    small.write("rows.csv", table)
+    small.run("--agentv-shard=1/2", "--agentv-out=part-1.jsonl")
+    small.run("--agentv-shard=2/2", "--agentv-out=part-2.jsonl")
+    assert merge(small, "part-1.jsonl", "part-2.jsonl") == 0
+    small.write("rows.csv", table.replace("row-1,p", "row-1,pp"))
+    small.run("--agentv-shard=2/2", "--agentv-out=newer.jsonl")
+    assert merge(small, "part-1.jsonl", "newer.jsonl") == 2
+    assert "are of different evals" in capsys.readouterr().err
+
+
 def test_a_shard_that_was_killed_among_answers_pays_for_none_of_them_twice(small, capsys):
     write_suite(small, OTHER | {"lamp": "ppkpp"}, repeat=5)
     for number in (1, 2):

@@ -149,6 +149,20 @@ def test_an_error_that_names_no_shard_is_a_result(agentv):
     assert agentv("merge", "2.jsonl", "-o", "2.jsonl").exit_code == 1
 
 
+def test_what_a_run_without_shards_added_to_merged_shards_is_not_missing(agentv):
+    """A run that goes on with the merged file asks for missing cases: their results name no shard, and its run."""
+    write("1.jsonl", result("a", shard=shard(1, 2)), result("b", "error", shard=shard(1, 2)))
+    write("2.jsonl")
+    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl").exit_code == 1
+    run_id = merged()[0]["run_id"]
+    write("all.jsonl", *merged(), result("b", at=5, run_id=run_id), result("c", at=6, run_id=run_id))
+    run = agentv("merge", "all.jsonl", "1.jsonl", "-o", "again.jsonl")
+    assert (run.exit_code, len(merged("again.jsonl"))) == (0, 3)
+    assert "no result" not in run.err
+    write("3.jsonl", result("a", shard=shard(1, 2)), result("b", at=5), result("c", at=6, run_id="of another run"))
+    assert agentv("merge", "3.jsonl", "-o", "3.jsonl").exit_code == 1, "of the evals as they were, for all we know"
+
+
 def test_a_half_line_is_told_and_its_case_missing(agentv):
     write("1.jsonl", result("a"))
     with Path("1.jsonl").open("a") as file:
@@ -156,6 +170,17 @@ def test_a_half_line_is_told_and_its_case_missing(agentv):
     run = agentv("merge", "1.jsonl", "-o", "all.jsonl")
     text = "1.jsonl:2: the last line is incomplete, as after a crash; it was skipped\n"
     assert (run.exit_code, run.err) == (1, text)
+
+
+@pytest.mark.parametrize("name", ["2.jsonl", "2.yaml"])
+def test_a_shard_that_was_killed_in_its_first_line_does_not_keep_others_from_being_merged(agentv, name):
+    write("1.jsonl", result("a", shard=shard(1, 1, 2)))
+    half = '{"eval_id": "b", "sco' if name == "2.jsonl" else "---\neval_id: b\nsco"
+    Path(name).write_text(half)
+    run = agentv("merge", "1.jsonl", name, "-o", "all.jsonl")
+    assert (run.exit_code, [each["eval_id"] for each in merged()]) == (1, ["a"])
+    assert "is incomplete, as after a crash; it was skipped\n1 of 2 cases has no result: shard 2/2" in run.err
+    assert agentv("merge", name, "-o", "none.jsonl").exit_code == 2, "there is nothing to merge"
 
 
 def test_a_half_line_is_no_loss_where_all_cases_are_there(agentv):

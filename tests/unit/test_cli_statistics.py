@@ -167,6 +167,22 @@ def test_a_baseline_and_the_parts_of_a_run(agentv):
     assert agentv("compare", "agentv.baseline.jsonl", parts[0], "--statistics", "--gate").exit_code == 3, "half is gone"
 
 
+@pytest.mark.parametrize("is_later_first", [True, False])
+def test_of_several_parts_the_result_that_ended_last_counts_as_in_merge(agentv, is_later_first):
+    """`part-*.jsonl` is in the order of names: an old attempt made a regression green, or an outage of a good run."""
+    base = run("a.jsonl", [5] * 20)
+    bad = run("b.jsonl", [1] * 20, timestamp="2026-11-20T10:00:02Z")
+    good = run("c.jsonl", [5] * 20, timestamp="2026-11-20T10:00:01+00:00")
+    parts = (bad, good) if is_later_first else (good, bad)
+    assert agentv("compare", base, *parts, "--statistics", "--gate").exit_code == 1
+
+
+def test_of_several_parts_without_times_the_last_file_counts(agentv):
+    base, bad, good = run("a.jsonl", [5] * 20), run("b.jsonl", [1] * 20), run("c.jsonl", [5] * 20, timestamp="later")
+    assert agentv("compare", base, bad, good, "--statistics", "--gate").exit_code == 2
+    assert agentv("compare", base, good, bad, "--statistics", "--gate").exit_code == 1
+
+
 def test_scores_without_a_threshold_are_compared_as_scores(agentv):
     results("a.jsonl", [{"eval_id": f"c{n}", "score": 0.9} for n in range(20)])
     results("b.jsonl", [{"eval_id": f"c{n}", "score": 0.5 + n / 100} for n in range(20)])
@@ -195,6 +211,24 @@ def test_a_plan(agentv):
     assert "10 points are assumed (--against=FILE tells)" in done.out
     against = agentv("plan", "a.jsonl", "--see=10", "--against", run("b.jsonl", [5, 5, 4, 4, 3, 5, 2, 5])).out
     assert "How far single cases change is that between the two runs." in against
+
+
+@pytest.mark.parametrize("judged", [1, 5])
+def test_a_plan_does_not_take_a_run_that_was_all_green_for_one_without_chance(agentv, judged):
+    """It said that 8 cases see a drop of 5 points, where one case is 12 points, and the verdict said 46."""
+    path = results("a.jsonl", [line(case) for case in run_of([judged] * 8, judged)])
+    done = agentv("plan", path, "--see", "5")
+    rows = [row.split() for row in done.out.splitlines()[4:8]]
+    assert [int(row[1].replace(",", "")) for row in rows] == [134, 106, 106, 106]
+    assert "as many cases as there are" not in done.out
+    assert "All answers of a case went the same way, so chance is not known" in " ".join(done.out.split())
+    assert "5 points are assumed" not in done.out
+
+
+def test_a_plan_asks_for_so_many_cases_that_enough_can_differ(agentv):
+    path = results("a.jsonl", [line(case) for case in run_of([4] + [5] * 99)])
+    rows = [row.split() for row in agentv("plan", path, "--see", "5").out.splitlines()[4:8]]
+    assert [int(row[1]) for row in rows] == [134, 46, 29, 16]
 
 
 def test_a_plan_from_one_answer_per_case_says_that_it_is_an_upper_bound(agentv):
@@ -276,6 +310,25 @@ def test_labels_on_a_scale_and_of_several_people(agentv):
     done = agentv("agree", results("l.jsonl", ratings), "a.jsonl", "--scale=1..5")
     assert "Kappa: 1.000\nKappa of the scores: 1.000 linear, 1.000 quadratic\n" in done.out
     assert "Krippendorff's alpha of 2 people: 1.000" in done.out
+
+
+def test_cases_on_which_people_are_split_have_no_label(agentv):
+    """A draw counted as "pass": two people of whom one said "fail" agreed with any judge that passes."""
+    labels = "eval_id,label,rater\n" + "".join(
+        f"{case},{label},{rater}\n"
+        for case, said in {"c0": "pf", "c1": "pp", "c2": "ff"}.items()
+        for rater, label in zip("ab", said.replace("p", "pass ").replace("f", "fail ").split(), strict=True)
+    )
+    Path("labels.csv").write_text(labels)
+    run("r.jsonl", [5, 5, 0])
+    done = agentv("agree", "labels.csv", "r.jsonl", "--min-kappa=0.9")
+    assert done.out.startswith("2 cases with a label and a verdict\n")
+    assert "1 case on which people are split left out" in done.out
+    assert "Krippendorff's alpha of 2 people: 0.4" in done.out, "it tells of these too"
+    assert done.exit_code == 0
+    Path("labels.csv").write_text("eval_id,label\nc0,pass\nc0,fail\n")
+    done = agentv("agree", "labels.csv", "r.jsonl")
+    assert (done.exit_code, done.err) == (2, "agentv agree: people are split on all cases that were judged\n")
 
 
 def test_enough_labels_correct_the_pass_rate(agentv):

@@ -68,6 +68,16 @@ def test_what_a_hook_decided_holds_whatever_the_threshold_of_now(status: Any) ->
         assert (carried.result, carried.is_changed) == (decided, False)
 
 
+def test_a_result_is_of_the_case_as_it_is_now() -> None:
+    """A case that had become `required` was left to the verdict on the run, and could be green."""
+    carried = journal(RESULT.replace(group="old")).take(job(required=True, group="g"))
+    assert carried is not None
+    assert (carried.result, carried.is_changed) == (RESULT.replace(required=True, group="g"), True)
+    carried = journal(RESULT.replace(required=True, group="g")).take(job())
+    assert carried is not None
+    assert (carried.result, carried.is_changed) == (RESULT, True)
+
+
 def test_the_last_word_on_a_case_counts() -> None:
     carried = journal(RESULT.replace(status="error"), RESULT.replace(score=0.7)).take(job())
     assert carried is not None

@@ -32,6 +32,9 @@ def run(arguments: Sequence[str]) -> int:
     if agreement is None:
         note("agentv agree: no label belongs to a case that was judged")
         return USAGE_EXIT_CODE
+    if not agreement.cases:
+        note("agentv agree: people are split on all cases that were judged")
+        return USAGE_EXIT_CODE
     if options.format == "json":
         json.dump(_contract(agreement), sys.stdout, indent=2)
         say()
@@ -71,6 +74,8 @@ def _lines(agreement: Agreement) -> Iterator[str]:
     else:
         least = f"{LEAST_LABELS} labels with {LEAST_OF_A_CLASS} of each kind, and cases without a label"
         yield f"Pass rate corrected by the labels: it takes at least {least}"
+    if agreement.split:
+        yield f"{count(agreement.split, 'case')} on which people are split left out"
     if agreement.unmatched:
         yield f"{count(agreement.unmatched, 'label')} of cases that were not judged left out"
 

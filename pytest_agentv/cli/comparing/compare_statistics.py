@@ -81,10 +81,13 @@ def is_baseline(path: Path) -> bool:
 
 
 def _read_runs(paths: Sequence[Path]) -> list[JudgedCase]:
-    """Read the shards of one run; the last result of a case counts."""
+    """Read the shards of one run. The last result of a case counts, as in `agentv merge`: the one that ended last."""
     cases: dict[tuple[str, str | None, str | None], JudgedCase] = {}
-    for path in paths:
-        cases |= {(case.name, case.target, case.node_id): case for case in read(path)}
+    for case in (case for path in paths for case in read(path)):
+        before = cases.get((case.name, case.target, case.node_id))
+        is_older = before is not None and before.ended and case.ended and case.ended < before.ended
+        if not is_older:
+            cases[case.name, case.target, case.node_id] = case
     return unique_names(list(cases.values()))
 
 

@@ -57,6 +57,8 @@ class Agreement(Record):
     unlabelled: int
     unmatched: int
     """Labels of cases that the results do not hold, or that could not be judged."""
+    split: int = 0
+    """Judged cases of which as many people say pass as fail: they have no label."""
 
 
 def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
@@ -68,7 +70,7 @@ def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
 
 
 def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | None:
-    """Hold the verdicts of a run against labels; None where nothing can be compared."""
+    """Hold the verdicts of a run against labels; None where no case is judged and labelled."""
     by_case: dict[int, list[Label]] = {}
     unmatched = 0
     judged = [case for case in cases if case.scores]
@@ -79,9 +81,10 @@ def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | N
             by_case.setdefault(index, []).append(label)
     if not by_case:
         return None
-    labelled = [judged[index] for index in by_case]
-    values = [sum(label.value for label in group) / len(group) for group in by_case.values()]
     is_scale = any(label.value not in (0, 1) for label in labels)
+    means = {index: sum(label.value for label in group) / len(group) for index, group in by_case.items()}
+    chosen = [index for index, mean in means.items() if is_scale or mean != _HALF]
+    labelled, values = [judged[index] for index in chosen], [means[index] for index in chosen]
     verdicts = [_passes(case) for case in labelled]
     said = [value >= _bar(case, is_scale=is_scale) for value, case in zip(values, labelled, strict=True)]
     scores = [round(sum(case.scores) / case.judged, _DIGITS) for case in labelled]
@@ -101,6 +104,7 @@ def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | N
         ),
         unlabelled=len(others),
         unmatched=unmatched,
+        split=len(means) - len(chosen),
     )
 
 

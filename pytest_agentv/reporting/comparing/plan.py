@@ -8,7 +8,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.comparison import compare_runs
 from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key
-from pytest_agentv.statistics.planning import cases_to_see, variance_between, variance_within
+from pytest_agentv.statistics.planning import NO_DEVIATION, cases_to_see, variance_between, variance_within
 
 
 @record
@@ -37,16 +37,11 @@ def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, d
     judged = [case for case in cases if case.scores]
     answers = Counter(case.judged for case in judged).most_common(1)
     deviation, repeats = _deviation(judged, earlier)
-    within = variance_within([case.outcomes for case in judged])
-    if within is not None:
-        source = "The variance within cases is that of their answers."
-    elif deviation is not None:
-        within = deviation**2 * repeats / 2
-        source = "One answer per case: the variance within cases is an upper bound, half of that of the differences."
-    else:
-        rates = [case.value for case in judged]
-        within = sum(rate * (1 - rate) for rate in [sum(rates) / len(rates)]) if rates else 0.25
-        source = "One answer per case: the variance within cases is an upper bound, as if all cases were alike."
+    within, source = _within(judged, deviation, repeats)
+    if within <= NO_DEVIATION and not deviation:
+        # All cases would have to be sure to lose as much: an assumption that leaves no chance at all.
+        source = "All answers of a case went the same way, so chance is not known: that takes more cases."
+        return Plan(len(judged), answers[0][0] if answers else 0, drop, 0.0, 0.0, (source,))
     between = drop**2 if deviation is None else variance_between(deviation, within, repeats)
     other = (
         f"How far single cases change is not known: {drop * 100:g} points are assumed (--against=FILE tells)."
@@ -54,6 +49,19 @@ def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, d
         else "How far single cases change is that between the two runs."
     )
     return Plan(len(judged), answers[0][0] if answers else 0, drop, within, between, (source, other))
+
+
+def _within(cases: Sequence[JudgedCase], deviation: float | None, repeats: int) -> tuple[float, str]:
+    """Return the variance of the answers of one case, and where it comes from."""
+    within = variance_within([case.outcomes for case in cases])
+    if within is not None:
+        return within, "The variance within cases is that of their answers."
+    bound = "One answer per case: the variance within cases is an upper bound"
+    if deviation is not None:
+        return deviation**2 * repeats / 2, f"{bound}, half of that of the differences."
+    rates = [case.value for case in cases]
+    rate = sum(rates) / len(rates) if rates else 0.5
+    return rate * (1 - rate), f"{bound}, as if all cases were alike."
 
 
 def _deviation(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None) -> tuple[float | None, int]:

@@ -1,6 +1,6 @@
 """Chooses the last word on each case among several results files, and sees what is missing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pytest_agentv.errors import locate
@@ -111,13 +111,20 @@ def find_missing(merged: Merged) -> Missing | None:
     suite, count = newest.shard.suite, newest.shard.count
     own = [(name.node_id, word.shard) for name, word in words if word.shard is not None and word.shard.suite == suite]
     total = max(figures.total for _, figures in own)
-    missing = max(0, total - len({name.node_id for name, word in words if _is_of_suite(word, suite)}))
+    runs = {word.run_id for _, word in words if word.shard is not None and word.shard.suite == suite}
+    missing = max(0, total - len({name.node_id for name, word in words if _is_of_suite(word, suite, runs)}))
     return Missing(missing, total, tuple(_lacking(count, own)) if missing else ())
 
 
-def _is_of_suite(word: Word, suite: str) -> bool:
-    """Whether a result is of a case of the suite. That of a case on which a worker crashed does not say its shard."""
-    return word.status == "error" if word.shard is None else word.shard.suite == suite
+def _is_of_suite(word: Word, suite: str, runs: Container[str | None]) -> bool:
+    """Whether a result is of a case of the suite, which its runs are of.
+
+    That of a case on which a worker crashed does not say its shard, nor does one of a run that went on with merged
+    shards.
+    """
+    if word.shard is not None:
+        return word.shard.suite == suite
+    return word.status == "error" or (word.run_id is not None and word.run_id in runs)
 
 
 def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> Iterator[str]:

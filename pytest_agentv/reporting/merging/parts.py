@@ -1,7 +1,7 @@
 """Reads what a results file knows of each case, without keeping the results themselves: they may be large."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.reporting.answers import iter_answers
 from pytest_agentv.reporting.readers import iter_entries
-from pytest_agentv.reporting.verdicts.case_reading import result_fault
+from pytest_agentv.reporting.verdicts.case_reading import ended_at, result_fault
 from pytest_agentv.reporting.verdicts.cases import is_number
 
 
@@ -100,7 +100,7 @@ def _word(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> W
     return Word(
         line,
         status,
-        _time(value.get("timestamp")),
+        ended_at(value.get("timestamp")),
         float(took) if isinstance(took, int | float) and is_number(took) else None,
         _text(value.get("run_id")),
         _figures(value.get("shard"), shards),
@@ -116,14 +116,6 @@ def _figures(value: Json, known: dict[object, ShardFigures]) -> ShardFigures | N
     if not all(type(number) is int for number in numbers) or not isinstance(suite, str):
         return None
     return known.setdefault((*numbers, suite), ShardFigures(**figures))
-
-
-def _time(value: Any) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        return None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _text(value: Any) -> str | None:

@@ -70,11 +70,18 @@ def updated(old: Baseline, run: Baseline) -> Baseline:
     return run.replace(rolls=old.rolls + 1 if _is_same_system(old, run) else 1)
 
 
-def pooled(old: Baseline, run: Baseline) -> Baseline:
-    """Return a run with the answers of an old baseline added, where case, grading and target are the same."""
+def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> Baseline:
+    """Return a run with the answers of an old baseline added, where case, grading and target are the same.
+
+    `skipped` are cases of the old one that the run was not to ask: they stay.
+    """
     known = {(case.name, case.target): case for case in old.cases}
     cases = [_pool(known.get((case.name, case.target)), case) for case in run.cases]
-    return baseline_of(cases).replace(rolls=old.rolls if _is_same_system(old, run) else 1)
+    new = baseline_of([*cases, *skipped])
+    # Nobody knows which judge of the old ones judged what was skipped.
+    judges = {name for text in (new.judge, old.judge if skipped else None) if text for name in text.split(_BETWEEN)}
+    rolls = old.rolls if _is_same_system(old, run) else 1
+    return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls)
 
 
 def is_same_subject(one: JudgedCase, other: JudgedCase) -> bool:

@@ -1,6 +1,7 @@
 """Reads cases from results of any origin: what other tools write under our keys must neither end nor mislead us."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,6 +63,15 @@ def result_fault(value: JsonObject) -> str | None:
     return None
 
 
+def ended_at(timestamp: Json) -> datetime | None:
+    """Return when a case ended; None: the text of a result does not say so."""
+    try:
+        time = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else None
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+
+
 def case_of(value: JsonObject) -> JudgedCase:
     """Return the case of a result in which `result_fault` found none."""
     texts = {name: _text(value.get(name)) for name in (*_NAMES, *_HASHES)}
@@ -84,6 +94,7 @@ def case_of(value: JsonObject) -> JudgedCase:
         flags=tuple(flag for flag in _FLAGS if value.get(flag) or repeat.get(flag)),
         has_same_texts=same if isinstance(same := repeat.get("same_text"), bool) else None,
         tools=_tools(repeat.get("tools")),
+        ended=ended_at(value.get("timestamp")),
         **texts,
     )
 

@@ -4,6 +4,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
@@ -54,6 +55,8 @@ class JudgedCase(Record):
     """Whether all answers were the same text; None: not known."""
     tools: tuple[tuple[str, ...], ...] | None = None
     """The tools that each judged answer called; None: not known."""
+    ended: datetime | None = None
+    """When it ended, as far as a results file says so."""
 
     @property
     def judged(self) -> int:

@@ -45,7 +45,7 @@ class RunComparison(Record):
     unconfirmed: tuple[Pair, ...] = ()
     """Suspects that were to be asked again, and could not be."""
     bounds_with_errors: tuple[float, float] | None = None
-    """The difference if all cases that could not be judged failed, and if they passed."""
+    """The difference if all that a run could not judge failed, and if it passed, whichever is lower and higher."""
 
     @property
     def resolution(self) -> str:
@@ -95,7 +95,9 @@ def compare_runs(
         difference,
         worse=sum(delta < -1e-9 for delta in deltas),
         better=sum(delta > 1e-9 for delta in deltas),
-        least_drop=drop_seen(difference.error, difference.estimate.units),
+        least_drop=drop_seen(
+            difference.error, difference.estimate.units, cases=len(pairs), answers=_answers_of_both(pairs)
+        ),
         cases_needed=_cases_needed(pairs, difference, margin),
         margin=margin,
         unconfirmed=unconfirmed(matched) if is_confirming else (),
@@ -107,17 +109,29 @@ def _cases_needed(pairs: Sequence[Pair], difference: Difference, drop: float) ->
     """Return how many cases tell a drop of that size, with as many answers per case as these runs have."""
     if difference.estimate.units < 2 or drop <= 0:
         return None
-    repeats = min(min(pair.new.judged, pair.old.judged) for pair in pairs)
+    repeats = _answers_of_both(pairs)
     seen = variance_within([side.outcomes for pair in pairs for side in (pair.new, pair.old)])
     # With one answer the variance within cases is not known; half of that of the differences is its upper bound.
     within = seen if seen is not None and repeats > 1 else difference.error**2 * repeats / 2
     return cases_to_see(drop, within, variance_between(difference.error, within, repeats), repeats)
 
 
+def _answers_of_both(pairs: Sequence[Pair]) -> int:
+    """Return how many answers each case has on both sides."""
+    return min(min(pair.new.judged, pair.old.judged) for pair in pairs)
+
+
 def _bounds_with_errors(pairing: Pairing, deltas: Sequence[float]) -> tuple[float, float] | None:
-    """Return the mean difference with the errors at 0 and at 1."""
-    missing = [pair.old.value for pair in pairing.errors if pair.old.scores]
-    if not missing:
+    """Return the mean difference with all that could not be judged at 0 and at 1, on the side that lacks it."""
+    if not pairing.errors:
         return None
-    count, seen, before = len(deltas) + len(missing), math.fsum(deltas), math.fsum(missing)
-    return (seen - before) / count, (seen + len(missing) - before) / count
+    sides = [(_range(pair.new), _range(pair.old)) for pair in pairing.errors]
+    count, seen = len(deltas) + len(sides), math.fsum(deltas)
+    low = math.fsum(new[0] - old[1] for new, old in sides)
+    high = math.fsum(new[1] - old[0] for new, old in sides)
+    return (seen + low) / count, (seen + high) / count
+
+
+def _range(case: JudgedCase) -> tuple[float, float]:
+    """Return the least and the most that a case may be worth."""
+    return (case.value, case.value) if case.scores else (0.0, 1.0)

@@ -24,4 +24,6 @@ def suspects_of(
     found = pair_cases(cases, baseline.cases).pairs
     for pair in found:
         if pair.is_suspect and pair.new.confirmation is None:
-            yield pair.new, answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)
+            answers = answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)
+            if answers:
+                yield pair.new, answers

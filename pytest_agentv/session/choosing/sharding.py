@@ -2,7 +2,7 @@
 
 import hashlib
 import unicodedata
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,7 +101,8 @@ class Sharding:
 
     def _hash_suite(self, cases: Iterable[pytest.Item]) -> str:
         names = sorted(map(self._name, cases))
-        files = {self._file_name(item.path): item.path for item in cases}
+        paths = {path for item in cases for path in _written_in(item)}
+        files = {self._file_name(path): path for path in paths}
         digest = hashlib.sha256("\n".join(names).encode("utf-8", "surrogatepass"))
         for name in sorted(files):
             digest.update(files[name].read_bytes())
@@ -112,6 +113,14 @@ def shard_of(name: str, count: int) -> int:
     """Return the shard, from 1 to `count`, of an evaluation: by its name alone, whatever else there is."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) % count + 1
+
+
+def _written_in(item: pytest.Item) -> Iterator[Path]:
+    """Yield the files that say what a case is: its eval file, and the table of which it is a row."""
+    yield item.path
+    row = item.entry.row if hasattr(item, "entry") else None
+    if row is not None and row.table.function is None:
+        yield row.table.path
 
 
 def _has_result(item: pytest.Item) -> bool:

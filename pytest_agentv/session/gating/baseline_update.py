@@ -58,16 +58,21 @@ def refusal_after(cases: Sequence[JudgedCase], trouble: str | None, old: Baselin
     return None
 
 
-def write_baseline(path: Path, cases: Sequence[JudgedCase], old: Baseline | None, how: str) -> str:
-    """Write the baseline and return what to say of it. Raises `FileError`."""
+def write_baseline(
+    path: Path, cases: Sequence[JudgedCase], old: Baseline | None, how: str, skipped: Sequence[JudgedCase] = ()
+) -> str:
+    """Write the baseline and return what to say of it; `skipped` are cases of the old one. Raises `FileError`."""
     run = baseline_of(cases)
-    new = run if old is None else pooled(old, run) if how == "add" else updated(old, run)
+    new = run if old is None else pooled(old, run, skipped) if how == "add" else updated(old, run)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, baseline_text(new))
     except OSError as error:
         raise FileError(path, f"the baseline cannot be written: {error.strerror or error}") from None
     text = f"Baseline written to: {locate(path, None)} ({len(new.cases):,} cases x {new.repeat})"
+    if skipped:
+        count, were = f"{len(skipped):,}", "was" if len(skipped) == 1 else "were"
+        text += f", {count} of them skipped" if how == "add" else f", without {count} that {were} skipped"
     if new.rolls > 1:
         text += (
             f"; written {new.rolls} times for the same cases and target: the luckiest of several runs makes false "

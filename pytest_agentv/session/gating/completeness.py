@@ -36,7 +36,8 @@ class Completeness:
             return None
         reason = narrowed or f"no case of {missing[0]} was run"
         if self.baseline is None:
-            return f"{len(cases):,} cases are a part of all ({reason})"
+            count = "1 case is" if len(cases) == 1 else f"{len(cases):,} cases are"
+            return f"{count} a part of all ({reason})"
         known = {(case.name, case.target) for case in self.baseline.cases}
         found = sum((case.name, case.target) in known for case in cases)
         return f"{found:,} of {len(known):,} cases ({reason})"

@@ -18,12 +18,12 @@ from pytest_agentv.reporting.verdicts.gates import REGRESSION, GateOutcome, base
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
 from pytest_agentv.reporting.verdicts.suspects import suspects_of
-from pytest_agentv.reporting.verdicts.tag_gates import check_tags, parse_tag_gates, rate_check, unmatched_tags
+from pytest_agentv.reporting.verdicts.tag_gates import TagGate, check_tags, parse_tag_gates, rate_check, unmatched_tags
 from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, refuse_before, write_baseline
 from pytest_agentv.session.gating.completeness import Completeness
 from pytest_agentv.session.gating.gate_reports import report_gate
 from pytest_agentv.session.gating.marked_items import MarkedItems
-from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of
+from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of, uncollected_tags
 from pytest_agentv.session.gating.verdict_files import amend_results, write_verdict
 from pytest_agentv.session.recording.identity import RunIdentity
 
@@ -37,6 +37,7 @@ class RunGate:
         self._config = config
         self._options = options
         self._gates = parse_tag_gates(options.gates)
+        self._set_aside: tuple[TagGate, ...] = ()
         self._path = options.baseline or config.rootpath / DEFAULT_BASELINE
         self._baseline: Baseline | None = None
         self._is_checked = False
@@ -44,8 +45,13 @@ class RunGate:
         self.marked = MarkedItems()
         self._all = Completeness(config, options, self.marked)
 
-    def check(self, node_ids: Collection[str]) -> None:
-        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
+    def check(self, node_ids: Collection[str], *, is_broken: bool = False) -> None:
+        """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`.
+
+        Args:
+            node_ids: The items.
+            is_broken: Whether files could not be collected, so that nobody knows the tags of their cases.
+        """
         options = self._options
         self._is_checked = True
         _check_options(options)
@@ -59,10 +65,8 @@ class RunGate:
             raise pytest.UsageError(f"{error}{hint}") from None
         if options.update_baseline is not None and node_ids and (part := self._all.fault(node_ids)):
             raise pytest.UsageError(f"{FLAG} needs all cases: {part}")
-        if self._gates and narrowed_by(self._config, options) is None:
-            fault = unmatched_tags(self._gates, tags_of(node_ids, self._config.rootpath))
-            if fault is not None:
-                raise pytest.UsageError(f"agentv_gates: {fault}")
+        if self._gates and not is_broken and narrowed_by(self._config, options) is None:
+            self._check_tags(node_ids)
 
     def suspects(self, results: Sequence[EvalResult]) -> Mapping[int, Sequence[EvalResult]]:
         """Return the cases that look broken, by how many fresh answers they are to get."""
@@ -147,6 +151,18 @@ class RunGate:
         root, path = self._config.rootpath, self._path
         return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
+    def _check_tags(self, node_ids: Collection[str]) -> None:
+        """Set gates aside whose cases were not collected. Raises `pytest.UsageError` for a tag that no case has."""
+        tags = tags_of(node_ids, self._config.rootpath)
+        if unmatched_tags(self._gates, tags) is None:
+            return
+        others = uncollected_tags(self._config, node_ids) - tags
+        fault = unmatched_tags(self._gates, tags | others)
+        if fault is not None:
+            raise pytest.UsageError(f"agentv_gates: {fault}")
+        self._set_aside = tuple(gate for gate in self._gates if gate.tag in others)
+        self._gates = tuple(gate for gate in self._gates if gate.tag not in others)
+
     def _late_fault(self) -> str | None:
         """Run `check` if nobody called it: a run whose evals are all in Python has no eval files."""
         try:
@@ -189,6 +205,9 @@ class RunGate:
             yield rate_gate(rate_check("gate::run", self._options.min_rate, cases), gate)
         for check in check_tags(self._gates, cases):
             yield rate_gate(check, gate)
+        for each in self._set_aside:
+            reason = "none of its cases was collected: no verdict"
+            yield GateOutcome(f"gate::{each.tag}", is_red=False, is_told=True, reason=reason)
 
     def _unjudged(self, results: Sequence[EvalResult]) -> Iterator[GateOutcome]:
         """Fail the cases that were left to a verdict, because there is no verdict."""
@@ -209,7 +228,7 @@ class RunGate:
         refused = refusal_after(cases, self._no_verdict, self._baseline, how)
         if refused is None:
             try:
-                text = write_baseline(self._path, cases, self._baseline, how)
+                text = write_baseline(self._path, cases, self._baseline, how, self._all.skipped(cases))
             except AgentvError as error:
                 refused = str(error)
             else:

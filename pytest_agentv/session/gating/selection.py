@@ -7,11 +7,13 @@ from typing import Final
 
 import pytest
 
+from pytest_agentv.cli.inputs import walk
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.loading.files.discovery import SUFFIXES
+from pytest_agentv.loading.files.discovery import SUFFIXES, is_eval_file
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.session.names import is_evaluation
+from pytest_agentv.session.options import eval_globs
 
 DESELECTED: Final = pytest.StashKey[int]()
 """How many evaluations this process collected and left out."""
@@ -49,10 +51,25 @@ def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
 
 def tags_of(node_ids: Iterable[str], root: Path) -> set[str]:
     """Return the tags of the eval files that items are of; a file that cannot be read has an error of its own."""
-    names = {name for node_id in node_ids if Path(name := node_id.partition("::")[0]).suffix in SUFFIXES}
+    return _tags(root / name for name in _eval_files(node_ids))
+
+
+def uncollected_tags(config: pytest.Config, node_ids: Iterable[str]) -> set[str]:
+    """Return the tags of the eval files below the root directory that no item is of. Reads them all."""
+    root, globs = config.rootpath, eval_globs(config)
+    collected = {root / name for name in _eval_files(node_ids)}
+    files = (path for path in walk(root) if is_eval_file(path, root=root, is_named=False, globs=globs))
+    return _tags(path for path in files if path not in collected)
+
+
+def _eval_files(node_ids: Iterable[str]) -> set[str]:
+    return {name for node_id in node_ids if Path(name := node_id.partition("::")[0]).suffix in SUFFIXES}
+
+
+def _tags(files: Iterable[Path]) -> set[str]:
     tags: set[str] = set()
-    for name in names:
+    for path in files:
         with suppress(AgentvError, OSError):
-            suite = read_suite(root / name)
+            suite = read_suite(path)
             tags.update(tag for entry in suite.entries for tag in suite.tags(entry))
     return tags

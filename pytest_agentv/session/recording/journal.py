@@ -8,7 +8,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.scoring import decide_status, effective_threshold
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import iter_recorded
@@ -53,8 +53,7 @@ class Journal:
         if key is None or result is None or current is None:
             return None
         del self._results[key]
-        shard = identity.shard or result.shard
-        own = {"node_id": identity.node_id, "line": identity.line, "run_id": self._run_id, "shard": shard}
+        own = {**what_may_change(identity), "run_id": self._run_id, "shard": identity.shard or result.shard}
         current = current.replace(**own, baseline=None)
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _says(current) != _says(result))
@@ -145,11 +144,32 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
     if result.status == "error" or job.options.dry_run:
         return result if planned in (None, repeat) else None
     if planned != repeat:
-        return None
+        return _first_answer(result, job) if repeat == 1 else None
     from pytest_agentv.engine.repeating.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
     from pytest_agentv.engine.repeating.plan import RepeatPlan  # noqa: PLC0415 - for repeated cases only
 
     return judged_anew(result, RepeatPlan.of(job, repeat), effective_threshold(job.options, job.case))
+
+
+def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
+    """Return the result of a repeated case as that of its first answer; None if it does not tell how that one was."""
+    from pytest_agentv.engine.repeating.combining import rejudged  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
+
+    threshold = effective_threshold(job.options, job.case)
+    first = next(iter(answers_of(result, threshold, in_full=False)), None)
+    return None if first is None else rejudged(first, threshold)
+
+
+def what_may_change(identity: CaseIdentity) -> JsonObject:
+    """Return what a case is called and how its run judges it, which a result of the same case may say otherwise."""
+    return {
+        "node_id": identity.node_id,
+        "line": identity.line,
+        "row": identity.row,
+        "required": identity.required,
+        "group": identity.group,
+    }
 
 
 def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
@@ -160,7 +180,8 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 
 def _says(result: EvalResult) -> tuple[object, ...]:
-    return result.status, result.node_id, result.run_id, result.shard, result.threshold, result.repeat
+    rules = result.status, result.threshold, result.repeat, result.required, result.group
+    return *rules, result.node_id, result.run_id, result.shard
 
 
 def _modified_at(path: Path) -> int | None:

@@ -15,7 +15,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.recording.answers import AnswerJournal, Kept
-from pytest_agentv.session.recording.journal import FinishedCases
+from pytest_agentv.session.recording.journal import FinishedCases, what_may_change
 from pytest_agentv.session.repeating.answers import Answers, Lane
 
 AskOnce: TypeAlias = Callable[[CaseJob, BatchMember | None], Coroutine[Any, Any, EvalResult]]
@@ -186,7 +186,7 @@ class Repeats:
             return Kept()
         job, identity = request.job, request.job.identity
         threshold = effective_threshold(job.options, job.case)
-        names = {"node_id": identity.node_id, "line": identity.line, "run_id": identity.run_id}
+        names = {**what_may_change(identity), "run_id": identity.run_id}
         kept = self._journal.take(job, self._finished, request.numbers)
         answers = {number: rejudged(answer, threshold).replace(**names) for number, answer in kept.answers.items()}
         return Kept(answers, kept.errors)

@@ -1,12 +1,22 @@
 """Golden numbers of scipy 1.17.1 and statsmodels 0.15.0. Tango 1/7 of 21 stands in Fagerland et al. 2014."""
 
+import math
+import random
+
 import pytest
 
 from pytest_agentv.statistics.agreement import confusion, corrected_rate, kappa, krippendorff_alpha, ppi
 from pytest_agentv.statistics.broken import answers_to_confirm, benjamini_hochberg, fisher_less
 from pytest_agentv.statistics.distributions import t_quantile
 from pytest_agentv.statistics.intervals import Interval, mean_interval, repeat_interval, spread, wilson
-from pytest_agentv.statistics.pairs import compare_pairs, decide_change, sign_flip, t_test_below, tango
+from pytest_agentv.statistics.pairs import (
+    LEAST_DIFFERING,
+    compare_pairs,
+    decide_change,
+    sign_flip,
+    t_test_below,
+    tango,
+)
 from pytest_agentv.statistics.planning import (
     cases_to_see,
     chance_of_red_case,
@@ -116,6 +126,12 @@ def test_enough_fresh_answers_to_find_one_broken_case_are_asked(pairs, fresh):
 
 def test_no_confirmation_stays_none():
     assert answers_to_confirm(1000, 5, 0) == 0
+
+
+@pytest.mark.parametrize(("pairs", "before", "fresh"), [(10, 1, 99), (11, 1, 0), (500, 2, 99), (600, 2, 0)])
+def test_a_suspect_that_no_hundred_answers_could_confirm_gets_none(pairs, before, fresh):
+    """Against one answer of the baseline, 300 cases would take 2,999 for each suspect."""
+    assert answers_to_confirm(pairs, before, 10) == fresh
 
 
 def test_kappa():
@@ -337,6 +353,15 @@ def test_a_corrected_rate_needs_labels_of_both_classes():
     assert corrected_rate([1] * 100, [1] * 95 + [0] * 5, [1] * 500) is not None
 
 
+def test_a_corrected_rate_stays_a_rate():
+    found = corrected_rate([1] * 98 + [0] * 7, [1] * 100 + [0] * 5, [1] * 1000)
+    assert found is not None
+    assert 0 <= found.interval.low <= found.rate <= found.interval.high <= 1
+    bad = corrected_rate([0] * 98 + [1] * 7, [0] * 100 + [1] * 5, [0] * 1000)
+    assert bad is not None
+    assert 0 <= bad.interval.low <= bad.rate <= bad.interval.high <= 1
+
+
 def test_a_perfect_judge_makes_the_unlabelled_cases_count():
     labels = [1] * 60 + [0] * 40
     found = ppi(labels, labels, [1] * 600 + [0] * 400)
@@ -361,16 +386,41 @@ def test_a_useless_judge_leaves_the_labels_alone():
 
 def test_the_drop_that_would_be_seen():
     assert drop_seen(0.3, 1) is None
-    assert drop_seen(0.3, 50) == pytest.approx(least_drop(0.3, 50))
+    assert drop_seen(0.3, 50, answers=5) == pytest.approx(least_drop(0.3, 50))
     assert drop_seen(5.0, 2) == 1.0, "no drop is larger"
     # Where no case differs, Tango's interval of ten pairs is 0.2775 wide on either side; half as much again is seen.
-    assert drop_seen(0.0, 10) == pytest.approx(0.2775327999 * (1 + 0.8416212336 / 1.9599639845))
+    assert drop_seen(0.0, 10, answers=5) == pytest.approx(0.2775327999 * (1 + 0.8416212336 / 1.9599639845))
+
+
+@pytest.mark.parametrize(("deviation", "units", "answers"), [(0.1, 100, 1), (0.0, 100, 1), (0.02, 50, 5), (0.0, 7, 1)])
+def test_no_drop_is_seen_at_which_too_few_cases_differ_to_call_it_one(deviation, units, answers):
+    """With one flip among 100 cases, 3 points were claimed: three cases, where five must differ."""
+    drop = drop_seen(deviation, units, answers=answers)
+    share = 1 - (1 - drop) ** answers
+    fewer = math.fsum(math.comb(units, i) * share**i * (1 - share) ** (units - i) for i in range(LEAST_DIFFERING))
+    assert fewer <= 0.2 + 1e-9
+
+
+def test_fewer_cases_than_must_differ_show_no_drop():
+    assert [drop_seen(deviation, 4, answers=5) for deviation in (0.0, 0.1)] == [1.0, 1.0]
+    assert drop_seen(0.05, 2, cases=40, answers=5) < 1.0, "cases differ, not groups of cases"
+
+
+def test_a_drop_that_is_seen_is_called_one_in_four_of_five_runs():
+    """One flip among 100 cases: of a drop of 3 points, which was claimed, 15 of 100 runs told."""
+    drop = drop_seen(compare_pairs([-1.0] + [0.0] * 99).error, 100)
+    rng = random.Random(1)
+    runs = [[-float(rng.random() < drop) for _ in range(100)] for _ in range(500)]
+    assert sum(decide_change(compare_pairs(run), 0.05) == "regressed" for run in runs) >= 380
 
 
 def test_cases_to_see_a_drop():
     assert [cases_to_see(0.05, 0.0667, 0.0008, k) for k in (1, 3, 5, 10)] == [422, 143, 87, 45]
-    needed = cases_to_see(0.05, 0.0, 0.0, 5)
-    assert drop_seen(0.0, needed) <= 0.05 < drop_seen(0.0, needed - 1), "the one is the other's inverse"
+    for answers, within in ((5, 0.0), (1, 0.0), (1, 1e-6), (10, 1e-6)):
+        needed = cases_to_see(0.05, within, 0.0, answers)
+        deviation = math.sqrt(2 * within / answers)
+        seen = [drop_seen(deviation, cases, answers=answers) for cases in (needed, needed - 1)]
+        assert seen[0] <= 0.05 < seen[1], "the one is the other's inverse"
 
 
 def test_variances_between_cases_are_what_answers_at_random_leave():

@@ -89,6 +89,15 @@ def test_rolls_count_updates_that_only_luck_can_change():
         assert updated(updated(first, first), baseline_of(changed)).rolls == 1
 
 
+def test_a_case_that_was_skipped_keeps_its_answers_and_its_judge():
+    old = baseline_of([CASES[0], CASES[1].replace(judge="claude@1")])
+    [skipped] = [each for each in old.cases if each.eval_id == "lamp"]
+    new = pooled(old, baseline_of(CASES[:1]), [skipped.replace(judge=None)])
+    assert [(each.eval_id, each.judged) for each in new.cases] == [("lamp", 5), ("tent", 10)]
+    assert new.judge == "claude@1, gpt@9f3c"
+    assert pooled(old, baseline_of(CASES[:1])).judge == "gpt@9f3c"
+
+
 def test_answers_are_added_where_nothing_changed():
     old = baseline_of([case("a", 5), case("b", 5), case("gone", 1)])
     new = baseline_of([case("a", 3), case("b", 3, case_hash="new"), case("fresh", 2)])

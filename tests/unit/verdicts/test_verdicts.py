@@ -5,6 +5,7 @@ from verdict_cases import case, run_of
 
 from pytest_agentv.reporting.verdicts.baseline import baseline_of
 from pytest_agentv.reporting.verdicts.cases import Confirmation
+from pytest_agentv.reporting.verdicts.comparison import compare_runs
 from pytest_agentv.reporting.verdicts.gates import baseline_gate, rate_gate
 from pytest_agentv.reporting.verdicts.pairing import compare_cases, pair_cases, shared_key
 from pytest_agentv.reporting.verdicts.run_statistics import compare_with_baseline, pass_rate_of, run_statistics
@@ -96,6 +97,13 @@ def test_suspects_get_as_many_answers_as_can_find_one_broken_case():
     assert [(each.eval_id, answers) for each, answers in found(48)] == [("c0", 10)]
     assert found(1000)[0][1] == 14
     assert list(suspects_of([confirmed("c0", 0, 0)], baseline_of(run_of([5])), 10)) == [], "asked already"
+
+
+def test_no_answer_is_paid_for_that_can_confirm_nothing():
+    """A baseline of one answer for each case, and a run of twenty: 30 cases took 299 more answers for one suspect."""
+    new, old = run_of([0] + [20] * 29, 20), run_of([1] * 30, 1)
+    assert list(suspects_of(new, baseline_of(old), 10)) == []
+    assert judged(new, old).comparison.broken == ()
 
 
 def test_the_most_urgent_comes_first():
@@ -205,6 +213,19 @@ def test_errors_keep_a_gate_red_and_show_what_they_could_have_been():
     statistics = judged(new, run_of([4] * 48))
     assert baseline_gate(statistics, "run").is_red
     assert statistics.comparison.bounds_with_errors == pytest.approx(((46 * 0.2 - 1.6) / 48, (46 * 0.2 + 0.4) / 48))
+
+
+def test_what_an_earlier_run_could_not_judge_may_have_been_anything():
+    """`agentv compare OLD NEW --statistics`: of three cases one, or neither, of the runs knows the score."""
+    new, old = run_of([5] * 10), run_of([5] * 10)
+    for run, missing in ((old, (0, 1)), (new, (1, 2))):
+        for place in missing:
+            run[place] = run[place].replace(scores=(), passes=0, is_error=True)
+    comparison = compare_runs(new, old)
+    assert len(comparison.pairing.errors) == 3
+    assert comparison.bounds_with_errors == pytest.approx((-0.2, 0.2))
+    only_old = compare_runs(run_of([5] * 10), old)
+    assert only_old.bounds_with_errors == pytest.approx((0.0, 0.2))
 
 
 def test_the_pass_rate_of_a_run():

@@ -39,7 +39,7 @@ class VerdictSection:
 
     def check(self, node_ids: Collection[str]) -> None:
         """Check, before anything is paid for, that the run can be judged. Raises `pytest.UsageError`."""
-        self._gate.check(node_ids)
+        self._gate.check(node_ids, is_broken=self._uncollected > 0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._gate.marked.note(report)
