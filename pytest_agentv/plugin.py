@@ -122,6 +122,14 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Let the run go on when a worker of pytest-xdist dies while it is started."""
+    from pytest_agentv.session.workers.starts import tolerate_deaths
+
+    tolerate_deaths(config)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     from pytest_agentv.session.platforms import obstacle
 
