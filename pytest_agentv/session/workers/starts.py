@@ -23,6 +23,11 @@ def tolerate_deaths(config: pytest.Config) -> None:
         manager.setup_node = _Starts(manager, config).start
 
 
+def limits_restarts(config: pytest.Config) -> bool:
+    """Whether xdist ends the run when too many workers have died: with `-n` it does, with `--tx` alone not."""
+    return bool(config.getoption("numprocesses", None) or config.getoption("maxworkerrestart", None))
+
+
 class _Starts:
     """Starts workers in place of a node manager of xdist."""
 
@@ -41,8 +46,7 @@ class _Starts:
                 raise
             node = self._dead_node(spec)
         self._deaths += 1
-        most = RESTARTS * len(self._manager.specs)
-        if self._deaths > most and not self._config.getoption("numprocesses", None):  # xdist has no limit then
+        if self._deaths > RESTARTS * len(self._manager.specs) and not limits_restarts(self._config):
             pytest.exit(f"{self._deaths} workers of pytest-xdist died while they were started", 1)
         putevent(("errordown", {"node": node, "error": "it died while it was started"}))
         return node
