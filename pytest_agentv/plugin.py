@@ -3,6 +3,7 @@
 PYTEST_DONT_REWRITE: see `session/importing.py`.
 """
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,33 @@ def pytest_collect_file(
 
         own = collect_file(file_path, parent, is_claimed=bool(collectors))
     return collectors if own is None else [*collectors, own]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Collect eval files that are links to nothing, too: pytest leaves them out without a word."""
+    report = yield
+    links = _dangling(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
+    for path in links:
+        if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
+            with unchanged_imports():
+                from pytest_agentv.session.collecting.collection import collect_file
+
+                own = collect_file(path, collector, is_claimed=False)
+            report.result += [] if own is None else [own]
+    return report
+
+
+def _dangling(folder: Path) -> list[Path]:
+    """Return the links to nothing in a folder that have names like eval files."""
+    try:
+        with os.scandir(folder) as entries:
+            links = [Path(entry.path) for entry in entries if entry.name.endswith(_SUFFIXES) and entry.is_symlink()]
+    except OSError:  # pytest tells of it
+        return []
+    return [link for link in links if not link.exists()]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
