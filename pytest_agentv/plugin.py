@@ -3,6 +3,7 @@
 PYTEST_DONT_REWRITE: see `session/importing.py`.
 """
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,33 @@ def pytest_collect_file(
     return collectors if own is None else [*collectors, own]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Collect eval files that are links to nothing, too: pytest leaves them out without a word."""
+    report = yield
+    links = _dangling(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
+    for path in links:
+        if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
+            with unchanged_imports():
+                from pytest_agentv.session.collecting.collection import collect_file
+
+                own = collect_file(path, collector, is_claimed=False)
+            report.result += [] if own is None else [own]
+    return report
+
+
+def _dangling(folder: Path) -> list[Path]:
+    """Return the links to nothing in a folder that have names like eval files."""
+    try:
+        with os.scandir(folder) as entries:
+            links = [Path(entry.path) for entry in entries if entry.name.endswith(_SUFFIXES) and entry.is_symlink()]
+    except OSError:  # pytest tells of it
+        return []
+    return [link for link in links if not link.exists()]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run evals in Python once for each target of the command line."""
     if "agentv_target" in metafunc.fixturenames and "," in str(metafunc.config.getoption("agentv_target")):
@@ -119,6 +147,14 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     """Show a test whose evaluation could not be judged as an error, not as failed."""
     return ("error", "E", "ERROR") if getattr(report, "agentv_errored", False) and report.failed else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Let the run go on when a worker of pytest-xdist dies while it is started."""
+    from pytest_agentv.session.workers.starts import tolerate_deaths
+
+    tolerate_deaths(config)
 
 
 @pytest.hookimpl(optionalhook=True)

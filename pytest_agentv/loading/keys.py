@@ -1,5 +1,6 @@
 """The keys of eval files with their synonyms, and checks that files and cases share (agentv-formats 1.2, 1.3)."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from pytest_agentv.loading.places import Place, first_key, number_at
@@ -20,6 +21,15 @@ MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
 
 _NO_REASONS: Final = frozenset({"no", "n", "off", "false", "0"})
 """What other readers of YAML, and cells of CSV, mean by false."""
+
+_MARKS_WITH_ARGUMENTS: Final[Mapping[str, str]] = {
+    "timeout": "timeout says nothing without seconds; write timeout_seconds: 60 at the target, or use --timeout=60",
+    "skipif": "skipif says nothing without a condition; write skip: REASON",
+    "parametrize": "parametrize says nothing without values; write cases in a table, with `from:`",
+    "usefixtures": "usefixtures says nothing without names; write fixtures: [NAME]",
+    "filterwarnings": "filterwarnings says nothing without a filter; write it in the ini file",
+}
+"""Marks that an eval file cannot give, as it gives names alone: pytest skips for `skipif`, and breaks at `timeout`."""
 
 EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
 FILE_EXECUTION_KEYS: Final = (*EXECUTION_KEYS, "targets")
@@ -83,8 +93,13 @@ def is_reason(value: Json) -> bool:
 
 
 def is_mark(name: str) -> bool:
-    """Whether pytest takes a name as that of a mark."""
-    return not name.startswith("_")
+    """Whether a name is that of a mark which says something by itself."""
+    return not name.startswith("_") and name not in _MARKS_WITH_ARGUMENTS
+
+
+def mark_fault(name: str) -> str:
+    """Return what to write in place of a name that is no mark."""
+    return _MARKS_WITH_ARGUMENTS.get(name, "names of marks do not begin with an underscore")
 
 
 def check_reason(mapping: JsonObject, key: str, place: Place) -> None:

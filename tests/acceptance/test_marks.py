@@ -134,6 +134,28 @@ def test_an_empty_name_is_no_mark_and_one_that_pytest_refuses_is_an_error_of_its
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        (
+            "timeout",
+            "timeout says nothing without seconds; write timeout_seconds: 60 at the target, or use --timeout=60",
+        ),
+        ("skipif", "skipif says nothing without a condition; write skip: REASON"),
+        ("parametrize", "parametrize says nothing without values; write cases in a table, with `from:`"),
+        ("usefixtures", "usefixtures says nothing without names; write fixtures: [NAME]"),
+        ("filterwarnings", "filterwarnings says nothing without a filter; write it in the ini file"),
+    ],
+)
+def test_a_mark_that_needs_arguments_is_an_error_of_its_case(project: Any, name: str, hint: str) -> None:
+    """pytest-timeout ended the run with INTERNALERROR, and pytest skipped the case for `skipif`."""
+    write(project, f"id: a, marks: [{name}], {PASSES}", f"id: b, {PASSES}")
+    run = project.run("evals")
+    assert (run.statuses, run.internals) == ({"a": "error", "b": "pass"}, [])
+    fault = f"marks: expected a name or a list of names, got a list ({hint})"
+    assert run.by_id["a"]["error"] == f"evals/a.yaml:2: evalcases[0].{fault}"
+
+
 def test_a_mark_xfail_expects_low_scores_only(project: Any) -> None:
     broken = CASE.replace("heuristic", "heurstic") % "hello"
     write(project, f"id: a, marks: xfail, {FAILS}", f"id: b, marks: [xfail], {broken}")

@@ -3,6 +3,8 @@
 import json
 import logging
 import re
+import subprocess
+import sys
 import threading
 from xml.etree import ElementTree
 
@@ -704,3 +706,20 @@ def test_the_short_summary_says_why_a_fixture_could_not_evaluate(project):
     run = project.run(mode=())
     summary = [line for line in run.lines if line.startswith("ERROR test_fixtures.py")]
     assert [line.partition(" - ")[2][:8] for line in summary] == ["line 12:", "line 14:"]
+
+
+def test_a_test_whose_assertions_python_leaves_out_is_an_error_and_asks_nothing(project):
+    """It was green, whatever the answer, and `assert agentv.run(…)` was not even asked."""
+    write_tests(project, "def test_it(agentv):\n    assert agentv.run('Say hello', evaluators=BYE)\n")
+    checked = "def test_checked(agentv):\n    agentv.run('Say hello', evaluators=BYE).assert_passed()\n"
+    project.write("test_without.py", HEAD + checked)
+    command = [sys.executable, "-O", "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=out.jsonl"]
+    runs = [
+        subprocess.run([*command, *flags], cwd=project.path, capture_output=True, text=True, check=False).stdout
+        for flags in (["--assert=plain"], ["test_evals.py"])
+    ]
+    assert "1 failed, 1 warning, 1 error in" in runs[0]
+    assert "test_evals.py:7: Python leaves out each `assert` (-O or PYTHONOPTIMIZE, with --assert=plain)" in runs[0]
+    assert "1 failed, 1 warning in" in runs[1]
+    ids = [json.loads(line)["eval_id"] for line in (project.path / "out.jsonl").read_text().splitlines()]
+    assert ids == ["test_checked", "test_it"]

@@ -1,5 +1,6 @@
 """Which items the workers of pytest-xdist get: all of them run whatever ends first, and cases fill the places."""
 
+from collections import Counter
 from contextlib import suppress
 from functools import cache
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from xdist.scheduler import LoadScheduling as OfXdist
 from pytest_agentv.session.workers import scheduling
 from pytest_agentv.session.workers.scheduling import LoadScheduling
 from pytest_agentv.session.workers.shares import PLACES
+from pytest_agentv.session.workers.starts import RESTARTS
 
 KINDS = ("LoadScheduling", "LoadFileScheduling", "LoadScopeScheduling", "LoadGroupScheduling")
 
@@ -150,12 +152,20 @@ def test_each_item_is_run_once_whatever_ends_first(data: st.DataObject) -> None:
     ours = LoadScheduling(config_of(f"--tx={workers}*popen", *words))
     nodes = start(ours, ids, workers)
     run: list[int] = []
+    unbegun: Counter[int] = Counter()
     while busy := [node for node in nodes if node.can_go_on]:
         node = data.draw(st.sampled_from(busy))
         if data.draw(st.integers(0, 9)) == 0:
-            run += node.given[: node.done + 1]  # it dies within the next item
+            run += node.given[: node.done]
+            item = node.given[node.done]
             nodes.remove(node)
-            assert ours.remove_node(node) == ids[run[-1]]
+            if is_begun := data.draw(st.booleans()):  # it dies within the item, or before that
+                ours.pytest_runtest_logstart(ids[item])
+            died_on = ours.remove_node(node)
+            is_case = ".eval.yaml" in ids[item]
+            assert died_on in ([ids[item]] if is_begun or not is_case else [None, ids[item]])
+            unbegun[item] += died_on is None
+            run += [] if died_on is None else [item]
             nodes.append(Worker(len(run)))
             ours.add_node(nodes[-1])
             ours.add_node_collection(nodes[-1], ids)
@@ -166,6 +176,7 @@ def test_each_item_is_run_once_whatever_ends_first(data: st.DataObject) -> None:
     assert sorted(run) == list(range(len(ids)))
     assert [node.done for node in nodes] == [len(node.given) for node in nodes]
     assert ours.tests_finished
+    assert all(count <= RESTARTS for count in unbegun.values()), "a run in which each worker dies comes to its end"
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

@@ -15,6 +15,7 @@ from pytest_agentv.loading.keys import (
     OUTCOME_KEYS,
     check_reason,
     is_mark,
+    mark_fault,
     warn_of_evaluator_word,
     warn_of_unread_lists,
     warn_of_unread_twins,
@@ -123,8 +124,7 @@ def _check_marks(mapping: JsonObject, place: Place) -> None:
         names = [value] if value is None or isinstance(value, str) else value
         if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
             place.at(key).expected("a name or a list of names", value)
-        elif key == "marks" and not all(map(is_mark, filter(None, names))):
-            hint = "names of marks do not begin with an underscore"
-            place.at(key).expected("a name or a list of names", value, hint)
+        elif key == "marks" and (wrong := [name for name in names if name and not is_mark(name)]):
+            place.at(key).expected("a name or a list of names", value, mark_fault(wrong[0]))
     for key in ("skip", "xfail"):
         check_reason(mapping, key, place)

@@ -59,7 +59,7 @@ def case_list_line(path: Path) -> int | None:
 def read_fault(path: Path) -> str | None:
     """Return why nobody can tell whether a file holds eval cases: it cannot be read. None: it can. Never raises."""
     try:
-        if path.is_file():
+        if path.is_file() or not path.exists():  # reading a FIFO would block; a link may lead to nothing
             with path.open("rb") as file:
                 file.read(1)
     except OSError as error:

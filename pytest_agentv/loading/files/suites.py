@@ -58,9 +58,9 @@ def dataset_fault(path: Path) -> Problem:
 
 
 def find_sidecar(path: Path) -> Path | None:
-    """Return the file beside a JSONL file, of the same name but ending in .yaml or .yml."""
+    """Return the file beside a JSONL file, of the same name but ending in .yaml or .yml; also a link to nothing."""
     sidecars = (path.with_suffix(suffix) for suffix in (".yaml", ".yml"))
-    return next((sidecar for sidecar in sidecars if sidecar.is_file()), None)
+    return next((sidecar for sidecar in sidecars if sidecar.is_file() or sidecar.is_symlink()), None)
 
 
 def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:

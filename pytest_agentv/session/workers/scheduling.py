@@ -17,6 +17,7 @@ import pytest
 from xdist import scheduler
 
 from pytest_agentv.session.options import run_options
+from pytest_agentv.session.workers.not_begun import KnowsBegunOfQueue, KnowsBegunOfScopes
 from pytest_agentv.session.workers.shares import AHEAD, PLACES
 
 
@@ -46,7 +47,7 @@ class _Supplying:
         return 0 if places < 2 or node.shutting_down else AHEAD * places
 
 
-class LoadScheduling(_Supplying, scheduler.LoadScheduling):  # type: ignore[misc]
+class LoadScheduling(_Supplying, KnowsBegunOfQueue, scheduler.LoadScheduling):  # type: ignore[misc]
     """The scheduling of `--dist load`."""
 
     def schedule(self) -> None:
@@ -82,7 +83,7 @@ class LoadScheduling(_Supplying, scheduler.LoadScheduling):  # type: ignore[misc
         return _may_be_eval(self.collection[index])
 
 
-class _ScopesSupplying(_Supplying):
+class _ScopesSupplying(_Supplying, KnowsBegunOfScopes):
     """Hands out whole files, classes or groups.
 
     A worker starts an item when it has the next one, or when no more will come. After another worker died, xdist hands
@@ -146,7 +147,7 @@ class LoadGroupScheduling(_ScopesSupplying, scheduler.LoadGroupScheduling):  # t
     """The scheduling of `--dist loadgroup`."""
 
 
-class WorkStealingScheduling(scheduler.WorkStealingScheduling):  # type: ignore[misc]
+class WorkStealingScheduling(KnowsBegunOfQueue, scheduler.WorkStealingScheduling):  # type: ignore[misc]
     """The scheduling of `--dist worksteal`, as xdist has it.
 
     If a worker dies while all collect, xdist finds the others idle and tells them that no items will come.
