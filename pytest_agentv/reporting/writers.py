@@ -72,9 +72,9 @@ def answers_path(results_path: Path) -> Path:
 
 
 def verdict_path(results_path: Path) -> Path:
-    """Return where the verdict on a run is, beside its results. That of `run.yaml` is not that of `run.jsonl`."""
-    name = results_path.name.removesuffix(".jsonl") or results_path.name
-    return results_path.with_name(f"{name}.verdict.json")
+    """Return where the verdict on a run is, beside its results. `run.1` and `run.2` have verdicts of their own."""
+    is_known = results_path.suffix in (*_SUFFIXES, ".json")
+    return results_path.with_name(f"{results_path.stem if is_known else results_path.name}.verdict.json")
 
 
 def kept_folder(results_path: Path) -> Path:

@@ -704,12 +704,12 @@ IN_PYTHON = """
 
 
 def test_files_that_differ_behind_their_last_dot_have_verdicts_of_their_own(project):
-    """`run.2` wrote over the verdict on `run.1`, and `run.yaml` over that on `run.jsonl`."""
+    """`run.2` wrote over the verdict on `run.1`."""
     write(project, suite(2, "repeat: 2"))
-    for suffix in ("1", "2", "jsonl", "yaml"):
-        project.run(f"--agentv-out={project.path / f'run.{suffix}'}")
+    for number in (1, 2):
+        project.run(f"--agentv-out={project.path / f'run.{number}'}")
     found = sorted(path.name for path in project.path.glob("*.verdict.json"))
-    assert found == ["run.1.verdict.json", "run.2.verdict.json", "run.verdict.json", "run.yaml.verdict.json"]
+    assert found == ["run.1.verdict.json", "run.2.verdict.json"]
 
 
 @pytest.mark.parametrize("flags", [(), ("-n2",), ("--agentv-dry-run",), ("evals/test_python.py",)], ids=" ".join)
