@@ -430,7 +430,6 @@ evaluators:
         "shared/common.yaml:3: defaults.input: unknown variable 'nope' (known: x)",
         "q.eval.yaml:3: defaults.threshold: expected a number from 0 to 1, got the number 7",
         "shared/common.yaml:5: evaluators[0].hits: expected a list, got the number 5",
-        "q.eval.yaml:5: evalcases[0].expected_outcome: is missing: expected a non-empty text",
     ]
 
 

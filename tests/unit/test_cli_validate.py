@@ -94,7 +94,7 @@ def test_json_says_the_same_by_field(agentv, folder):
     report = json.loads(run.out)
     assert run.exit_code == 1
     assert report["files"] == ["evals/targets.yaml", "evals/wrong.yaml"]
-    assert (report["errors"], report["warnings"]) == (6, 3)
+    assert (report["errors"], report["warnings"]) == (5, 3)
     assert report["problems"][0] == {
         "path": "evals/wrong.yaml",
         "line": 1,
@@ -250,7 +250,7 @@ def test_globs_stand_for_the_files_they_match(agentv):
     write("evals/notes.txt", "x")
     write("targets.yaml", TARGETS)
     run = agentv("validate", "evals/**/*")
-    assert run.out.splitlines()[-1] == "2 files checked: 1 error, 1 warning"
+    assert run.out.splitlines()[-1] == "2 files checked: 2 errors, 0 warnings"
     assert run.out.startswith("evals/deep/qa.yml:")
     assert agentv("validate", "evals/*.yaml").out == "1 file checked: nothing wrong\n"
     assert agentv("validate", "x/*.yaml").out.startswith("x/*.yaml: error: no file matches\n")

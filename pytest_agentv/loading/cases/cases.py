@@ -18,6 +18,7 @@ from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
+    EVALUATOR_LIST_KEYS,
     INPUT_KEYS,
     OUTCOME_KEYS,
     flag_at,
@@ -159,18 +160,23 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
 
 
 def _judged(written: WrittenCase) -> tuple[str, str, tuple[AnyEvaluator, ...] | None]:
-    """Return id, expected outcome and evaluators. A fault of an evaluator is told before a missing outcome."""
+    """Return id, expected outcome and evaluators."""
     eval_id = written.required_text(("id",))
+    noted = len(written.place.problems)
     evaluators = choose_evaluators(written)
-    return eval_id, _outcome(written, evaluators), evaluators
+    faults = [each for each in written.place.problems[noted:] if each.level == "error"]
+    is_known = all(isinstance(each, UnreadKey) for each in faults)
+    return eval_id, _outcome(written, evaluators, is_known=is_known), evaluators
 
 
-def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None) -> str:
-    """Return the expected outcome. A case whose evaluators ask for none need not say it."""
+def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, *, is_known: bool) -> str:
+    """Return the expected outcome. A case whose evaluators ask for none, or are not known, need not say it."""
     is_meant = any(key in written.value or misspelling(key, written.value, CASE_KEYS) for key in OUTCOME_KEYS)
+    if not is_meant and not is_known:
+        return NO_OUTCOME  # what is wrong with the evaluators is told: whether they ask for one shows when it is mended
     if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
         return NO_OUTCOME
-    return written.required_text(OUTCOME_KEYS)
+    return written.required_text(OUTCOME_KEYS, in_place_of=EVALUATOR_LIST_KEYS)
 
 
 def _target(written: WrittenCase) -> str | None:
