@@ -8,7 +8,7 @@ from pytest_agentv.errors import TargetsError, locate
 from pytest_agentv.loading.files.source import Source, read_yaml
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import HEADER_KEYS, INCLUDE
-from pytest_agentv.loading.places import Place, warn_of_unknown_keys
+from pytest_agentv.loading.places import Place, misspelling, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems, with_problems
 from pytest_agentv.loading.targets.definitions import (
     IDENTITY,
@@ -142,7 +142,8 @@ class _Loader:
         if "targets" in value:
             self._root.at("targets").expected("a list of targets", targets)
         else:
-            self._root.error("the key targets is missing", "expected a list of targets")
+            hint = misspelling("targets", value, _ROOT_KEYS) or "expected a list of targets"
+            self._root.error("the key targets is missing", hint)
         return []
 
     def _load(self, entry: Json, place: Place) -> TargetDefinition | None:
@@ -174,11 +175,12 @@ class _Loader:
                 place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
 
     def _check_fields(self, kind: str, values: dict[str, Json], entry: dict[str, Json], place: Place) -> None:
-        from pytest_agentv.loading.targets.validation import check_written, unknown_keys  # noqa: PLC0415 - pydantic
+        from pytest_agentv.loading.targets.validation import check_written, unknown_keys, with_slip  # noqa: PLC0415 - pydantic
 
         found = self._kinds.find(kind)
-        faults = check_written(found, values).faults
-        for fault in (*faults, *unknown_keys(found, values)):
+        unknown = unknown_keys(found, values)
+        faults = [with_slip(fault, values, unknown) for fault in check_written(found, values).faults]
+        for fault in (*faults, *unknown):
             is_nested = any(key not in entry and key in values for key in fault.where[:1])
             at = place.at("settings", *fault.where) if is_nested else place.at(*fault.where)
             note = at.error if fault in faults or (found and found.is_strict) else at.warn

@@ -16,8 +16,18 @@ from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.showing.asked import NOTHING_ASKED, Asked
 
 _LONGEST_HEADLINE = 300
+_LEAD: Final = re.compile(
+    r"^(?:\S+: (?=no target ')"
+    r"|target '[^']*'(?: \(\S+:\d+\))?: "
+    r"|target '[^']*' \(\S+:\d+\) needs (?:an )?environment variables? that (?:is|are) (?=not set: )"
+    r"|no whole reply from [^:]*: "
+    r"|model '[^']*' \(\w+\) replied (?=HTTP ))"
+)
+"""What can be left out of a short line: the line names the case, and the case its target."""
+_PLACED: Final = re.compile(r"(\S+?):(\d+): (?:evalcases\[\d+\]\.)?(.+)")
 _HINTED: Final = re.compile(
-    r"(?:(?:[^:\s]+\.)?([^:.\s]+: ))?(?:(.+) \((.*did you mean .+\?)\)|(invalid YAML: .+|a key must be .+) \((.+)\))"
+    r"(?:(?:[^:\s]+\.)?([^:.\s]+: ))?"
+    r"(?:(.+) \((.*did you mean .+\?|is .+ a misspelling of it\?)\)|(invalid YAML: .+|a key must be .+) \((.+)\))"
 )
 """A key, what is wrong, and what to write instead."""
 _WANTS_ALL = 2
@@ -69,17 +79,16 @@ def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_sur
 
 def short_reason(reason: str, eval_file: str | None) -> str:
     """Put first what helps most. A line of 80 columns begins with the name of the eval file, and has little room."""
-    if told := re.fullmatch(r"\S+: (no target '.*)", reason):
-        return told[1]
-    own = re.fullmatch(rf"{re.escape(eval_file or '')}:(\d+): (?:evalcases\[\d+\]\.)?(.+)", reason)
-    if own is None:
-        return reason
-    hinted = _HINTED.fullmatch(own[2])
+    reason = _LEAD.sub("", reason)
+    placed = _PLACED.fullmatch(reason)
+    path, line, rest = placed.groups() if placed else ("", "", reason)
+    is_own, hinted = path == eval_file, _HINTED.fullmatch(rest)
     if hinted is None:
-        return f"line {own[1]}: {own[2]}"
+        return f"line {line}: {rest}" if placed and is_own else reason
     key, *parts = hinted.groups("")
     wrong, instead = filter(None, parts)
-    return f"line {own[1]}: {key}{instead} ({wrong})"
+    where = f"line {line}: " if is_own else f"{path.rpartition('/')[2]}:{line}: "
+    return f"{where if placed else ''}{key}{instead} ({wrong})"
 
 
 def _limit(config: pytest.Config, result: EvalResult) -> int | None:
