@@ -54,8 +54,13 @@ class UnreadKey(Problem):
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
     """Return `did you mean 'x'?` for the choice nearest to a word, if one is near."""
-    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else None
+    near = near_word(word, choices)
+    return None if near is None else f"did you mean {near!r}?"
+
+
+def near_word(word: str, choices: Iterable[str]) -> str | None:
+    """Return the choice nearest to a word, if one is near."""
+    return next(iter(difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)), None)
 
 
 def join_problems(problems: Sequence[Problem]) -> str:

@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Iterable
-from typing import Final
+from types import TracebackType
+from typing import Any, Final
 
 import pytest
 
@@ -46,6 +47,16 @@ def text_of_break(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Ctrl-C (KeyboardInterrupt)"
     return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def as_text(error: BaseException, traceback: TracebackType, headline: str, place: tuple[str, int]) -> Any:
+    """Return what pytest shows of an error: its text, anchored at a place, and a headline in the short summary."""
+    # The one representation that keeps its message in the short summary on every pytest, under xdist too.
+    text = pytest.ExceptionInfo.from_exc_info((type(error), error, traceback)).getrepr(style="value")
+    if text.reprcrash is not None:
+        text.reprcrash.path, text.reprcrash.lineno = place
+        text.reprcrash.message = headline
+    return text
 
 
 class AgentvWarning(UserWarning):

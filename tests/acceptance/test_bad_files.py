@@ -31,9 +31,8 @@ ITEM_BROKEN = [
         "evalcases[0].expected_outcome: expected a non-empty text, got a list",
     ),
     (
-        "- {id: bad, expected_outcom: o, input: q}",
-        "evalcases[0].expected_outcome: is missing: expected a non-empty text (is 'expected_outcom' a misspelling of "
-        "it?)",
+        "- {id: bad, expected_outcome: '', input: q}",
+        "evalcases[0].expected_outcome: expected a non-empty text, got the text ''",
     ),
     ("- {id: bad, expected_outcome: o}", "evalcases[0].input_messages: is missing: expected a list of messages"),
     (
@@ -132,7 +131,7 @@ FILE_BROKEN = [
     (
         "evalcases:\n  - id: a\n   note: b\n",
         "a.eval.yaml:3: invalid YAML: while parsing a block collection that begins on line 2, "
-        "did not find expected '-' indicator",
+        "did not find expected '-' indicator (is this line indented as its neighbours are?)",
     ),
     (
         "evalcases:\n\t- id: a\n",
@@ -247,6 +246,29 @@ def test_all_faults_of_a_case_are_told_at_once(project):
         "Case:   a.eval.yaml:2",
         "Rerun:  pytest a.eval.yaml::bad",
     ]
+
+
+SLIPS = {
+    "  - {id: a, inptu: q}": "line 2: inptu: did you mean 'input'? (unknown key)",
+    "  - {id: a, input: q, assert: [contians: x]}": "line 2: contians: did you mean 'contains'? (is n...",
+    "  - {id: a, input: q, rubrics: [x], target: defualt}": "no target 'defualt'; did you mean 'default'? ava...",
+    "  - id: a\n   input: q": "line 3: is this line indented as its neighbours are...",
+    "  - id: a\n\tinput: q": "line 3: a tab cannot indent YAML: use spaces (inval...",
+    "  - {id: a, input: {{ question }} }": "line 2: a text with {{ }} needs quotes (a key must ...",
+}
+"""What beginners write below `evalcases`, and the end of the short line in 80 columns."""
+
+
+def test_the_short_line_begins_with_what_helps_most(project, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("CI", raising=False)
+    for number, text in enumerate(SLIPS):
+        project.write(f"evals/{number}.eval.yaml", f"evalcases:\n{text}\n")
+    run = project.run("--continue-on-collection-errors")
+    told = dict(line.removeprefix("ERROR ").split(" - ") for line in run.lines if line.startswith("ERROR "))
+    short = {name.partition("::")[0]: text for name, text in told.items()}
+    assert short == {f"evals/{number}.eval.yaml": told for number, told in enumerate(SLIPS.values())}
+    assert run.internals == []
 
 
 UNKNOWN_KEYS = """

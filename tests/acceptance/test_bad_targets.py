@@ -89,8 +89,7 @@ def test_a_broken_targets_file_tells_all_its_faults_at_once_with_their_lines(one
     run = one_case.run()
     lines = [
         "targets.yaml: 8 errors",
-        "targets.yaml:2: targets[0].command_template: is missing (expected the command to run, with placeholders such "
-        "as {PROMPT})",
+        "targets.yaml:2: targets[0].command_template: is missing (is 'comand_template' a misspelling of it?)",
         "targets.yaml:5: targets[0].timeout_seconds: expected a number of seconds above 0, without quotes, got the "
         "text '5'",
         "targets.yaml:4: targets[0].comand_template: unknown key (did you mean 'command_template'?)",
@@ -112,7 +111,7 @@ def test_a_broken_targets_file_tells_all_its_faults_at_once_with_their_lines(one
     ("text", "message"),
     [
         ("targets: 5\n", "targets.yaml:1: targets: expected a list of targets, got the number 5"),
-        ("target: []\n", "targets.yaml:1: the key targets is missing (expected a list of targets)"),
+        ("target: []\n", "targets.yaml:1: the key targets is missing (is 'target' a misspelling of it?)"),
         ("- name: default\n", "targets.yaml:1: expected a mapping with the key targets, got a list"),
         ("targets:\n  - name: a\n    name: b\n", "targets.yaml:3: duplicate key 'name', first on line 2"),
         ("targets: [\n", "targets.yaml:2: invalid YAML: while parsing a flow node, did not find expected node content"),

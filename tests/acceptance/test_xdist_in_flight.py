@@ -176,7 +176,9 @@ def test_a_worker_that_is_dead_when_xdist_gives_it_more_ends_no_run(project, dis
         write_cases(project, dict(list(prompts.items())[start : start + 4]), f"{start}.eval.yaml")
     run = project.run("-n2", f"--dist={dist}", "--agentv-workers=4")
     assert (project.path / "killed.txt").exists()
-    assert run.exit_code == (pytest.ExitCode.TESTS_FAILED if "crashed while running" in run.text else pytest.ExitCode.OK)
+    assert run.exit_code == (
+        pytest.ExitCode.TESTS_FAILED if "crashed while running" in run.text else pytest.ExitCode.OK
+    )
     assert "INTERNALERROR" not in run.text
     assert sorted(run.by_id) == sorted(prompts)
     errors = [result["error"] for result in run.by_id.values() if result["status"] == "error"]

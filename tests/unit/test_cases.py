@@ -96,7 +96,22 @@ def test_every_known_key_of_a_case_is_silent() -> None:
         ("id: a\ninput: hi", "[0].expected_outcome: is missing: expected a non-empty text"),
         (
             "{id: a, input: hi, expected_outcom: ok}",
-            "[0].expected_outcome: is missing: expected a non-empty text (is 'expected_outcom' a misspelling of it?)",
+            "[0].expected_outcom: unknown key (did you mean 'expected_outcome'?)\n"
+            "evals/qa.yaml:2: evalcases[0].expected_outcome: is missing: expected a non-empty text",
+        ),
+        (
+            "{id: a, outcome: ok, note: x, inptu: hi}",
+            "[0].inptu: unknown key (did you mean 'input'?)\n"
+            "evals/qa.yaml:2: evalcases[0].input_messages: is missing: expected a list of messages",
+        ),
+        (
+            "{id: a, input: hi, asert: [contains: x]}",
+            "[0].asert: unknown key (did you mean 'assert'?)\n"
+            "evals/qa.yaml:2: evalcases[0].expected_outcome: is missing: expected a non-empty text",
+        ),
+        (
+            "{id: a, input: hi, assert: [contians: x]}",
+            "[0].assert[0].contians: is no kind of evaluator (did you mean 'contains'?)",
         ),
         (
             "{id: a, input: hi, evaluators: [contains: '']}",

@@ -250,7 +250,7 @@ def test_globs_stand_for_the_files_they_match(agentv):
     write("evals/notes.txt", "x")
     write("targets.yaml", TARGETS)
     run = agentv("validate", "evals/**/*")
-    assert run.out.splitlines()[-1] == "2 files checked: 1 error, 1 warning"
+    assert run.out.splitlines()[-1] == "2 files checked: 2 errors, 0 warnings"
     assert run.out.startswith("evals/deep/qa.yml:")
     assert agentv("validate", "evals/*.yaml").out == "1 file checked: nothing wrong\n"
     assert agentv("validate", "x/*.yaml").out.startswith("x/*.yaml: error: no file matches\n")

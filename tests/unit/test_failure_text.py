@@ -17,6 +17,7 @@ from pytest_agentv.reporting.escaping import cut, escaped_size, visible
 from pytest_agentv.reporting.failing.render import error_text, failure_text, one_line
 from pytest_agentv.reporting.failing.sections import TEXT_LIMIT
 from pytest_agentv.reporting.figures import format_cost, format_duration, format_tokens
+from pytest_agentv.session.showing.texts import short_reason
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
 RERUN = "pytest 'evals/qa.eval.yaml::refund-policy'"
@@ -374,3 +375,49 @@ def test_unmet_required_rubrics_are_the_headline(score: float, score_line: str) 
 
 def test_a_hook_speaks_before_unmet_rubrics() -> None:
     assert failure(assertion="too long", unmet_required=("[a] A",)).startswith("Assertion: too long\n")
+
+
+@pytest.mark.parametrize(
+    ("reason", "short"),
+    [
+        (
+            "a.yaml:3: evalcases[0].inptu: unknown key (did you mean 'input'?)",
+            "line 3: inptu: did you mean 'input'? (unknown key)",
+        ),
+        ("a.yaml:3: evalcases[0].input: expected a text, got 5", "line 3: input: expected a text, got 5"),
+        (
+            "b.yaml:3: evalcases[0].input: expected a text, got 5",
+            "b.yaml:3: evalcases[0].input: expected a text, got 5",
+        ),
+        (
+            "evals/targets.yaml:2: targets[0].model: is missing (is 'modle' a misspelling of it?)",
+            "targets.yaml:2: model: is 'modle' a misspelling of it? (is missing)",
+        ),
+        (
+            "evals/targets.yaml: no target 'gtp'; did you mean 'gpt'? available: gpt",
+            "no target 'gtp'; did you mean 'gpt'? available: gpt",
+        ),
+        (
+            "target 'gpt' (t.yaml:7) needs an environment variable that is not set: KEY (api_key); set it",
+            "not set: KEY (api_key); set it",
+        ),
+        (
+            "target 'gpt' (t.yaml:7) needs environment variables that are not set: A, B; set them",
+            "not set: A, B; set them",
+        ),
+        (
+            "target 'mine': agnet.py:answer: there is no file /x/agnet.py (did you mean 'agent.py'?)",
+            "did you mean 'agent.py'? (agnet.py:answer: there is no file /x/agnet.py)",
+        ),
+        (
+            "target 'gpt' (targets.yaml:2): unknown provider 'openapi'; did you mean 'openai'? known: azure",
+            "unknown provider 'openapi'; did you mean 'openai'? known: azure",
+        ),
+        ("no whole reply from model 'gpt-4o' (openai): Cannot connect to host", "Cannot connect to host"),
+        ("model 'gpt-44o' (openai) replied HTTP 404: The model does not exist", "HTTP 404: The model does not exist"),
+        ("boom", "boom"),
+        ("", ""),
+    ],
+)
+def test_the_short_line_of_an_error_begins_with_what_helps_most(reason: str, short: str) -> None:
+    assert short_reason(reason, "a.yaml") == short

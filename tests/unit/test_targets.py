@@ -207,6 +207,15 @@ targets:
             ("", "targets.yaml:1: expected a mapping with the key targets, got null"),
             ("- a", "targets.yaml:1: expected a mapping with the key targets, got a list"),
             ("x: 1", "targets.yaml:1: the key targets is missing (expected a list of targets)"),
+            ("target: []", "targets.yaml:1: the key targets is missing (is 'target' a misspelling of it?)"),
+            (
+                "targets: [{name: a, provdier: openai, model: x}]",
+                "targets.yaml:1: targets[0].provider: is missing (is 'provdier' a misspelling of it?)",
+            ),
+            (
+                "targets: [{name: a, provider: openai, modle: x}]",
+                "targets.yaml:1: targets[0].model: is missing (is 'modle' a misspelling of it?)",
+            ),
             ("x: 1\ntargets: {a: 1}", "targets.yaml:2: targets: expected a list of targets, got a mapping"),
             ("targets:", "targets.yaml:1: targets: expected a list of targets, got null"),
             (

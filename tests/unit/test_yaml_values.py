@@ -97,7 +97,10 @@ def test_documents_become_plain_values(text: str, value: object) -> None:
         ("a: &x [*x]", "cases.yaml:1: the alias *x refers to the value that it is part of"),
         ("a: *nowhere", "cases.yaml:1: the alias *nowhere has no anchor &nowhere before it"),
         ("<<: 3", "cases.yaml:1: a merge key `<<` takes a mapping or a list of mappings"),
-        ("? [1]\n: 2", "cases.yaml:1: a key must be a plain value, not a mapping or a list"),
+        (
+            "a: {{ b }}",
+            "cases.yaml:1: a key must be a plain value, not a mapping or a list (a text with {{ }} needs quotes)",
+        ),
         ("a: !!int x", "cases.yaml:1: 'x' is no !!int"),
     ],
 )
@@ -217,6 +220,31 @@ def test_characters_that_json_writes_as_two_escapes_are_read(tmp_path: Path) -> 
             "a:\n\t- b\n",
             "x.yaml:2: invalid YAML: while scanning for the next token, found character that cannot start any token "
             "(a tab cannot indent YAML: use spaces)",
+        ),
+        (
+            "a:\n  - b: c\n   d: e\n",
+            "x.yaml:3: invalid YAML: while parsing a block collection that begins on line 2, did not find expected '-' "
+            "indicator (is this line indented as its neighbours are?)",
+        ),
+        (
+            "a: b: c",
+            "x.yaml:1: invalid YAML: mapping values are not allowed in this context "
+            "(a text with a colon needs quotes; else look at the indentation)",
+        ),
+        (
+            "a: 'it's'\n",
+            "x.yaml:1: invalid YAML: while parsing a block mapping, did not find expected key "
+            "(is this line indented as its neighbours are, and a quote not closed too early?)",
+        ),
+        (
+            "a: @b",
+            "x.yaml:1: invalid YAML: while scanning for the next token, found character that cannot start any token "
+            "(a text that begins with this character needs quotes)",
+        ),
+        (
+            'a: "\\d+"',
+            "x.yaml:1: invalid YAML: while parsing a quoted scalar, found unknown escape character "
+            "(double quotes read backslashes: use single quotes)",
         ),
         ("ü: é\nb: x\0y\n", "x.yaml:2: invalid YAML: the character U+0000 is not allowed"),
         ("a: 1\nb:\n  - " + "[" * 5_000, "x.yaml:3: the values are nested too deeply"),

@@ -18,6 +18,7 @@ from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
+    EVALUATOR_LIST_KEYS,
     INPUT_KEYS,
     OUTCOME_KEYS,
     flag_at,
@@ -161,23 +162,21 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
 def _judged(written: WrittenCase) -> tuple[str, str, tuple[AnyEvaluator, ...] | None]:
     """Return id, expected outcome and evaluators. A fault of an evaluator is told before a missing outcome."""
     eval_id = written.required_text(("id",))
-    known = len(written.place.problems)
+    noted = len(written.place.problems)
     evaluators = choose_evaluators(written)
-    is_broken = any(
-        each.level == "error" and not isinstance(each, UnreadKey) for each in written.place.problems[known:]
-    )
-    return eval_id, _outcome(written, evaluators, is_broken=is_broken), evaluators
+    faults = [each for each in written.place.problems[noted:] if each.level == "error"]
+    is_known = all(isinstance(each, UnreadKey) for each in faults)
+    return eval_id, _outcome(written, evaluators, is_known=is_known), evaluators
 
 
-def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, *, is_broken: bool) -> str:
-    """Return the expected outcome. A case whose evaluators ask for none need not say it.
-
-    `is_broken`: an evaluator could not be read. Whether it asks for an outcome is not known then.
-    """
+def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, *, is_known: bool) -> str:
+    """Return the expected outcome. A case whose evaluators ask for none, or are not known, need not say it."""
     is_meant = any(key in written.value or misspelling(key, written.value, CASE_KEYS) for key in OUTCOME_KEYS)
-    if not is_meant and (evaluators or is_broken) and not any(map(wants_outcome, evaluators or ())):
+    if not is_meant and not is_known:
+        return NO_OUTCOME  # what is wrong with the evaluators is told: whether they ask for one shows when it is mended
+    if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
         return NO_OUTCOME
-    return written.required_text(OUTCOME_KEYS)
+    return written.required_text(OUTCOME_KEYS, in_place_of=EVALUATOR_LIST_KEYS)
 
 
 def _target(written: WrittenCase) -> str | None:

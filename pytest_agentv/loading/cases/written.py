@@ -20,8 +20,8 @@ from pytest_agentv.loading.keys import (
     warn_of_unread_lists,
     warn_of_unread_twins,
 )
-from pytest_agentv.loading.places import Place, first_key, misspelling, warn_of_unknown_keys
-from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.places import Place, first_key, warn_of_unknown_keys
+from pytest_agentv.loading.problems import Problem, near_word
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.kind_table import KindTable
@@ -74,7 +74,8 @@ class WrittenCase:
 
         return fill_value(value, self.variables, place)
 
-    def required_text(self, keys: tuple[str, ...]) -> str:
+    def required_text(self, keys: tuple[str, ...], in_place_of: tuple[str, ...] = ()) -> str:
+        """Return the text under one of some synonymous keys. The keys `in_place_of` it would do as well."""
         key = first_key(self.value, keys) or keys[0]
         value = self.value.get(key)
         if isinstance(value, str) and value.strip():
@@ -83,11 +84,16 @@ class WrittenCase:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             self.place.at(key).expected("a non-empty text", value, f'write {key}: "{value}"' if number else None)
         else:
-            self.missing(key, "a non-empty text")
+            self.missing(keys, "a non-empty text", in_place_of)
         return ""
 
-    def missing(self, key: str, what: str) -> None:
-        self.place.at(key).error(f"is missing: expected {what}", misspelling(key, self.value, CASE_KEYS))
+    def missing(self, keys: tuple[str, ...], what: str, in_place_of: tuple[str, ...] = ()) -> None:
+        """Note that a key is missing. A misspelt key in its place is the reason: it is an error, and told first."""
+        wanted = (*keys, *in_place_of)
+        slips = [self.place.at(key).key for key in self.value if key not in CASE_KEYS and _meant(key) in wanted]
+        told = self.place.problems
+        told[:] = [each.replace(level="error") if each.key in slips else each for each in told]
+        self.place.at(keys[0]).error(f"is missing: expected {what}")
 
     def header_place(self, problems: list[Problem] | None = None) -> Place:
         """Return the place of the file's own keys, as this case reads them. By default, faults there are the case's."""
@@ -96,6 +102,10 @@ class WrittenCase:
     def scope(self, value: Json, place: Place) -> Scope:
         """Return what the evaluators written at a place are loaded with."""
         return Scope(value, place, self.references.at(place), self.context.evaluators, tuple(self.variables or ()))
+
+
+def _meant(key: str) -> str | None:
+    return near_word(key, CASE_KEYS)
 
 
 def check_keys(written: WrittenCase) -> None:

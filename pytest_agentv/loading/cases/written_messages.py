@@ -86,7 +86,7 @@ def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
     The files are attached to the first message of the user.
     """
     if first_key(written.value, INPUT_KEYS) is None:
-        written.missing(INPUT_KEYS[0], "a list of messages")
+        written.missing(INPUT_KEYS, "a list of messages")
     messages = _messages(written, INPUT_KEYS, "user")
     value, place = written.value.get("input_files"), written.place.at("input_files")
     if value is None:

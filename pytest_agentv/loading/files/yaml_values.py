@@ -63,6 +63,16 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> t
         raise SourceError(path, "the values are nested too deeply", _deepest_line(text) + first_line) from None
 
 
+_HINTS: Final = {
+    "did not find expected '-' indicator": "is this line indented as its neighbours are?",
+    "did not find expected key": "is this line indented as its neighbours are, and a quote not closed too early?",
+    "mapping values are not allowed in this context": "a text with a colon needs quotes; else look at the indentation",
+    "found character that cannot start any token": "a text that begins with this character needs quotes",
+    "found unknown escape character": "double quotes read backslashes: use single quotes",
+}
+"""What people mostly did who meet a message of the parser."""
+
+
 def _reason(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
     """Return the parser's message, with the start line of an unfinished value, or an explanation for tabs."""
     start, end = error.context_mark, error.problem_mark
@@ -71,8 +81,8 @@ def _reason(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
         since = f" that begins on line {start.line + first_line}"
     parts = (f"{error.context}{since}" if error.context else "", error.problem)
     is_tab = end is not None and text[end.index : end.index + 1] == "\t"
-    hint = " (a tab cannot indent YAML: use spaces)" if is_tab else ""
-    return ", ".join(filter(None, parts)) + hint
+    hint = "a tab cannot indent YAML: use spaces" if is_tab else _HINTS.get(error.problem or "")
+    return ", ".join(filter(None, parts)) + (f" ({hint})" if hint else "")
 
 
 def _deepest_line(text: str) -> int:
@@ -187,7 +197,7 @@ class _Builder:
         if value is None:
             return ""
         if isinstance(value, dict | list):
-            self._fail(event, "a key must be a plain value, not a mapping or a list")
+            self._fail(event, "a key must be a plain value, not a mapping or a list (a text with {{ }} needs quotes)")
         return str(value).lower() if isinstance(value, bool) else format_number(value)
 
     def _scalar(self, event: _Event) -> Json:

@@ -8,7 +8,7 @@ from pytest_agentv.errors import TargetsError, locate
 from pytest_agentv.loading.files.source import Source, read_yaml
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import HEADER_KEYS, INCLUDE
-from pytest_agentv.loading.places import Place, warn_of_unknown_keys
+from pytest_agentv.loading.places import Place, misspelling, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems, with_problems
 from pytest_agentv.loading.targets.definitions import (
     IDENTITY,
@@ -142,7 +142,8 @@ class _Loader:
         if "targets" in value:
             self._root.at("targets").expected("a list of targets", targets)
         else:
-            self._root.error("the key targets is missing", "expected a list of targets")
+            hint = misspelling("targets", value, _ROOT_KEYS) or "expected a list of targets"
+            self._root.error("the key targets is missing", hint)
         return []
 
     def _load(self, entry: Json, place: Place) -> TargetDefinition | None:
@@ -180,8 +181,11 @@ class _Loader:
         from pytest_agentv.loading.targets import validation  # noqa: PLC0415 - costs pydantic
 
         found = self._kinds.find(kind)
-        faults, hidden = validation.check_written(found, values).faults, validation.unread_spellings(found, values)
-        for fault in (*faults, *validation.unknown_keys(found, values), *hidden):
+        unknown, hidden = validation.unknown_keys(found, values), validation.unread_spellings(found, values)
+        faults = [
+            validation.with_slip(each, values, unknown) for each in validation.check_written(found, values).faults
+        ]
+        for fault in (*faults, *unknown, *hidden):
             is_nested = any(key not in entry and key in values for key in fault.where[:1])
             at = place.at("settings", *fault.where) if is_nested else place.at(*fault.where)
             is_error = fault in faults or (found and found.is_strict and fault not in hidden)

@@ -5,13 +5,14 @@ Importing this costs pydantic: import it inside functions.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.kind_reader import WORDING
+from pytest_agentv.loading.places import misspelling
 from pytest_agentv.loading.problems import describe_value, did_you_mean
 from pytest_agentv.loading.targets.environment import has_reference
 from pytest_agentv.loading.targets.fields import FinalFault, Flag, OptionalText, RealFlag, Resolution, Text, Workers
@@ -19,6 +20,8 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.kind import EXPECTED, field_parts, spelled, spellings
 from pytest_agentv.models.records import record
 from pytest_agentv.models.text import format_number
+
+_MISSING: Final = "is missing"
 
 
 class CommonKeys(BaseModel):
@@ -114,6 +117,17 @@ def unread_spellings(kind: type[Any] | None, values: JsonObject) -> tuple[Fault,
     )
 
 
+def with_slip(fault: Fault, values: JsonObject, unknown: Iterable[Fault]) -> Fault:
+    """Return the fault of a missing key with the key that seems to be a misspelling of it, if there is one."""
+    if fault.message != _MISSING or len(fault.where) > 1:
+        return fault
+    key = str(fault.where[0])
+    # Without a provider nobody knows which keys the target may have.
+    others = {str(each.where[0]): None for each in unknown} if values.get("provider") else values
+    slip = misspelling(key, others, ("pi_provider",))
+    return fault if slip is None else Fault(fault.where, fault.message, slip)
+
+
 def show_key(where: KeyPath) -> str:
     """Return the path of a value as text: `args[1]`, `healthcheck.url`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).removeprefix(".")
@@ -193,7 +207,7 @@ def _message(error: ErrorDetails) -> str:
     got = describe_value(error["input"])
     match error["type"]:
         case "missing":
-            return "is missing"
+            return _MISSING
         case "extra_forbidden":
             return "unknown key"
         case "value_error":

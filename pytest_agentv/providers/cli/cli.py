@@ -136,8 +136,7 @@ class CliProvider:
 
     def __init__(self, name: str, settings: Cli, environment: Mapping[str, str], is_batched: bool = False) -> None:
         self._name = name
-        self._is_batched = is_batched
-        self._batch_ids: set[str] = set()  # of the cases that it was asked for in one call
+        self._batch_ids: set[str] | None = set() if is_batched else None  # of the cases that were sent in one call
         self._settings = settings
         self._cwd = settings.cwd or str(Path.cwd())
         self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
@@ -165,7 +164,7 @@ class CliProvider:
         """Run the command once for all requests; it writes a JSON line with an `id` for each."""
         paths = tuple(path for request in requests for path in request.file_paths)
         eval_ids = [request.eval_id for request in requests]
-        self._batch_ids.update(eval_ids)
+        self._batch_ids = {*(self._batch_ids or ()), *eval_ids}
         with self._folder("batch") as folder:
             output_file = folder / "output.jsonl"
             values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
@@ -213,7 +212,8 @@ class CliProvider:
         return _Run(content, raw, duration_ms)
 
     def _parse(self, content: str, eval_id: str) -> ProviderResponse:
-        return parse_one_of_batch(content, eval_id, self._batch_ids) if self._is_batched else parse_output(content)
+        ids = self._batch_ids
+        return parse_output(content) if ids is None else parse_one_of_batch(content, eval_id, ids)
 
     def _input(self, call: CallValues) -> bytes | None:
         if self._settings.stdin is None:
@@ -222,9 +222,8 @@ class CliProvider:
 
     def _complete(self, response: ProviderResponse, run: _Run, duration_ms: float) -> ProviderResponse:
         trace_ref = None if response.trace_ref is None else str(Path(self._cwd, response.trace_ref))
-        if response.duration_ms is not None:
-            duration_ms = response.duration_ms
-        return response.replace(trace_ref=trace_ref, duration_ms=duration_ms, raw=run.raw)
+        took = duration_ms if response.duration_ms is None else response.duration_ms
+        return response.replace(trace_ref=trace_ref, duration_ms=took, raw=run.raw)
 
     def _log(self, message: str, *values: object) -> None:
         level = logging.INFO if self._settings.verbose else logging.DEBUG
@@ -244,8 +243,7 @@ def _shortest(*limits: float | None) -> float | None:
 def _total_seconds(requests: Iterable[ProviderRequest]) -> float | None:
     """A batch may take as long as its requests may take one by one."""
     limits = [request.timeout_seconds for request in requests]
-    known = [limit for limit in limits if limit is not None]
-    return sum(known) if len(known) == len(limits) else None
+    return None if None in limits else sum(filter(None, limits))
 
 
 def _reveal(value: str | Secret) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 from pytest_agentv.errors import FileError
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number, is_same_subject
 from pytest_agentv.statistics.repeats import passing
 
 FORMAT: Final = 1
@@ -82,16 +82,6 @@ def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> 
     judges = {name for text in (new.judge, old.judge if skipped else None) if text for name in text.split(_BETWEEN)}
     rolls = old.rolls if _is_same_system(old, run) else 1
     return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls)
-
-
-def is_same_subject(one: JudgedCase, other: JudgedCase) -> bool:
-    """Whether two results are of one case, judged in one way; what is not known does not differ."""
-    pairs = (
-        (one.case_hash, other.case_hash),
-        (one.grading_hash, other.grading_hash),
-        (one.threshold, other.threshold),
-    )
-    return all(a is None or b is None or a == b for a, b in pairs)
 
 
 def baseline_text(baseline: Baseline) -> str:

@@ -77,6 +77,16 @@ class JudgedCase(Record):
         return (1.0,) * self.passes + (0.0,) * (self.judged - self.passes)
 
 
+def is_same_subject(one: JudgedCase, other: JudgedCase) -> bool:
+    """Whether two results are of one case, judged in one way; what is not known does not differ."""
+    pairs = (
+        (one.case_hash, other.case_hash),
+        (one.grading_hash, other.grading_hash),
+        (one.threshold, other.threshold),
+    )
+    return all(a is None or b is None or a == b for a, b in pairs)
+
+
 def unique_names(cases: Sequence[JudgedCase]) -> list[JudgedCase]:
     """Give cases of one file, id and target the names of their items."""
     counts: dict[tuple[str, str | None], int] = {}

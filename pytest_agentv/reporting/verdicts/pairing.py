@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import BaselineFigures
-from pytest_agentv.reporting.verdicts.baseline import is_same_subject
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_same_subject
 from pytest_agentv.statistics.broken import (
     LEAST_ANSWERS,
     MOST_FALSE,

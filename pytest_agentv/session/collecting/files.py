@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,7 +21,7 @@ from pytest_agentv.session.compat import overridden_fixtures
 from pytest_agentv.session.importing import import_unchanged
 from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
+from pytest_agentv.session.outcomes import AgentvWarning, as_text, show_warnings
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.items import EvalItem
 from pytest_agentv.session.running.target_caller import OWN_FIXTURES
@@ -29,7 +30,20 @@ _UNKNOWN_MARKS = pytest.StashKey[set[str]]()
 """Marks that pytest has warned of in this run."""
 
 
-class EvalFile(pytest.Module):
+class _FileWithFaults(pytest.File):
+    """A file whose faults are told in the short summary too, where pytest only names the file."""
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
+        is_worker = hasattr(self.config, "workerinput")  # xdist tells a text that all workers send only once
+        if is_worker or not isinstance(excinfo.value, self.CollectError):
+            return super().repr_failure(excinfo)
+        from pytest_agentv.session.showing.texts import short_reason  # noqa: PLC0415 - for files that are broken
+
+        reason, name = str(excinfo.value), os.path.relpath(self.path, self.config.rootpath)
+        return as_text(excinfo.value, excinfo.tb, short_reason(reason.partition("\n")[0], name), (name, 1))
+
+
+class EvalFile(pytest.Module, _FileWithFaults):
     """An eval file. A `pytest.Module`, because module-scoped fixtures need one, with a module object of its own."""
 
     def _getobj(self) -> types.ModuleType:
@@ -84,7 +98,7 @@ class EvalFile(pytest.Module):
         return suite
 
 
-class LeftOutFile(pytest.File):
+class LeftOutFile(_FileWithFaults):
     """A file whose cases are not collected: it holds none, or its name is that of another kind of file."""
 
     def __init__(self, *, problem: Problem, **kwargs: Any) -> None:

@@ -12,7 +12,7 @@ from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.compat import missing_fixture_text
-from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture
+from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture, as_text
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.target_caller import OWN_FIXTURES, overrides
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
@@ -88,12 +88,8 @@ class EvalItem(pytest.Function):
         error = self._account_of(excinfo.value)
         if error is None:
             return super().repr_failure(excinfo)
-        shown = pytest.ExceptionInfo.from_exc_info((type(error), error, excinfo.tb)).getrepr(style="value")
-        # The one representation that keeps its message in the short summary on every pytest, under xdist too.
-        if shown.reprcrash is not None:
-            shown.reprcrash.path, shown.reprcrash.lineno = self._place()
-            shown.reprcrash.message = str(error) if isinstance(error, AgentvWarning) else error.headline
-        return shown
+        headline = str(error) if isinstance(error, AgentvWarning) else error.headline
+        return as_text(error, excinfo.tb, headline, self._place())
 
     def _place(self) -> tuple[str, int]:
         """Return file and line of the case: those of its row if it was made from one."""

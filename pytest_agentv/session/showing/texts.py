@@ -16,6 +16,20 @@ from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.showing.asked import NOTHING_ASKED, Asked
 
 _LONGEST_HEADLINE = 300
+_LEAD: Final = re.compile(
+    r"^(?:\S+: (?=no target ')"
+    r"|target '[^']*'(?: \(\S+:\d+\))?: "
+    r"|target '[^']*' \(\S+:\d+\) needs (?:an )?environment variables? that (?:is|are) (?=not set: )"
+    r"|no whole reply from [^:]*: "
+    r"|model '[^']*' \(\w+\) replied (?=HTTP ))"
+)
+"""What can be left out of a short line: the line names the case, and the case its target."""
+_PLACED: Final = re.compile(r"(\S+?):(\d+): (?:evalcases\[\d+\]\.)?(.+)")
+_HINTED: Final = re.compile(
+    r"(?:(?:[^:\s]+\.)?([^:.\s]+: ))?"
+    r"(?:(.+) \((.*did you mean .+\?|is .+ a misspelling of it\?)\)|(invalid YAML: .+|a key must be .+) \((.+)\))"
+)
+"""A key, what is wrong, and what to write instead."""
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
@@ -60,13 +74,21 @@ def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_sur
     limit = _limit(config, result)
     account = error_text(result, rerun_command=rerun, masker=masker, limit=limit, same_as=same_as)
     reason = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
-    return EvalErrored(account, _without_own_place(reason, result)[:_LONGEST_HEADLINE])
+    return EvalErrored(account, short_reason(reason, result.eval_file)[:_LONGEST_HEADLINE])
 
 
-def _without_own_place(reason: str, result: EvalResult) -> str:
-    """Shorten the place of a fault in the case's own file: the line of 80 columns begins with the name of that file."""
-    own = re.fullmatch(rf"{re.escape(result.eval_file or '')}:(\d+): (?:evalcases\[\d+\]\.)?(.+)", reason)
-    return f"line {own[1]}: {own[2]}" if own else reason
+def short_reason(reason: str, eval_file: str | None) -> str:
+    """Put first what helps most. A line of 80 columns begins with the name of the eval file, and has little room."""
+    reason = _LEAD.sub("", reason)
+    placed = _PLACED.fullmatch(reason)
+    path, line, rest = placed.groups() if placed else ("", "", reason)
+    is_own, hinted = path == eval_file, _HINTED.fullmatch(rest)
+    if hinted is None:
+        return f"line {line}: {rest}" if placed and is_own else reason
+    key, *parts = hinted.groups("")
+    wrong, instead = filter(None, parts)
+    where = f"line {line}: " if is_own else f"{path.rpartition('/')[2]}:{line}: "
+    return f"{where if placed else ''}{key}{instead} ({wrong})"
 
 
 def _limit(config: pytest.Config, result: EvalResult) -> int | None:
