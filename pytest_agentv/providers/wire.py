@@ -57,7 +57,7 @@ class _Wire(BaseModel):
     )
 
 
-def _or_nothing(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo[list[str]]) -> Any:
+def _or_nothing(value: Any, read: ValidatorFunctionWrapHandler, info: "ValidationInfo[list[str]]") -> Any:
     """Leave a metric of a wrong type out: an answer is not lost for it. Source: "Metrics schema validation"."""
     try:
         return read(value)
