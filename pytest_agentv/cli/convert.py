@@ -80,7 +80,7 @@ def _export(source: Path, target: Path, kind: str) -> int:
     stored = read_ended(source)
     write_atomically(target, EXPORTERS[kind](stored.results, environment_masker()))
     say(f"Converted {count(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
-    return 0
+    return int(not stored.is_whole)
 
 
 def _default_target(source: Path, kind: str | None) -> Path:

@@ -197,6 +197,18 @@ def test_convert_writes_csv_that_no_spreadsheet_runs(agentv: Any, tmp_path: Path
     assert rows[3]["candidate_answer"].startswith("'=1+1")
 
 
+@pytest.mark.parametrize("name", ["run.csv", "run.xml"])
+def test_convert_tells_by_its_exit_code_what_it_left_out(agentv: Any, tmp_path: Path, name: str) -> None:
+    run = tmp_path / "run.jsonl"
+    stored(run, *NOW, NOW[0])
+    assert agentv("convert", str(run), "-o", str(tmp_path / name)).exit_code == 0, "an earlier result is no fault"
+    with run.open("a") as file:
+        file.write('{"eval_id": "half')
+    converted = agentv("convert", str(run), "-o", str(tmp_path / name), "--force")
+    assert (converted.exit_code, converted.out.split(" to ")[0]) == (1, "Converted 3 results")
+    assert "run.jsonl:5: the last line is incomplete" in converted.err
+
+
 HOSTILE = (
     "=1+1", " =1+1", "\n=cmd()", "\uff1d1+1", "@SUM(1)", "a;=cmd()", "a\t+cmd()", 'x";"=cmd()', "x\ufffey\uffff\0",
     "<img src=x onerror=alert(1)>", "[a](javascript:x)", "![x](http://evil.example/x.png)", "`code` ``two``", "`", "\\",
