@@ -238,6 +238,10 @@ def test_no_text_breaks_junit(hostile: list[EvalResult]) -> None:
     assert len(list(root.iter("testcase"))) == len(HOSTILE)
 
 
+def test_every_text_can_be_written_as_csv(hostile: list[EvalResult]) -> None:
+    assert results_csv(hostile, Masker()).encode()
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_no_cell_is_a_formula_whatever_separates_cells(hostile: list[EvalResult], delimiter: str) -> None:
     rows = list(csv.reader(io.StringIO(results_csv(hostile, Masker()), newline=""), delimiter=delimiter))

@@ -69,6 +69,7 @@ def _cell(value: object, masker: Masker) -> object:
 
 
 def _safe(text: str) -> str:
+    text = text.encode("utf-8", "backslashreplace").decode()  # no file can hold lone surrogates
     text = re.sub(r"\r\n?", "\n", text.replace("\0", ""))  # a lone CR would end the row, and few programs read NUL
     text = _INNER_FORMULA.sub(r"\1'\2", text)
     return f"'{text}" if _FORMULA.match(text) else text
