@@ -42,6 +42,11 @@ def cost_of(result: EvalResult) -> float | None:
     return None
 
 
+def judge_cost_of(result: EvalResult) -> float | None:
+    """Return the reported cost of the models that judged in US dollars, if any."""
+    return result.judge_metrics.cost_usd if result.judge_metrics is not None else None
+
+
 def tokens_of(result: EvalResult) -> TokenUsage | None:
     """Return the reported tokens of the answer, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):

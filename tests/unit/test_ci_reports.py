@@ -13,7 +13,7 @@ import pytest
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics
 from pytest_agentv.reporting.ci.annotations import annotation_lines
 from pytest_agentv.reporting.ci.code_quality import code_quality
 from pytest_agentv.reporting.ci.comment import MARKER, comment_lines
@@ -207,6 +207,17 @@ def test_convert_tells_by_its_exit_code_what_it_left_out(agentv: Any, tmp_path: 
     converted = agentv("convert", str(run), "-o", str(tmp_path / name), "--force")
     assert (converted.exit_code, converted.out.split(" to ")[0]) == (1, "Converted 3 results")
     assert "run.jsonl:5: the last line is incomplete" in converted.err
+
+
+def test_stored_results_tell_what_judges_cost_apart_from_the_answer() -> None:
+    judged = result("judged", execution_metrics=paid(0.02, 1), judge_metrics=JudgeMetrics(2, cost_usd=0.05))
+    results = (judged, result("plain"))
+    rows = list(csv.DictReader(io.StringIO(results_csv(results, Masker()))))
+    assert [(row["cost_usd"], row["judge_cost_usd"]) for row in rows] == [("0.02", "0.05"), ("", "")]
+    suite = ElementTree.fromstring(junit_xml(results, Masker()))[0]
+    costs = [{each.get("name"): each.get("value") for each in case.iter("property")} for case in suite]
+    names = ("agentv_cost_usd", "agentv_judge_cost_usd")
+    assert [tuple(map(each.get, names)) for each in costs] == [("0.02", "0.05"), (None, None)]
 
 
 HOSTILE = (

@@ -8,7 +8,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.failing.render import error_text, failure_text
-from pytest_agentv.reporting.figures import cost_of, duration_of
+from pytest_agentv.reporting.figures import cost_of, duration_of, judge_cost_of
 
 
 def junit_xml(results: Sequence[EvalResult], masker: Masker) -> str:
@@ -53,6 +53,7 @@ def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:
         "agentv_threshold": result.threshold,
         "agentv_target": result.target,
         "agentv_cost_usd": cost_of(result),
+        "agentv_judge_cost_usd": judge_cost_of(result),
         "agentv_latency_ms": duration_of(result),
     }
     yield from ((name, value) for name, value in figures.items() if value is not None)

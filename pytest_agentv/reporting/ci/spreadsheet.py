@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reporting.figures import cost_of, duration_of, judge_cost_of, tokens_of
 
 _FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 """How a cell begins that a spreadsheet may run, some after they took blanks off."""
@@ -55,6 +55,7 @@ def _row(result: EvalResult) -> Mapping[str, object]:
         "reasoning": result.reasoning,
         "error": result.error,
         "cost_usd": cost_of(result),
+        "judge_cost_usd": judge_cost_of(result),
         "latency_ms": duration_of(result),
         "duration_ms": result.duration_ms,
         "tokens_input": usage.input if usage else None,
