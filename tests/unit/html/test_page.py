@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import report_runs
 
+from pytest_agentv.errors import FileError
 from pytest_agentv.reporting.endings import Ending
 from pytest_agentv.reporting.html import overview
 from pytest_agentv.reporting.html.cases import Case, cases_of
@@ -279,6 +280,12 @@ def test_the_report_is_written_whole_into_a_new_folder(tmp_path: Path) -> None:
     size = write_report(path, ReportInput(run_of("run.jsonl", report_runs.results(2))))
     assert path.stat().st_size == size
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_folder_that_is_a_file_is_told_with_the_path_of_the_report(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match=r"report\.html: cannot be written: .*file is a file, not a folder"):
+        write_report(tmp_path / "file" / "report.html", ReportInput(run_of("run.jsonl", report_runs.results(2))))
 
 
 def test_a_broken_case_has_no_threshold_to_disagree_with() -> None:
