@@ -1,6 +1,8 @@
 """Reports of stored results: a comment, code quality, JUnit, CSV."""
 
+import base64
 import csv
+import gzip
 import io
 import json
 import re
@@ -218,6 +220,29 @@ def test_stored_results_tell_what_judges_cost_apart_from_the_answer() -> None:
     costs = [{each.get("name"): each.get("value") for each in case.iter("property")} for case in suite]
     names = ("agentv_cost_usd", "agentv_judge_cost_usd")
     assert [tuple(map(each.get, names)) for each in costs] == [("0.02", "0.05"), (None, None)]
+
+
+@pytest.mark.parametrize("name", ["r.html", "r.md", "r.junit", "r.gitlab-codequality"])
+def test_a_report_masks_what_its_results_show(
+    agentv: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Results of another program, or of a run that did not know the secret. The page showed it."""
+    secret = "sk-4f9a8b7c6d5e"
+    texts = {"candidate_answer": secret, "reasoning": secret, "misses": (secret,), "expected_outcome": secret}
+    judged = EvaluatorResult("facts", "llm_judge", 0.5, misses=(secret,), reasoning=secret)
+    now = result("worse", 0.5, evaluator_results=(judged,), **texts)
+    broken = result("broken", 0.0, status="error", error=f"bad key {secret}", error_detail=ErrorDetail("setup", "auth"))
+    run, base = stored(tmp_path / "run.jsonl", now, broken), stored(tmp_path / "base.jsonl", result("worse", **texts))
+    monkeypatch.setenv("SHOP_API_KEY", secret)
+    form = {"r.html": "html", "r.md": "markdown"}.get(name, name.removeprefix("r."))
+    bases = [base] if form in ("html", "markdown") else []
+    assert agentv("report", run, *bases, f"--format={form}", "-o", str(tmp_path / name)).exit_code == 0
+    text = (tmp_path / name).read_text()
+    packed = [gzip.decompress(base64.b64decode(each)).decode() for each in re.findall(r">(H4sI[\w+/=]+)<", text)]
+    assert bool(packed) == (form == "html")
+    assert secret not in "".join((text, *packed))
+    assert "***" in "".join((text, *packed))
+    assert "worse" in text
 
 
 HOSTILE = (
