@@ -245,6 +245,22 @@ def test_a_report_masks_what_its_results_show(
     assert "worse" in text
 
 
+@pytest.mark.parametrize("odd", ["NaN", "1e999"])
+def test_times_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, odd: str) -> None:
+    """As other programs write them. The reports ended with a traceback."""
+    run, base = stored(tmp_path / "run.jsonl", *NOW), stored(tmp_path / "base.jsonl", *BASE)
+    path = tmp_path / "run.jsonl"
+    path.write_text(re.sub(r'"duration_ms":\d+', f'"duration_ms":{odd}', path.read_text()))
+    for form in ("html", "markdown", "junit"):
+        bases = [base] if form != "junit" else []
+        assert agentv("report", run, *bases, f"--format={form}", "-o", str(tmp_path / form)).exit_code == 0
+    comment = (tmp_path / "markdown").read_text()
+    assert "Mean latency" not in comment
+    assert "| Cost | $0.0400 | $0.0600 | +50% |" in comment
+    [suite] = ElementTree.parse(tmp_path / "junit").getroot()
+    assert {each.get("time") for each in suite.iter()} - {None} == {"0.000"}
+
+
 HOSTILE = (
     "=1+1", " =1+1", "\n=cmd()", "\uff1d1+1", "@SUM(1)", "a;=cmd()", "a\t+cmd()", 'x";"=cmd()', "x\ufffey\uffff\0",
     "<img src=x onerror=alert(1)>", "[a](javascript:x)", "![x](http://evil.example/x.png)", "`code` ``two``", "`", "\\",

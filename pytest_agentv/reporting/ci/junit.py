@@ -1,5 +1,6 @@
 """Results of a run that is over as JUnit XML."""
 
+import math
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
@@ -15,7 +16,7 @@ def junit_xml(results: Sequence[EvalResult], masker: Masker) -> str:
     """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them."""
     counts = {"failures": "fail", "errors": "error"}
     figures = {name: str(sum(each.status == status for each in results)) for name, status in counts.items()}
-    seconds = sum(each.duration_ms or 0 for each in results) / 1000
+    seconds = sum(map(_seconds, results))
     root = ElementTree.Element("testsuites", name="agentv")
     attributes = {"name": "agentv", "tests": str(len(results)), "skipped": "0", **figures, "time": f"{seconds:.3f}"}
     suite = ElementTree.SubElement(root, "testsuite", attributes)
@@ -29,7 +30,7 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, masker: Masker) ->
     file = visible(result.eval_file or result.dataset)
     name = visible((result.node_id or result.eval_id).rpartition("::")[2])
     attributes = {"classname": file.replace("/", "."), "name": name, "file": file, "line": str(result.line or 1)}
-    case = ElementTree.SubElement(suite, "testcase", attributes, time=f"{(result.duration_ms or 0) / 1000:.3f}")
+    case = ElementTree.SubElement(suite, "testcase", attributes, time=f"{_seconds(result):.3f}")
     properties = ElementTree.SubElement(case, "properties")
     for key, value in _properties(result):
         ElementTree.SubElement(properties, "property", name=key, value=visible(str(value)))
@@ -44,6 +45,11 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, masker: Masker) ->
         )
         kind = "failure"
     ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = text
+
+
+def _seconds(result: EvalResult) -> float:
+    known = result.duration_ms is not None and math.isfinite(result.duration_ms)
+    return (result.duration_ms or 0) / 1000 if known else 0.0
 
 
 def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:
