@@ -1,6 +1,7 @@
 """Prints for commands: results to standard output, everything else to standard error."""
 
 import io
+import os
 import sys
 
 from pytest_agentv.reporting.escaping import visible
@@ -14,6 +15,13 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Print to standard error, with unsafe characters as escapes."""
     sys.stderr.write(f"{visible(text)}\n")
+
+
+def open_what_is_closed() -> None:
+    """Give the process standard streams if it was started without: the exit code of a command tells enough."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - till the process ends
 
 
 def escape_what_cannot_be_shown() -> None:

@@ -32,6 +32,8 @@ def run(arguments: Sequence[str]) -> int:
     kind = options.format or _FORMATS.get(target.suffix)
     if kind is None:
         raise UsageError(f"{target}: expected a name that ends in {', '.join(_FORMATS)}; or --format")
+    if target.exists() and source.exists() and target.samefile(source):
+        raise UsageError(f"{target} is the file to convert; --out names another file")
     if target.exists() and not options.force:
         raise UsageError(f"{target} exists; --force overwrites it, --out names another file")
     if source.exists() and not source.is_file():
@@ -80,7 +82,7 @@ def _export(source: Path, target: Path, kind: str) -> int:
     stored = read_ended(source)
     write_atomically(target, EXPORTERS[kind](stored.results, environment_masker()))
     say(f"Converted {count(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
-    return 0
+    return int(not stored.is_whole)
 
 
 def _default_target(source: Path, kind: str | None) -> Path:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_agentv import __version__
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, UsageError
-from pytest_agentv.cli.console import escape_what_cannot_be_shown, note, say
+from pytest_agentv.cli.console import escape_what_cannot_be_shown, note, open_what_is_closed, say
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import did_you_mean
 
@@ -39,6 +39,7 @@ _READER_GONE: Final = 1
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit code. Print errors on one line, without a traceback."""
+    open_what_is_closed()
     escape_what_cannot_be_shown()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -49,9 +50,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         exit_code = _INTERRUPTED
     except BrokenPipeError:  # for `agentv … | head`, as Python's documentation recommends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         exit_code = _READER_GONE
+    except OSError as error:  # a full disk below standard output
+        _drop_output()
+        note(f"agentv: the output cannot be written: {error.strerror or error}")
+        exit_code = USAGE_EXIT_CODE
     return exit_code
+
+
+def _drop_output() -> None:
+    """Send what is still to be printed nowhere, so that Python's end does not fail with it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -49,8 +49,8 @@ def run(arguments: Sequence[str]) -> int:
         note(text)
     _write_answers(parts, out)
     copy_kept(sources, out)
-    verdict_path(out).unlink(missing_ok=True)  # it is on results that the file no longer holds
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
+    verdict_path(out).unlink(missing_ok=True)  # it is on results that the file no longer holds
     say(_verdict(parts, merged, out))
     for text in _missing_texts(missing):
         note(text)

@@ -69,7 +69,8 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
     from pytest_agentv.reporting.html.reading import read_run  # noqa: PLC0415 - as above
 
     path = out or DEFAULT_REPORT
-    result, *others = [read_run(each) for each in (run, *bases)]
+    masker = environment_masker()
+    result, *others = [read_run(each, masker) for each in (run, *bases)]
     if result.baseline is not None:
         raise UsageError(f"{run} is a baseline: give the results file of a run first, the baseline second")
     for problem in [problem for each in (result, *others) for problem in each.problems][:_SHOWN]:

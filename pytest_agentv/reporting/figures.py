@@ -1,5 +1,7 @@
 """Reads costs, tokens and times from results, and formats them for people."""
 
+import math
+
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import format_fixed
 from pytest_agentv.models.traces import TokenUsage
@@ -18,6 +20,8 @@ def format_cost(dollars: float) -> str:
 
 def format_duration(milliseconds: float) -> str:
     """`250 ms`, `1.2 s`, `2 min 5 s`."""
+    if not math.isfinite(milliseconds):
+        return "unknown"
     if round(milliseconds) < 1000:
         return f"{round(milliseconds)} ms"
     seconds = milliseconds / 1000
@@ -37,9 +41,14 @@ def format_tokens(usage: TokenUsage) -> str:
 def cost_of(result: EvalResult) -> float | None:
     """Return the reported cost of the answer in US dollars, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and metrics.cost_usd is not None:
+        if metrics is not None and metrics.cost_usd is not None and math.isfinite(metrics.cost_usd):
             return metrics.cost_usd
     return None
+
+
+def judge_cost_of(result: EvalResult) -> float | None:
+    """Return the reported cost of the models that judged in US dollars, if any."""
+    return result.judge_metrics.cost_usd if result.judge_metrics is not None else None
 
 
 def tokens_of(result: EvalResult) -> TokenUsage | None:
@@ -53,7 +62,7 @@ def tokens_of(result: EvalResult) -> TokenUsage | None:
 def duration_of(result: EvalResult) -> float | None:
     """Return the duration of the answer in milliseconds, if known."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and metrics.duration_ms is not None:
+        if metrics is not None and metrics.duration_ms is not None and math.isfinite(metrics.duration_ms):
             return metrics.duration_ms
     return None
 

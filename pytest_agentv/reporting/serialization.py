@@ -36,6 +36,13 @@ def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
     return {key: _masked_field(key, value, masker) for key, value in safe.items()} if masker.is_needed else safe
 
 
+def masked_result(value: JsonObject, masker: Masker) -> JsonObject:
+    """Return a stored result of any shape with secrets masked, but for what names its case."""
+    if not masker.is_needed:
+        return value
+    return {key: item if key in _IDENTITY else masker.mask_plain(item) for key, item in value.items()}
+
+
 def _masked_field(key: str, value: Json, masker: Masker) -> Json:
     if type(value) in _NO_TEXTS or key in _IDENTITY:
         return value

@@ -134,9 +134,15 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file as `write_atomically` does, piece by piece. What `pieces` raises leaves the old file unchanged."""
+    """Write a file as `write_atomically` does, piece by piece. What `pieces` raises leaves the old file unchanged.
+
+    A device or a pipe is written into: nothing may take its place.
+    """
     temporary: Path | None = None
     try:
+        if _is_device(path):
+            path.write_bytes(b"".join(pieces))
+            return
         real = path.resolve() if path.is_symlink() else path
         temporary = real.with_name(f".{os.urandom(8).hex()}.tmp")
         real.parent.mkdir(parents=True, exist_ok=True)
@@ -149,6 +155,10 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink()
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _mode(path: Path) -> int | None:

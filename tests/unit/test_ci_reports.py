@@ -1,6 +1,8 @@
 """Reports of stored results: a comment, code quality, JUnit, CSV."""
 
+import base64
 import csv
+import gzip
 import io
 import json
 import re
@@ -13,7 +15,7 @@ import pytest
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics
 from pytest_agentv.reporting.ci.annotations import annotation_lines
 from pytest_agentv.reporting.ci.code_quality import code_quality
 from pytest_agentv.reporting.ci.comment import MARKER, comment_lines
@@ -197,6 +199,68 @@ def test_convert_writes_csv_that_no_spreadsheet_runs(agentv: Any, tmp_path: Path
     assert rows[3]["candidate_answer"].startswith("'=1+1")
 
 
+@pytest.mark.parametrize("name", ["run.csv", "run.xml"])
+def test_convert_tells_by_its_exit_code_what_it_left_out(agentv: Any, tmp_path: Path, name: str) -> None:
+    run = tmp_path / "run.jsonl"
+    stored(run, *NOW, NOW[0])
+    assert agentv("convert", str(run), "-o", str(tmp_path / name)).exit_code == 0, "an earlier result is no fault"
+    with run.open("a") as file:
+        file.write('{"eval_id": "half')
+    converted = agentv("convert", str(run), "-o", str(tmp_path / name), "--force")
+    assert (converted.exit_code, converted.out.split(" to ")[0]) == (1, "Converted 3 results")
+    assert "run.jsonl:5: the last line is incomplete" in converted.err
+
+
+def test_stored_results_tell_what_judges_cost_apart_from_the_answer() -> None:
+    judged = result("judged", execution_metrics=paid(0.02, 1), judge_metrics=JudgeMetrics(2, cost_usd=0.05))
+    results = (judged, result("plain"))
+    rows = list(csv.DictReader(io.StringIO(results_csv(results, Masker()))))
+    assert [(row["cost_usd"], row["judge_cost_usd"]) for row in rows] == [("0.02", "0.05"), ("", "")]
+    suite = ElementTree.fromstring(junit_xml(results, Masker()))[0]
+    costs = [{each.get("name"): each.get("value") for each in case.iter("property")} for case in suite]
+    names = ("agentv_cost_usd", "agentv_judge_cost_usd")
+    assert [tuple(map(each.get, names)) for each in costs] == [("0.02", "0.05"), (None, None)]
+
+
+@pytest.mark.parametrize("name", ["r.html", "r.md", "r.junit", "r.gitlab-codequality"])
+def test_a_report_masks_what_its_results_show(
+    agentv: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Results of another program, or of a run that did not know the secret. The page showed it."""
+    secret = "sk-4f9a8b7c6d5e"
+    texts = {"candidate_answer": secret, "reasoning": secret, "misses": (secret,), "expected_outcome": secret}
+    judged = EvaluatorResult("facts", "llm_judge", 0.5, misses=(secret,), reasoning=secret)
+    now = result("worse", 0.5, evaluator_results=(judged,), **texts)
+    broken = result("broken", 0.0, status="error", error=f"bad key {secret}", error_detail=ErrorDetail("setup", "auth"))
+    run, base = stored(tmp_path / "run.jsonl", now, broken), stored(tmp_path / "base.jsonl", result("worse", **texts))
+    monkeypatch.setenv("SHOP_API_KEY", secret)
+    form = {"r.html": "html", "r.md": "markdown"}.get(name, name.removeprefix("r."))
+    bases = [base] if form in ("html", "markdown") else []
+    assert agentv("report", run, *bases, f"--format={form}", "-o", str(tmp_path / name)).exit_code == 0
+    text = (tmp_path / name).read_text()
+    packed = [gzip.decompress(base64.b64decode(each)).decode() for each in re.findall(r">(H4sI[\w+/=]+)<", text)]
+    assert bool(packed) == (form == "html")
+    assert secret not in "".join((text, *packed))
+    assert "***" in "".join((text, *packed))
+    assert "worse" in text
+
+
+@pytest.mark.parametrize("odd", ["NaN", "1e999"])
+def test_times_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, odd: str) -> None:
+    """As other programs write them. The reports ended with a traceback."""
+    run, base = stored(tmp_path / "run.jsonl", *NOW), stored(tmp_path / "base.jsonl", *BASE)
+    path = tmp_path / "run.jsonl"
+    path.write_text(re.sub(r'"duration_ms":\d+', f'"duration_ms":{odd}', path.read_text()))
+    for form in ("html", "markdown", "junit"):
+        bases = [base] if form != "junit" else []
+        assert agentv("report", run, *bases, f"--format={form}", "-o", str(tmp_path / form)).exit_code == 0
+    comment = (tmp_path / "markdown").read_text()
+    assert "Mean latency" not in comment
+    assert "| Cost | $0.0400 | $0.0600 | +50% |" in comment
+    [suite] = ElementTree.parse(tmp_path / "junit").getroot()
+    assert {each.get("time") for each in suite.iter()} - {None} == {"0.000"}
+
+
 HOSTILE = (
     "=1+1", " =1+1", "\n=cmd()", "\uff1d1+1", "@SUM(1)", "a;=cmd()", "a\t+cmd()", 'x";"=cmd()', "x\ufffey\uffff\0",
     "<img src=x onerror=alert(1)>", "[a](javascript:x)", "![x](http://evil.example/x.png)", "`code` ``two``", "`", "\\",
@@ -224,6 +288,10 @@ def hostile(request: pytest.FixtureRequest) -> list[EvalResult]:
 def test_no_text_breaks_junit(hostile: list[EvalResult]) -> None:
     root = ElementTree.fromstring(junit_xml(hostile, Masker()))
     assert len(list(root.iter("testcase"))) == len(HOSTILE)
+
+
+def test_every_text_can_be_written_as_csv(hostile: list[EvalResult]) -> None:
+    assert results_csv(hostile, Masker()).encode()
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

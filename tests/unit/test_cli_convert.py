@@ -119,6 +119,20 @@ def test_a_file_that_cannot_be_written_is_told(agentv):
     assert run.err == "agentv convert: r.jsonl/x.yaml: cannot be written: r.jsonl is a file, not a folder\n"
 
 
+@pytest.mark.parametrize("name", ["r.jsonl", "./link.jsonl"])
+@pytest.mark.parametrize("kind", ["jsonl", "yaml", "csv", "junit"])
+def test_results_are_not_overwritten_by_what_is_made_of_them(agentv, name, kind):
+    """CSV has a part of a result only, and lines that cannot be read were lost."""
+    text = json.dumps(RECORD) + "\n" + "half"
+    Path("r.jsonl").write_text(text)
+    Path("link.jsonl").symlink_to("r.jsonl")
+    run = agentv("convert", "r.jsonl", "--force", f"--format={kind}", "-o", name)
+    assert (run.exit_code, run.out) == (2, "")
+    assert run.err == f"agentv convert: {Path(name)} is the file to convert; --out names another file\n{TRY}\n"
+    assert Path("r.jsonl").read_text() == text
+    assert Path(name).read_text() == text
+
+
 def test_a_file_that_is_overwritten_keeps_its_permissions_and_its_link(agentv):
     Path("r.jsonl").write_text(json.dumps(RECORD) + "\n")
     Path("real.yaml").write_text("old")

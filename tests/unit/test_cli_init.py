@@ -146,6 +146,14 @@ def test_a_file_without_settings_of_pytest_does_not_count(agentv, tree):
     assert agentv("init").exit_code == 0
 
 
+def test_two_folders_are_one_too_many(agentv):
+    """One of them was left without its project, without a word."""
+    run = agentv("init", "here", "--path", "there")
+    assert (run.exit_code, run.out) == (2, "")
+    assert run.err == "agentv init: DIR is given twice: here and --path=there\nTry: agentv init --help\n"
+    assert list(Path().iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_written_is_told(agentv):
     Path("file").write_text("x")
     run = agentv("init", "--path", "file")

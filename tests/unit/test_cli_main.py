@@ -1,8 +1,10 @@
 """The `agentv` command itself: which subcommand runs, and how faults are told."""
 
 import os
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +84,38 @@ def test_a_reader_that_goes_away_is_no_traceback():
     with process.stderr:
         assert process.stderr.read() == b""
     assert process.wait() == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_full_disk_below_the_output_is_no_lost_comparison(tmp_path, buffered):
+    """The exit code 1 of compare says that the candidate is worse."""
+    (tmp_path / "r.jsonl").write_text('{"eval_id": "a", "score": 1}\n')
+    environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    for command in (["compare", "r.jsonl", "r.jsonl"], ["--version"]):
+        with Path("/dev/full").open("w") as full:
+            run = subprocess.run(
+                [*RUN, *command],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+                cwd=tmp_path,
+                check=False,
+            )
+        assert run.returncode == 2
+        assert run.stderr.splitlines()[-1].endswith("No space left on device")
+        assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(("words", "exit_code"), [("r.jsonl r.jsonl", 0), ("r.jsonl gone.jsonl", 2)])
+def test_the_exit_code_is_that_of_the_command_where_streams_are_closed(tmp_path, closed, words, exit_code):
+    """As below some daemons. A missing file ended with 1, as if the candidate was worse."""
+    (tmp_path / "r.jsonl").write_text('{"eval_id": "a", "score": 1}\n')
+    script = f"{shlex.join(RUN)} compare {words} {closed}"
+    run = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (run.returncode, "Traceback" in run.stderr) == (exit_code, False)
 
 
 def test_a_terminal_that_lacks_characters_gets_escapes():

@@ -276,6 +276,7 @@ def test_results_of_agentv_itself_are_merged(agentv):
 def test_a_write_that_fails_leaves_all_as_it_was(agentv, monkeypatch):
     write("1.jsonl", result("a"), result("b"))
     before = Path("1.jsonl").read_bytes()
+    Path("1.verdict.json").write_text("{}")
 
     def fail(*_):
         raise OSError(28, "No space left on device")
@@ -284,7 +285,7 @@ def test_a_write_that_fails_leaves_all_as_it_was(agentv, monkeypatch):
     run = agentv("merge", "1.jsonl", "-o", "1.jsonl")
     assert (run.exit_code, run.err) == (2, "agentv merge: 1.jsonl: cannot be written: No space left on device\n")
     assert Path("1.jsonl").read_bytes() == before
-    assert [path.name for path in Path().iterdir()] == ["1.jsonl"]
+    assert sorted(path.name for path in Path().iterdir()) == ["1.jsonl", "1.verdict.json"], "the verdict is still on it"
 
 
 def test_many_cases_with_several_results_are_summed_up(agentv):

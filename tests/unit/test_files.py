@@ -262,3 +262,19 @@ def test_pieces_that_cannot_be_made_leave_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
     write_pieces_atomically(path, [b"ne", b"w\n"])
     assert path.read_text() == "new\n"
+
+
+@pytest.mark.parametrize("name", ["pipe", "link"])
+def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path, name: str) -> None:
+    """A file took its place. So `-o /dev/null` of an administrator took the device from the whole machine."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_pieces_atomically(tmp_path / name, (b"one\n", b"two\n"))
+        assert os.read(reader, 100) == b"one\ntwo\n"
+    finally:
+        os.close(reader)
+    assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
+    assert set(tmp_path.iterdir()) == {pipe, link}

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics
 from pytest_agentv.session.showing.properties import (
     add_properties,
     forget_properties,
@@ -37,10 +38,18 @@ def test_a_score_of_one_is_no_number_of_attempts() -> None:
     assert [type(whole[name]) for name in ("agentv_score", "agentv_attempts")] == [float, int]
 
 
+def test_what_judges_cost_is_told_apart_from_the_answer() -> None:
+    judged = RESULT.replace(
+        execution_metrics=ExecutionMetrics(cost_usd=0.02), judge_metrics=JudgeMetrics(1, cost_usd=0.5)
+    )
+    assert dict(result_properties(judged)).items() >= {"agentv_cost_usd": 0.02, "agentv_judge_cost_usd": 0.5}.items()
+    assert "agentv_judge_cost_usd" not in dict(result_properties(RESULT.replace(judge_metrics=JudgeMetrics(1))))
+
+
 def test_properties_of_others_stay_when_an_item_is_run_again() -> None:
     foreign: list[Any] = [("ticket", "A-1"), ("agentv_owner", "me"), ("score", 1), "odd"]
     item: Any = SimpleNamespace(user_properties=foreign.copy())
     add_properties(item, [*place_properties("a.eval.yaml", 1), ("agentv_score_tone", 0.5)])
-    add_properties(item, result_properties(RESULT))
+    add_properties(item, result_properties(RESULT.replace(judge_metrics=JudgeMetrics(1, cost_usd=0.5))))
     forget_properties(item)
     assert item.user_properties == foreign

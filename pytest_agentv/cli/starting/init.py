@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser
+from pytest_agentv.cli.arguments import ArgumentParser, UsageError
 from pytest_agentv.cli.console import say
 from pytest_agentv.cli.schema import schema_files
 from pytest_agentv.cli.starting.project import INI_SETTINGS, PROJECT_FILES, PYTEST_INI
@@ -31,7 +31,9 @@ _INI_SECTION: Final = re.compile(r"^\[(?:tool[.:])?pytest", re.MULTILINE)
 def run(arguments: Sequence[str]) -> int:
     """Write the files of a new project. Keeps existing files unless the user agrees to overwrite them."""
     options = _create_parser().parse_args(arguments)
-    folder: Path = options.folder or options.path
+    if options.folder is not None and options.path is not None:
+        raise UsageError(f"DIR is given twice: {options.folder} and --path={options.path}")
+    folder: Path = options.folder or options.path or Path()
     ini = _ini_file(folder)
     ci = {PATHS[options.ci]: workflow(options.ci, options.shards)}
     files = {**PROJECT_FILES, **ci, **schema_files(), **({} if ini else {"pytest.ini": PYTEST_INI})}
@@ -52,7 +54,7 @@ def _create_parser() -> ArgumentParser:
         "and settings. Existing files are kept, unless you choose to overwrite them.",
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="The project's folder (default: .).")
-    parser.add_argument("--path", type=Path, default=Path(), metavar="DIR", help="The same as DIR.")
+    parser.add_argument("--path", type=Path, metavar="DIR", help="The same as DIR.")
     parser.add_argument(
         "--ci", choices=tuple(PATHS), default="github", help="CI service to write a workflow for (default: github)."
     )

@@ -1,5 +1,6 @@
 """Results of a run that is over as JUnit XML."""
 
+import math
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
@@ -8,14 +9,14 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.failing.render import error_text, failure_text
-from pytest_agentv.reporting.figures import cost_of, duration_of
+from pytest_agentv.reporting.figures import cost_of, duration_of, judge_cost_of
 
 
 def junit_xml(results: Sequence[EvalResult], masker: Masker) -> str:
     """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them."""
     counts = {"failures": "fail", "errors": "error"}
     figures = {name: str(sum(each.status == status for each in results)) for name, status in counts.items()}
-    seconds = sum(each.duration_ms or 0 for each in results) / 1000
+    seconds = sum(map(_seconds, results))
     root = ElementTree.Element("testsuites", name="agentv")
     attributes = {"name": "agentv", "tests": str(len(results)), "skipped": "0", **figures, "time": f"{seconds:.3f}"}
     suite = ElementTree.SubElement(root, "testsuite", attributes)
@@ -29,7 +30,7 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, masker: Masker) ->
     file = visible(result.eval_file or result.dataset)
     name = visible((result.node_id or result.eval_id).rpartition("::")[2])
     attributes = {"classname": file.replace("/", "."), "name": name, "file": file, "line": str(result.line or 1)}
-    case = ElementTree.SubElement(suite, "testcase", attributes, time=f"{(result.duration_ms or 0) / 1000:.3f}")
+    case = ElementTree.SubElement(suite, "testcase", attributes, time=f"{_seconds(result):.3f}")
     properties = ElementTree.SubElement(case, "properties")
     for key, value in _properties(result):
         ElementTree.SubElement(properties, "property", name=key, value=visible(str(value)))
@@ -46,6 +47,11 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, masker: Masker) ->
     ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = text
 
 
+def _seconds(result: EvalResult) -> float:
+    known = result.duration_ms is not None and math.isfinite(result.duration_ms)
+    return (result.duration_ms or 0) / 1000 if known else 0.0
+
+
 def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:
     figures = {
         "agentv_status": result.status,
@@ -53,6 +59,7 @@ def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:
         "agentv_threshold": result.threshold,
         "agentv_target": result.target,
         "agentv_cost_usd": cost_of(result),
+        "agentv_judge_cost_usd": judge_cost_of(result),
         "agentv_latency_ms": duration_of(result),
     }
     yield from ((name, value) for name, value in figures.items() if value is not None)

@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reporting.figures import cost_of, duration_of, judge_cost_of, tokens_of
 
 _FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 """How a cell begins that a spreadsheet may run, some after they took blanks off."""
@@ -55,6 +55,7 @@ def _row(result: EvalResult) -> Mapping[str, object]:
         "reasoning": result.reasoning,
         "error": result.error,
         "cost_usd": cost_of(result),
+        "judge_cost_usd": judge_cost_of(result),
         "latency_ms": duration_of(result),
         "duration_ms": result.duration_ms,
         "tokens_input": usage.input if usage else None,
@@ -69,6 +70,7 @@ def _cell(value: object, masker: Masker) -> object:
 
 
 def _safe(text: str) -> str:
+    text = text.encode("utf-8", "backslashreplace").decode()  # no file can hold lone surrogates
     text = re.sub(r"\r\n?", "\n", text.replace("\0", ""))  # a lone CR would end the row, and few programs read NUL
     text = _INNER_FORMULA.sub(r"\1'\2", text)
     return f"'{text}" if _FORMULA.match(text) else text

@@ -20,6 +20,8 @@ class StoredRun(Record):
     """What could not be read, and how many earlier results of the same cases were left out."""
     earlier: tuple[EvalResult, ...] = ()
     """Results of this run that reruns replaced. Only their cost and tokens count."""
+    is_whole: bool = True
+    """Whether all of the file could be read."""
 
 
 def read_stored(path: Path) -> StoredRun:
@@ -38,10 +40,11 @@ def read_stored(path: Path) -> StoredRun:
         latest[key] = result
     if not latest:
         raise FileError(path, "; ".join(["holds no results of a run", *remarks[:1]]))
+    is_whole = not remarks
     if replaced:
         remarks.append(f"{locate(path, None)}: {len(replaced)} earlier results of the same cases were left out")
     earlier = [each for each in replaced if _is_rerun(each, latest[each.node_id, each.eval_id, each.target])]
-    return StoredRun(tuple(latest.values()), tuple(remarks), tuple(earlier))
+    return StoredRun(tuple(latest.values()), tuple(remarks), tuple(earlier), is_whole)
 
 
 def _is_rerun(result: EvalResult, last: EvalResult) -> bool:

@@ -10,7 +10,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import bounds, counted, dollars, duration, percent, points
-from pytest_agentv.reporting.html.values import cost_of, is_part, judge_cost_of
+from pytest_agentv.reporting.html.values import cost_of, is_part, judge_calls_of, judge_cost_of
 
 MINUS: Final = "\N{MINUS SIGN}"
 
@@ -57,8 +57,7 @@ def _difference(compared: Compared) -> Figure | None:
 def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject]) -> Figure:
     costs = [case.cost for case in cases if case.cost is not None]
     values = (*(case.result.value for case in cases), *earlier)
-    judges = [cost for value in values if (cost := judge_cost_of(value)) is not None]
-    for_judges = [f"judges took {dollars(math.fsum(judges))} beside it"] if judges else []
+    for_judges = list(_cost_of_judges(values))
     if not costs:
         cached = sum(case.result.value.get("cached") is True for case in cases)
         why = "all answers came from the cache" if cached == len(cases) else "not reported"
@@ -73,6 +72,14 @@ def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObjec
         parts.append(f"{dollars(sum(reruns))} of it for {counted(len(reruns), 'rerun')}")
     parts += for_judges
     return Figure("Cost", dollars(sum(costs) + sum(reruns)), "; ".join(parts))
+
+
+def _cost_of_judges(values: Sequence[JsonObject]) -> Iterator[str]:
+    costs = [cost for value in values if (cost := judge_cost_of(value)) is not None]
+    if costs:
+        known, calls = map(sum, zip(*map(judge_calls_of, values), strict=True))
+        part = f", known for {known:,.0f} of {calls:,.0f} calls" if known < calls else ""
+        yield f"judges took {dollars(math.fsum(costs))} beside it{part}"
 
 
 def _change_of_cost(cases: Sequence[Case], compared: Compared) -> Iterator[str]:

@@ -57,7 +57,6 @@ class ReportInput(Record):
 def write_report(path: Path, given: ReportInput) -> int:
     """Write a report and return its size in bytes. Raises `FileError` if it cannot be written."""
     text = report_text(given)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text)
     return len(text.encode())
 

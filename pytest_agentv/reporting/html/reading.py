@@ -6,9 +6,11 @@ from pathlib import Path
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.values import mapping_of, text_of
 from pytest_agentv.reporting.readers import Entry, iter_entries
+from pytest_agentv.reporting.serialization import masked_result
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import case_of, result_fault
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
@@ -52,8 +54,11 @@ class Run(Record):
         return max((text_of(result.value, "timestamp") for result in self.results), default="")
 
 
-def read_run(path: Path) -> Run:
-    """Read a results file or a baseline. Raises `FileError` if it cannot be read or holds no results."""
+def read_run(path: Path, masker: Masker | None = None) -> Run:
+    """Read a results file or a baseline. Raises `FileError` if it cannot be read or holds no results.
+
+    A `masker` masks secrets that the run which wrote the file did not know.
+    """
     entries = list(iter_entries(path))
     first = entries[0] if entries else None
     if isinstance(first, Entry) and "agentv_baseline" in first.value:
@@ -64,7 +69,7 @@ def read_run(path: Path) -> Run:
         if isinstance(entry, Problem):
             continue
         if (fault := result_fault(entry.value)) is None:
-            values.append(entry.value)
+            values.append(entry.value if masker is None else masked_result(entry.value, masker))
         else:
             problems.append(str(Problem(path, entry.line, "", f"{fault}; it was skipped", level="warning")))
     if not values:

@@ -56,6 +56,14 @@ def judge_cost_of(value: JsonObject) -> float | None:
     return number_of(mapping_of(value, "judge_metrics"), "cost_usd")
 
 
+def judge_calls_of(value: JsonObject) -> tuple[float, float]:
+    """Return how many calls of judges report their cost, and how many there were."""
+    metrics = mapping_of(value, "judge_metrics")
+    calls, cost = number_of(metrics, "calls") or 0, number_of(metrics, "cost_usd")
+    priced = number_of(metrics, "priced")
+    return 0 if cost is None else calls if priced is None else priced, calls
+
+
 def is_part(value: JsonObject) -> bool:
     """Whether the cost of a result is that of some of its answers only."""
     return number_of(mapping_of(value, "repeat"), "priced") is not None

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import report_runs
 
+from pytest_agentv.errors import FileError
 from pytest_agentv.reporting.endings import Ending
 from pytest_agentv.reporting.html import overview
 from pytest_agentv.reporting.html.cases import Case, cases_of
@@ -246,6 +247,41 @@ def test_the_cost_of_reruns_is_part_of_the_cost() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("metrics", "told"),
+    [
+        ([{"calls": 2, "cost_usd": 0.05}, {"calls": 1, "cost_usd": 0.05}], "judges took $0.10 beside it"),
+        (
+            [{"calls": 2, "priced": 1, "cost_usd": 0.05}, {"calls": 1, "cost_usd": 0.05}],
+            "judges took $0.10 beside it, known for 2 of 3 calls",
+        ),
+        ([{"calls": 2}, {"calls": 1, "cost_usd": 0.1}, None], "judges took $0.10 beside it, known for 1 of 3 calls"),
+        ([{"calls": 0, "cached": 2}, {"calls": 1, "cost_usd": 0.1}], "judges took $0.10 beside it"),
+        ([{"calls": 0, "cached": 2}, {"calls": 1}], None),
+        (
+            [{"calls": "x", "cost_usd": 0.1}, {"calls": True, "priced": [], "cost_usd": "y"}],
+            "judges took $0.10 beside it",
+        ),
+    ],
+)
+def test_the_cost_of_judges_says_of_how_many_calls_it_is(metrics: list[Any], told: str | None) -> None:
+    """The summary of the run says it, the report showed the part as the whole."""
+    lines = [{"eval_id": f"c{n}", "score": 1, "judge_metrics": each} for n, each in enumerate(metrics)]
+    run = run_of("run", lines)
+    compared = compare(run, None, margin=0.05)
+    [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
+    assert cost.text == "; ".join(filter(None, ("not reported", told)))
+
+
+@pytest.mark.parametrize("score", [-1, 1e308, 85])
+def test_a_score_of_others_beyond_the_scale_stands_at_its_end(score: float) -> None:
+    """One of -1 ended `agentv report` with a ZeroDivisionError."""
+    judged = {"name": "a", "type": "code_judge", "score": score}
+    run = run_of("run", [{"eval_id": "c", "score": 1, "evaluator_results": [judged]}])
+    [histogram] = histograms(cases_of(run, compare(run, None, margin=0.05)))
+    assert histogram.counts == ((1, *[0] * 9) if score < 0 else (*[0] * 9, 1))
+
+
 def test_a_cost_that_is_not_known_is_not_zero_in_the_history() -> None:
     runs = [run_of(**costs_of("a", None)), run_of(**costs_of("b", 1, None)), run_of(**costs_of("c", 2))]
     plot = history_plot(past_runs(runs))
@@ -279,6 +315,12 @@ def test_the_report_is_written_whole_into_a_new_folder(tmp_path: Path) -> None:
     size = write_report(path, ReportInput(run_of("run.jsonl", report_runs.results(2))))
     assert path.stat().st_size == size
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_folder_that_is_a_file_is_told_with_the_path_of_the_report(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match=r"report\.html: cannot be written: .*file is a file, not a folder"):
+        write_report(tmp_path / "file" / "report.html", ReportInput(run_of("run.jsonl", report_runs.results(2))))
 
 
 def test_a_broken_case_has_no_threshold_to_disagree_with() -> None:

@@ -52,7 +52,7 @@ def histograms(cases: Sequence[Case]) -> tuple[Histogram, ...]:
 
 
 def _histogram(name: str, kind: str, scores: Sequence[float], threshold: float | None) -> Histogram:
-    bins = Counter(min(BINS - 1, int(score * BINS + 1e-9)) for score in scores)
+    bins = Counter(min(BINS - 1, int(min(1, max(0, score)) * BINS + 1e-9)) for score in scores)
     counts = tuple(bins[number] for number in range(BINS))
     top = math.sqrt(max(counts))
     low = sum(score < threshold - 1e-9 for score in scores) if threshold is not None else 0
