@@ -59,7 +59,7 @@ class ProxiedTargets(Protocol):
     """The target under test, then the others of its targets file."""
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
-        """Return a function that calls a target and raises `ProviderError`.
+        """Return a function that calls a target, and raises `ProviderError` when there is no response.
 
         Raises `TargetError` for a target that cannot be used.
         """

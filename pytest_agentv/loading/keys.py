@@ -1,6 +1,8 @@
 """The keys of eval files with their synonyms, and checks that files and cases share (agentv-formats 1.2, 1.3)."""
 
+import importlib.util
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from pytest_agentv.loading.places import Place, first_key, number_at
@@ -94,12 +96,20 @@ def is_reason(value: Json) -> bool:
 
 def is_mark(name: str) -> bool:
     """Whether a name is that of a mark which says something by itself."""
-    return not name.startswith("_") and name not in _MARKS_WITH_ARGUMENTS
+    return mark_fault(name) is None
 
 
-def mark_fault(name: str) -> str:
-    """Return what to write in place of a name that is no mark."""
-    return _MARKS_WITH_ARGUMENTS.get(name, "names of marks do not begin with an underscore")
+def mark_fault(name: str) -> str | None:
+    """Return what to write in place of a name that is no mark; None: it is one."""
+    if name.startswith("_"):
+        return "names of marks do not begin with an underscore"
+    return None if name == "timeout" and not _has_pytest_timeout() else _MARKS_WITH_ARGUMENTS.get(name)
+
+
+@cache
+def _has_pytest_timeout() -> bool:
+    """Whether the mark `timeout` is that of pytest-timeout, which breaks at it; else it may be one of the project."""
+    return importlib.util.find_spec("pytest_timeout") is not None
 
 
 def check_reason(mapping: JsonObject, key: str, place: Place) -> None:

@@ -10,6 +10,8 @@ from pytest_agentv.statistics.repeats import needed_passes
 
 NO_DEVIATION: Final = 1e-12
 """A deviation, or a variance, up to which all went the same way."""
+_CERTAINLY: Final = 100
+"""So many cases differ on average that hardly ever fewer than `LEAST_DIFFERING` do; binomials would be too large."""
 _POWER: Final = 0.8
 """Of `Z_POWER`."""
 
@@ -73,7 +75,10 @@ def _shows(drop: float, cases: int, answers: int) -> bool:
     """Whether so many cases differ in 4 of 5 runs that a drop can be called one."""
     if cases < LEAST_DIFFERING:
         return False
-    share = 1 - (1 - drop) ** answers  # of the cases: one of its answers is enough
+    # Of the cases: one of its answers is enough. The plain formula is 0 for the least drops.
+    share = 1.0 if drop >= 1 else -math.expm1(answers * math.log1p(-drop))
+    if cases * share > _CERTAINLY:
+        return True
     fewer = math.fsum(
         math.comb(cases, count) * share**count * (1 - share) ** (cases - count) for count in range(LEAST_DIFFERING)
     )

@@ -381,6 +381,22 @@ def test_what_members_took_is_not_lost_with_a_composite_that_breaks(paid, breaks
     assert (result["status"], result["judge_metrics"]) == ("error", ONE)
 
 
+def test_what_a_script_asked_is_not_lost_when_the_target_tells_an_error_and_its_cost(paid, project):
+    agent = (project.path / "agent.py").read_text()
+    project.write(
+        "agent.py",
+        "from pytest_agentv import ProviderResponse, TokenUsage\n"
+        + agent.partition("def judge")[0]
+        + """
+def judge(prompt):
+    return ProviderResponse(error="out of turns", token_usage=TokenUsage(100, 20), cost_usd=0.25)
+""",
+    )
+    result = paid("evaluators: [{name: s, type: code_judge, script: [python3, script.py], target: true}]")
+    assert (result["status"], result["judge_metrics"]) == ("error", ONE)
+    assert "out of turns" in result["error"]
+
+
 def test_answers_that_could_not_be_judged_count_once_when_the_case_goes_on(paid, project):
     """All three of the first run: the result of the second has what they took."""
     down = project.path / "down"

@@ -1,6 +1,7 @@
 """The texts of failed and broken cases; the golden files show them whole."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -421,3 +422,10 @@ def test_a_hook_speaks_before_unmet_rubrics() -> None:
 )
 def test_the_short_line_of_an_error_begins_with_what_helps_most(reason: str, short: str) -> None:
     assert short_reason(reason, "a.yaml") == short
+
+
+def test_a_long_reason_full_of_hints_does_not_hold_up_the_run():
+    reason = "agent.flag: did you mean x? (" * 500
+    started = time.process_time()
+    assert short_reason(reason, "a.yaml") == reason
+    assert time.process_time() - started < 1

@@ -82,7 +82,6 @@ def test_without_a_system_prompt_only_the_question_is_sent():
     ("response", "message"),
     [
         (ProviderError("no answer", "timeout"), "no answer"),
-        (ProviderResponse(error="out of memory"), "out of memory"),
         (KeyError("x"), "KeyError: 'x'"),
     ],
 )
@@ -92,6 +91,11 @@ def test_a_call_is_made_once_and_its_failure_is_an_error(response, message):
         ask(provider, asked=ASKED.replace(attempt=0))
     assert str(caught.value) == message
     assert len(provider.requests) == 1
+
+
+def test_a_response_with_an_error_is_returned_with_what_it_took():
+    failed = ProviderResponse(error="out of memory", cost_usd=0.5)
+    assert ask(RecordingProvider(failed)) == failed
 
 
 def test_only_judges_with_target_need_targets():

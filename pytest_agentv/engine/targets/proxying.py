@@ -40,7 +40,7 @@ class CallableTargets:
 async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
     """Call a target once, without retries, because the script has the time limit of one call.
 
-    Raises `ProviderError`, also if the target replies with an error.
+    Raises `ProviderError` if there is no reply. One that is an error may tell what it took.
     """
     system_prompt, question = asked.system_prompt, asked.question
     if system_prompt and not getattr(target.settings, "takes_system_prompt", False):
@@ -56,6 +56,4 @@ async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> Pro
     attempts = await invoke_with_retries(provider, request, max_retries=0)
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
-    if attempts.response.error:
-        raise ProviderError(attempts.response.error, attempts.response.error_kind)
     return attempts.response

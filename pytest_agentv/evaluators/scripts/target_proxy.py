@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
-from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import ProxiedQuestion, ProxiedTargets
 from pytest_agentv.evaluators.metering import current_meter
 from pytest_agentv.evaluators.scripts.camel_case import camel_case_message
@@ -144,6 +144,8 @@ class TargetProxy:
             response = await target(self._question(question, fields))
         finally:
             self._meter.add_reply(response)
+        if response.error:
+            raise ProviderError(response.error, response.error_kind)
         messages = response.output_messages or ()
         answer = {"outputMessages": [camel_case_message(message) for message in messages]}
         text = raw_text(messages)

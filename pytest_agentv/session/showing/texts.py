@@ -30,6 +30,8 @@ _HINTED: Final = re.compile(
     r"(?:(.+) \((.*did you mean .+\?|is .+ a misspelling of it\?)\)|(invalid YAML: .+|a key must be .+) \((.+)\))"
 )
 """A key, what is wrong, and what to write instead."""
+_LONGEST_HINTED: Final = 1000
+"""Characters of our own faults. What a target says may be long, and the pattern takes the third power of its length."""
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
@@ -82,7 +84,7 @@ def short_reason(reason: str, eval_file: str | None) -> str:
     reason = _LEAD.sub("", reason)
     placed = _PLACED.fullmatch(reason)
     path, line, rest = placed.groups() if placed else ("", "", reason)
-    is_own, hinted = path == eval_file, _HINTED.fullmatch(rest)
+    is_own, hinted = path == eval_file, _HINTED.fullmatch(rest) if len(rest) <= _LONGEST_HINTED else None
     if hinted is None:
         return f"line {line}: {rest}" if placed and is_own else reason
     key, *parts = hinted.groups("")

@@ -3,12 +3,14 @@
 import asyncio
 import re
 import time
+import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.comparing.patterns import check_pattern, search, search_now
+from pytest_agentv.evaluators.kinds.text.check import _normalized
 from pytest_agentv.evaluators.kinds.text.word import has_word
 from pytest_agentv.models.masking.secrets import Masker, masking
 
@@ -87,6 +89,21 @@ def test_a_miss_says_that_only_the_unicode_form_differs(bench, check, answer, mi
     result = bench.judged(check, answer)
     assert result.score < 1
     assert result.misses[0] == miss
+
+
+@pytest.mark.parametrize("kind", ["contains-all", "contains-any", "icontains-all", "words", "heuristic"])
+def test_many_misses_in_a_long_answer_bring_it_into_each_unicode_form_once(bench, monkeypatch, kind):
+    normalized = []
+    _normalized.cache_clear()
+
+    def counting(form, text):
+        normalized.append((form, len(text)))
+        return unicodedata.normalize(form, text)
+
+    monkeypatch.setattr("pytest_agentv.evaluators.kinds.text.check.normalize", counting)
+    answer = f"{kind} {NFD} " * 1000
+    assert bench.judged({kind: [f"caf{number}\u00e9" for number in range(20)]}, answer).score == 0
+    assert [form for form, size in normalized if size >= len(answer)] == ["NFC", "NFKC"]
 
 
 @pytest.mark.parametrize("kind", ["starts-with", "ends-with"])

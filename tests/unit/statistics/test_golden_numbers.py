@@ -426,3 +426,9 @@ def test_cases_to_see_a_drop():
 def test_variances_between_cases_are_what_answers_at_random_leave():
     assert variance_between(0.5, 0.1, 5) == pytest.approx(0.25 - 0.04)
     assert variance_between(0.1, 0.2, 1) == 0.0
+
+
+@pytest.mark.parametrize("deviations", [(0.2, 0.1), (0.0, 0.0)], ids=["some", "none"])
+def test_the_least_drops_take_the_most_cases(deviations: tuple[float, float]) -> None:
+    counts = [cases_to_see(drop, *deviations, 3) for drop in (1e-3, 1e-9, 1e-15, 1e-17)]
+    assert counts == sorted(counts)

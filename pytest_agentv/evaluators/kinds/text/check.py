@@ -1,7 +1,8 @@
 """The base of checks of a text, and the wording of their findings."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Final, TypeAlias
+from functools import lru_cache
+from typing import Annotated, Final, Literal, TypeAlias
 from unicodedata import normalize
 
 from pydantic import AfterValidator
@@ -14,6 +15,9 @@ from pytest_agentv.models.text import trim
 
 _SHOWN: Final = 80
 """Characters of a text that a finding shows."""
+
+_Form: TypeAlias = Literal["NFC", "NFKC"]
+_FORMS: Final[tuple[_Form, ...]] = ("NFC", "NFKC")
 
 
 def _not_blank(value: str) -> str:
@@ -86,10 +90,17 @@ def other_form(wanted: str, answer: str, found: Found) -> str:
     """
     if (wanted.isascii() and answer.isascii()) or found(wanted, answer):
         return ""
-    for form in ("NFC", "NFKC"):
-        if found(normalize(form, wanted), normalize(form, answer)):
+    for form in _FORMS:
+        both = normalize(form, wanted), _normalized(form, answer)
+        if both != (wanted, answer) and found(*both):
             return f" (only the Unicode form differs: they match as {form})"
     return ""
+
+
+@lru_cache(maxsize=4)
+def _normalized(form: _Form, answer: str) -> str:
+    """Return an answer in a Unicode form. It may be long, and many checks of a case may miss in it."""
+    return normalize(form, answer)
 
 
 def any_of(words: Iterable[str], answer: str, found: Found) -> Score:
@@ -103,8 +114,8 @@ def share_of(words: Iterable[str], answer: str, found: Found) -> Score:
     """Score the share of some texts that is in the answer."""
     wanted = tuple(words)
     hits = tuple(word for word in wanted if found(word, answer))
-    missed = [word for word in wanted if word not in frozenset(hits)]
-    misses = _lacking(missed, answer, found)
+    known = frozenset(hits)
+    misses = _lacking([word for word in wanted if word not in known], answer, found)
     return Score(len(hits) / len(wanted), hits=tuple(map(_contained, hits)), misses=misses)
 
 

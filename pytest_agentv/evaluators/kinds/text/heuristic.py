@@ -5,7 +5,7 @@ does not change it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
@@ -73,16 +73,18 @@ def score_keywords(config: Heuristic, answer: str) -> Score:
     return Score(
         hit_ratio * (1 - miss_ratio),
         hits=hits,
-        misses=(*misses, *(_missing(keyword, answer) for keyword in lacking)),
+        misses=(*misses, *(_missing(lacking, answer) if lacking else ())),
         reasoning=_reasoning(config, hits, misses, sign),
         details=details,
     )
 
 
-def _missing(keyword: str, answer: str) -> str:
+def _missing(keywords: Iterable[str], answer: str) -> Iterator[str]:
     from pytest_agentv.evaluators.kinds.text.check import is_in_folded, other_form  # noqa: PLC0415 - for misses only
 
-    return f"missing: {keyword}{other_form(keyword, answer.casefold(), is_in_folded)}"
+    folded = answer.casefold()
+    for keyword in keywords:
+        yield f"missing: {keyword}{other_form(keyword, folded, is_in_folded)}"
 
 
 def error_sign(answer: str) -> str | None:
