@@ -119,7 +119,9 @@ def number_at(
 def warn_of_unknown_keys(mapping: JsonObject, known: Collection[str], place: Place) -> None:
     for key in mapping:
         if key not in known:
-            place.at(key).warn("unknown key", did_you_mean(key, known))
+            from pytest_agentv.loading.foreign_keys import INSTEAD  # noqa: PLC0415 - most files have no such fault
+
+            place.at(key).warn("unknown key", INSTEAD.get(key) or did_you_mean(key, known))
 
 
 def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:

@@ -517,3 +517,16 @@ def test_a_check_tells_a_fault_of_many_rows_once():
     assert list(map(str, checker.problems)) == [
         "q.eval.yaml:4: case.input: unknown variable 'qestion' (did you mean 'question'?) [q.csv:2 and 29 more]"
     ]
+
+
+def test_the_environment_is_no_variable_and_the_error_says_so():
+    error = cases_of(f"vars: {{a: 1}}\nevalcases:\n  - id: c\n    {WORDS}\n    input: '{{{{ env.HOME }}}}'\n")[0]
+    assert "unknown variable 'env' (templates do not see the environment: write `vars`, or ${{ NAME }} in a" in error
+
+
+def test_keys_of_promptfoo_are_answered_with_what_to_write():
+    suite = suite_of(f"prompts: [a]\ndefaultTest: {{}}\nevalcases:\n  - id: c\n    {WORDS}\n    input: x\n")
+    assert [str(problem).partition(" (")[2][:20] for problem in suite.problems] == [
+        "write the prompt as ",
+        "write `defaults` for",
+    ]

@@ -18,7 +18,7 @@ from pytest_agentv.loading.places import Place, RenamedPlace, has_text
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.kind import Kind
+from pytest_agentv.models.kind import Kind, needs_value
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.records import record
 
@@ -180,6 +180,10 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
         inner = kind.keys_of(value)
     except PydanticCustomError as error:
         scope.place.at(word).expected((error.context or {})["what"], value)
+        return None
+    if value is None and needs_value(kind, scope.value.keys() - {word}):
+        hint = "null in the answer is found by `is-json: {const: null}`" if kind.takes_data else None
+        scope.place.at(word).expected("a value", value, hint)
         return None
     is_mapping = isinstance(value, Mapping) and not kind.takes_data
     # What a mapping does not have itself, its kind has made of it, or it is missing there.

@@ -134,7 +134,7 @@ def test_code_that_changes_what_it_is_given_changes_it_for_nobody_else(bench, pa
     [
         ("checks.py:numbr", "checks.py has no function 'numbr' (did you mean 'number'?)"),
         ("check.py:number", "file 'check.py' was not found"),
-        ("checks.py:wants", "the function 'wants' wants 'context', which it is not given (parameters: answer, data"),
+        ("checks.py:wants", "the function 'wants' wants 'context', which it is not given ('vars' and 'case' have what"),
         ("anwser", "the name 'anwser' is not known (did you mean 'answer'?)"),
         ("x = 1", "'x = 1' is no Python expression: invalid syntax"),
         (
@@ -364,6 +364,15 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ("is-json", "'is-json' is the name of a check, and no sentence that a model could check (write what it"),
         (" not_contains ", "'not_contains' is the name of a check"),
         (
+            {"equals": None},
+            ".equals: expected a value, got null (null in the answer is found by `is-json: {const: null",
+        ),
+        ({"contains": None}, ".contains: expected a value, got null"),
+        ({"type": "contains", "value": None}, ".value: expected a value, got null"),
+        ({"contains": None, "vlaue": "x"}, ".contains: is missing (is 'vlaue' a misspelling of it?)"),
+        ({"python": "len(output) < 9"}, "the name 'output' is not known (the answer is called 'answer' here)"),
+        ({"python": "foreign.py:get_assert"}, "wants 'output', which it is not given (the answer is called 'answer'"),
+        (
             "EqualsExpected",
             "'EqualsExpected' is the name of a check, and no sentence that a model could check (`eq",
         ),
@@ -390,6 +399,7 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
     ],
 )
 def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
+    (bench.folder / "foreign.py").write_text("def get_assert(output, context):\n    return True\n")
     _, faults = bench.load(item)
     assert len(faults) == 1
     assert fault in faults[0]
