@@ -119,9 +119,9 @@ def number_at(
 def warn_of_unknown_keys(mapping: JsonObject, known: Collection[str], place: Place) -> None:
     for key in mapping:
         if key not in known:
-            from pytest_agentv.loading.foreign_keys import INSTEAD  # noqa: PLC0415 - most files have no such fault
+            from pytest_agentv.loading.foreign_keys import instead_of_key  # noqa: PLC0415 - most files have no such fault
 
-            place.at(key).warn("unknown key", INSTEAD.get(key) or did_you_mean(key, known))
+            place.at(key).warn("unknown key", instead_of_key(key) or did_you_mean(key, known))
 
 
 def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
