@@ -565,3 +565,12 @@ def test_a_table_that_cannot_be_read_is_not_said_to_be_empty(agentv):
     write("t.csv", "id\n")
     write("q.eval.yaml", "evalcases: {from: t.csv}\n")
     assert "evalcases: the table has no rows" in agentv("validate", "q.eval.yaml").out
+
+
+@pytest.mark.parametrize("column", ["unit price", "q?", "5th"])
+def test_a_column_that_is_no_name_is_told_with_how_to_write_it(column):
+    write("t.csv", f"n,{column}\n1,2\n")
+    case = f"case: {{id: '{{{{ n }}}}', input: 'Is it {{{{ {column} }}}}?', {WORDS}}}"
+    assert f'(write {{{{ vars["{column}"] }}}})' in cases_of(f"evalcases: {{from: t.csv}}\n{case}\n")[0]
+    case = f"case: {{id: '{{{{ n }}}}', input: 'Is it {{{{ n n }}}}?', {WORDS}}}"
+    assert "(write" not in cases_of(f"evalcases: {{from: t.csv}}\n{case}\n")[0]
