@@ -368,6 +368,10 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
             ".equals: expected a value, got null (null in the answer is found by `is-json: {const: null",
         ),
         ({"contains": None}, ".contains: expected a value, got null"),
+        (
+            {"rouge": "猫が好き"},
+            ".rouge: rouge counts words of the letters a to z and of digits only, and the text has",
+        ),
         ({"type": "contains", "value": None}, ".value: expected a value, got null"),
         ({"contains": None, "vlaue": "x"}, ".contains: is missing (is 'vlaue' a misspelling of it?)"),
         ({"python": "len(output) < 9"}, "the name 'output' is not known (the answer is called 'answer' here)"),
