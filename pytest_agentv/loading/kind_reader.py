@@ -157,6 +157,11 @@ class _Reader(Generic[P]):
             return
         *above, key = fault["loc"]
         mapping = fault["input"] if above else self._value
+        if isinstance(mapping, Mapping) and any(
+            each in mapping for each in spellings(self._part).get(str(key), (key,))
+        ):
+            self._place.at(*fault["loc"]).error("expected a value, got null")
+            return
         near = misspelt_key(str(key), mapping, self._known)
         if near is not None:
             self._told.add((*above, near))

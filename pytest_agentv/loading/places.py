@@ -79,6 +79,12 @@ def first_key(mapping: JsonObject, keys: Collection[str]) -> str | None:
     return None
 
 
+def has_text(values: JsonObject, part: str) -> bool:
+    """Whether a value of a mapping, or an item of one that is a list, is a text that holds another one."""
+    items = (item for value in values.values() for item in (value if isinstance(value, list | tuple) else (value,)))
+    return any(isinstance(item, str) and part in item for item in items)
+
+
 def mapping_at(mapping: JsonObject, key: str, place: Place) -> JsonObject:
     """Return the mapping under a key, or an empty one without the key. Notes an error for other values."""
     value = mapping.get(key)
@@ -113,7 +119,9 @@ def number_at(
 def warn_of_unknown_keys(mapping: JsonObject, known: Collection[str], place: Place) -> None:
     for key in mapping:
         if key not in known:
-            place.at(key).warn("unknown key", did_you_mean(key, known))
+            from pytest_agentv.loading.foreign_keys import instead_of_key  # noqa: PLC0415 - most files have no such fault
+
+            place.at(key).warn("unknown key", instead_of_key(key) or did_you_mean(key, known))
 
 
 def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:

@@ -6,7 +6,7 @@ lazily.
 """
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_args
 
@@ -117,6 +117,13 @@ def spellings(part: Any) -> Mapping[str, tuple[str, ...]]:
         else:
             found[name] = (alias if isinstance(alias, str) else name,)
     return types.MappingProxyType(found)
+
+
+def needs_value(kind: Any, beside: Set[str]) -> bool:
+    """Whether the short form `{kind: null}` lacks its value: none of the keys beside it could be meant as that."""
+    field = kind.model_fields.get(kind.short_key or "")
+    others = {key for name, keys in spellings(kind).items() for key in keys if name != kind.short_key}
+    return field is not None and field.is_required() and beside <= others
 
 
 def field_parts(part: type[BaseModel], key: str | int) -> Iterator[type[Part]]:

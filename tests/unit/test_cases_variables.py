@@ -517,3 +517,60 @@ def test_a_check_tells_a_fault_of_many_rows_once():
     assert list(map(str, checker.problems)) == [
         "q.eval.yaml:4: case.input: unknown variable 'qestion' (did you mean 'question'?) [q.csv:2 and 29 more]"
     ]
+
+
+def test_the_environment_is_no_variable_and_the_error_says_so():
+    error = cases_of(f"vars: {{a: 1}}\nevalcases:\n  - id: c\n    {WORDS}\n    input: '{{{{ env.HOME }}}}'\n")[0]
+    assert "unknown variable 'env' (templates do not see the environment: write `vars`, or ${{ NAME }} in a" in error
+
+
+def test_keys_of_promptfoo_are_answered_with_what_to_write():
+    suite = suite_of(f"prompts: [a]\ndefaultTest: {{}}\nevalcases:\n  - id: c\n    {WORDS}\n    input: x\n")
+    assert [str(problem).partition(" (")[2][:20] for problem in suite.problems] == [
+        "write the prompt as ",
+        "write `defaults` for",
+    ]
+
+
+PROMPTFOO = "q,__expected,__expected2,__description,__prefix\nhi,contains:hi,not-contains:a,d,\nho,,,d,\n"
+
+
+def test_columns_of_promptfoo_that_hold_checks_are_told_where_the_template_does_not_use_them():
+    write("t.csv", PROMPTFOO)
+    suite = suite_of("evalcases: {from: t.csv}\ncase: {id: '{{ q }}', input: '{{ q }}', assert: [contains: h]}\n")
+    assert [str(problem) for problem in suite.problems] == [
+        "q.eval.yaml:1: evalcases: the column '__expected' of t.csv:2 is not read: no check is made of its cells "
+        "(write the checks once for all rows, under `case`: assert: [contains: '{{ answer }}'])",
+        "q.eval.yaml:1: evalcases: the column '__expected2' of t.csv:2 is not read: no check is made of its cells "
+        "(write the checks once for all rows, under `case`: assert: [contains: '{{ answer }}'])",
+    ]
+    used = "[{contains: '{{ __expected }}'}, {contains: '{{ __expected2 }}'}]"
+    suite = suite_of(f"evalcases: {{from: t.csv}}\ncase: {{id: '{{{{ q }}}}', input: hi, assert: {used}}}\n")
+    assert suite.problems == ()
+
+
+def test_columns_of_promptfoo_are_no_misspelt_keys_of_a_case():
+    write("t.csv", PROMPTFOO)
+    suite = suite_of("evalcases: {from: t.csv}\n")
+    with pytest.raises(CaseError) as caught:
+        load_case(suite, suite.entries[0], LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS))
+    told = [str(each) for each in caught.value.problems if "__expected" in str(each)]
+    assert told[0].startswith("t.csv:2: __expected: unknown key (write the checks once for all rows, under `case`")
+    assert len(told) == 2
+
+
+def test_a_table_that_cannot_be_read_is_not_said_to_be_empty(agentv):
+    write("q.eval.yaml", "evalcases: {from: nothing.csv}\n")
+    assert "no rows" not in agentv("validate", "q.eval.yaml").out
+    write("t.csv", "id\n")
+    write("q.eval.yaml", "evalcases: {from: t.csv}\n")
+    assert "evalcases: the table has no rows" in agentv("validate", "q.eval.yaml").out
+
+
+@pytest.mark.parametrize("column", ["unit price", "q?", "5th"])
+def test_a_column_that_is_no_name_is_told_with_how_to_write_it(column):
+    write("t.csv", f"n,{column}\n1,2\n")
+    case = f"case: {{id: '{{{{ n }}}}', input: 'Is it {{{{ {column} }}}}?', {WORDS}}}"
+    assert f'(write {{{{ vars["{column}"] }}}})' in cases_of(f"evalcases: {{from: t.csv}}\n{case}\n")[0]
+    case = f"case: {{id: '{{{{ n }}}}', input: 'Is it {{{{ n n }}}}?', {WORDS}}}"
+    assert "(write" not in cases_of(f"evalcases: {{from: t.csv}}\n{case}\n")[0]

@@ -139,7 +139,7 @@ KINDS = ", ".join(sorted((*EVALUATORS, "my_kind")))
         ("type: latency, threshold: 1, weight: .nan", ".weight: expected a finite number, got the number nan"),
         ("type: latency", ".threshold: is missing"),
         ("type: latency, treshold: 5", ".threshold: is missing (is 'treshold' a misspelling of it?)"),
-        ("type: latency, threshold: null", ".threshold: is missing"),
+        ("type: latency, threshold: null", ".threshold: expected a value, got null"),
         ("type: cost, budget: {}", ".budget: expected a number, got an empty mapping"),
         ("type: token_usage", ": token_usage needs a limit: max_total, max_input or max_output"),
         ("type: token_usage, maxTotal: -5", ".maxTotal: expected a number of 0 or more, got the number -5"),

@@ -99,6 +99,13 @@ class TestNoReply:
             "no whole reply from model 'm' (openai): Cannot connect to host h:443 [Name or service not known]"
         )
 
+    def test_settings_of_the_connection_are_no_part_of_the_message(self) -> None:
+        cause = httpx.ConnectError("Cannot connect to host h:443 ssl:default [Name or service not known]")
+
+        assert failure(LitellmError("x", 500), cause).message == (
+            "no whole reply from model 'm' (openai): Cannot connect to host h:443 [Name or service not known]"
+        )
+
     @pytest.mark.parametrize("cause", [ConnectionResetError("reset"), socket.gaierror("no such host")])
     def test_errors_of_the_system_count_as_the_network_too(self, cause: OSError) -> None:
         assert failure(LitellmError("x", 500), cause).is_network

@@ -732,7 +732,8 @@ class TestLitellm:
         error = failure(target("openai", "http://127.0.0.1:9"))
 
         assert error.kind == "network"
-        assert str(error).startswith("no whole reply from model 'gpt-4o' (openai): Cannot connect to host 127.0.0.1:9")
+        refused = "no whole reply from model 'gpt-4o' (openai): Cannot connect to host 127.0.0.1:9 [Connect call failed"
+        assert str(error).startswith(refused)
         assert re.search(r" \(3 requests, [0-9.]+ s of waiting\)$", str(error))
 
     def test_errors_hold_no_key_and_no_litellm_chatter(

@@ -195,6 +195,18 @@ def test_a_function_gives_rows(folder):
         no_functions("cases.py:make", folder)
 
 
+def test_a_number_that_is_missing_in_a_frame_is_none_and_not_the_text_nan(folder):
+    made = [{"id": 1, "price": float("nan"), "all": [1.5, float("nan")]}]
+    assert rows_of("cases.py:make", call=lambda *_: made)[0][0].values == {
+        "id": 1,
+        "price": None,
+        "all": [1.5, None],
+    }
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"price": [float("nan"), 2.5]}), folder / "q.parquet")
+    assert [row.values for row in rows_of("q.parquet")[0]] == [{"price": None}, {"price": 2.5}]
+
+
 def test_files_and_globs_are_found_beside_the_eval_file(folder):
     for name in ("b.csv", "a.csv", "data/c.jsonl", "notes.txt", "q.eval.yaml"):
         write(name, '{"x": 1}' if name.endswith("jsonl") else "x\n1\n")

@@ -26,7 +26,7 @@ from pytest_agentv.loading.keys import (
     repeat_at,
     threshold_at,
 )
-from pytest_agentv.loading.places import Place, first_key, mapping_at, misspelling, text_at
+from pytest_agentv.loading.places import Place, first_key, has_text, mapping_at, misspelling, text_at
 from pytest_agentv.loading.problems import Problem, UnreadKey, join_problems, with_problems
 from pytest_agentv.models.base import Json, JsonObject, Record, unshared
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
@@ -114,8 +114,10 @@ def _filled(
     suite: SuiteSource, entry: CaseEntry, place: Place, references: References
 ) -> tuple[JsonObject, JsonObject | None]:
     """Return an entry with its variables and the text of its prompt file, and the variables; None: it has none."""
-    mapping_at(entry.value, "vars", place)
+    own = mapping_at(entry.value, "vars", place)
     value, variables = entry.value, suite.variables_of(entry)
+    if variables and has_text(variables, "file://"):
+        _note_addresses(suite, entry, own, place)
     if entry.combination is not None and entry.combination.prompt is not None:
         rest = {key: item for key, item in value.items() if key not in INPUT_KEYS}
         value = {**rest, INPUT_KEYS[0]: {"file": entry.combination.prompt}}
@@ -124,6 +126,19 @@ def _filled(
     from pytest_agentv.loading.cases.filling import fill_case  # noqa: PLC0415 - few cases have variables
 
     return fill_case(value, variables, place, references, is_row=entry.row is not None), variables
+
+
+def _note_addresses(suite: SuiteSource, entry: CaseEntry, own: JsonObject, place: Place) -> None:
+    """Note each variable that is `file://…` alone: no file is read for it."""
+    from pytest_agentv.loading.file_words import note_in_variables, warn_of_columns  # noqa: PLC0415 - few have it
+
+    inherited = {name: value for name, value in suite.variables.items() if name not in own}
+    note_in_variables(inherited, suite.header_place(place.problems).at("vars"))
+    note_in_variables(own, place.at("vars"))
+    if entry.combination is not None:
+        note_in_variables(entry.combination.variables, suite.header_place(place.problems).at("matrix"))
+    if entry.row is not None and suite.has_template:
+        warn_of_columns(entry.row.values, place)
 
 
 def _case(written: WrittenCase, line: int) -> EvalCase:

@@ -4,6 +4,7 @@ An item is `{type: contains, value: x}`, the short form `{contains: x}`, a text 
 object. Imports pydantic: import this lazily.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -13,12 +14,12 @@ from pydantic_core import PydanticCustomError
 from pytest_agentv.loading.cases.references import LoadShared, Scope
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.kind_reader import known_keys, read_part
-from pytest_agentv.loading.places import Place, RenamedPlace
+from pytest_agentv.loading.places import Place, RenamedPlace, has_text
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.kind import Kind
-from pytest_agentv.models.kind_table import NEGATION, KindTable
+from pytest_agentv.models.kind import Kind, needs_value
+from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.records import record
 
 _TYPE: Final = "type"
@@ -27,6 +28,9 @@ _RUBRIC: Final = "rubric"
 """The kind and the name of the judge for the `rubrics` of a case."""
 _STATEMENTS: Final = "statements"
 """The kind that checks the bare texts of a list."""
+_ADDRESS: Final = "file://"
+_WORD: Final = re.compile(r"file://.*|[\w:.-]+(\(.*\))?", re.DOTALL)
+"""A text that may be a name and no sentence."""
 _SHAPES: Final = "an evaluator: a mapping such as {contains: 30 days}, or a text that a judge checks"
 
 
@@ -95,11 +99,19 @@ def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator
             yield load() if share is None else share(item, scope.place, load)
         elif not item.strip():
             scope.place.at(index).expected("a non-empty text", item)
-        elif scope.evaluators.find(item.strip()) is not None:
-            what = "is the name of a check, and no sentence that a model could check"
-            scope.place.at(index).error(f"{item.strip()!r} {what}", f"write what it checks: {{{item.strip()}: …}}")
+        elif _is_no_sentence(item.strip(), scope.place.at(index), scope.evaluators):
+            continue
         elif index == next(each for each in texts if scope.value[each].strip()):
             yield _load_statements(scope, [scope.value[each] for each in texts if scope.value[each].strip()])
+
+
+def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
+    """Whether a text of a list is the name of a check or of a file. Notes that as an error."""
+    if not _WORD.fullmatch(text):
+        return False
+    from pytest_agentv.loading.cases.foreign_kinds import is_no_sentence  # noqa: PLC0415 - few texts are one word
+
+    return is_no_sentence(text, place, table)
 
 
 def _load_statements(scope: Scope, statements: Sequence[str]) -> AnyEvaluator | None:
@@ -154,10 +166,9 @@ def _instead_of(word: Json, table: KindTable) -> str | None:
     """Return what to write instead of an unknown kind: what other tools call it, or a slip."""
     if not isinstance(word, str):
         return None
-    from pytest_agentv.loading.cases.foreign_kinds import INSTEAD  # noqa: PLC0415 - most files have no such fault
+    from pytest_agentv.loading.cases.foreign_kinds import instead_of  # noqa: PLC0415 - most files have no such fault
 
-    plain = word.replace("_", "-").lower()
-    return INSTEAD.get(plain) or INSTEAD.get(plain.removeprefix(NEGATION)) or did_you_mean(word, table)
+    return instead_of(word, table) or did_you_mean(word, table)
 
 
 def _read_short(word: str, scope: Scope) -> _Written | None:
@@ -169,6 +180,10 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
         inner = kind.keys_of(value)
     except PydanticCustomError as error:
         scope.place.at(word).expected((error.context or {})["what"], value)
+        return None
+    if value is None and needs_value(kind, scope.value.keys() - {word}):
+        hint = "null in the answer is found by `is-json: {const: null}`" if kind.takes_data else None
+        scope.place.at(word).expected("a value", value, hint)
         return None
     is_mapping = isinstance(value, Mapping) and not kind.takes_data
     # What a mapping does not have itself, its kind has made of it, or it is missing there.
@@ -199,6 +214,8 @@ def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> 
 
 
 def _read(written: _Written, scope: Scope) -> Any:
+    if _names_a_file(written):
+        return None
     inner = scope.replace(value=written.keys, place=written.place)
     found: Any = read_part(written.kind, written.keys, written.place, context=inner, elsewhere=(_TYPE,))
     for key in written.keys:
@@ -207,6 +224,18 @@ def _read(written: _Written, scope: Scope) -> Any:
     if found is not None and not written.kind.reads_answer and written.keys.get("path") is not None:
         written.place.at("path").unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
     return found
+
+
+def _names_a_file(written: _Written) -> bool:
+    """Whether a key of a built-in kind has `file://…`, which would be compared as a text. Notes that as an error."""
+    kind = written.kind
+    own = known_keys(kind)
+    keys = {key: item for key, item in written.keys.items() if key in own and key != "name"}
+    if not has_text(keys, _ADDRESS) or not kind.__module__.startswith("pytest_agentv."):
+        return False
+    from pytest_agentv.loading.file_words import note_in_check  # noqa: PLC0415 - most files have no such fault
+
+    return note_in_check(kind.kind, keys, written.place, takes_data=kind.takes_data)
 
 
 def _hint_at_two(key: str, written: _Written) -> None:

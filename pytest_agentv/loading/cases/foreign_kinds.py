@@ -1,33 +1,87 @@
-"""What to write instead of the kinds of checks that other tools have."""
+"""What to write instead of the kinds of checks that other tools have, and of texts that are no sentences."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
+
+from pytest_agentv.loading.file_words import note_statement
+from pytest_agentv.loading.places import Place
+from pytest_agentv.models.kind_table import NEGATION, KindTable
 
 _SENTENCE: Final = "write the sentence by itself: `- Is polite`; a model checks it"
 _PYTHON: Final = "`python` takes an expression, or file.py:function"
 _MODEL: Final = "`llm_judge` takes a prompt of its own"
+_CONTEXT: Final = "`llm_judge` takes a prompt of its own, which may use {{ retrieved_context }}"
+_SCRIPT: Final = "`code_judge` runs a script"
+_ARGUMENTS: Final = "`tool-called` checks arguments"
+_CALLS: Final = "see `tool_trajectory`"
+_EQUALS: Final = "`equals` takes the text: `equals: yes`, or a variable: `equals: '{{ answer }}'`"
+_SPANS: Final = "no check reads spans: `tool_trajectory` and `tool-called` check the calls, `latency` the time"
 
 INSTEAD: Final[Mapping[str, str]] = {
     **dict.fromkeys(("llm-rubric", "g-eval", "agent-rubric", "search-rubric", "model-graded-qa"), _SENTENCE),
-    **dict.fromkeys(("model-graded-closedqa", "is-refusal"), _SENTENCE),
+    **dict.fromkeys(("model-graded-closedqa", "is-refusal", "video-rubric", "pi", "llm-judge"), _SENTENCE),
+    **dict.fromkeys(("trajectory:goal-success", "task-completion", "goal-accuracy", "plan-quality"), _SENTENCE),
+    **dict.fromkeys(("conversational-g-eval", "dag", "bias", "toxicity", "pii-leakage", "prompt-alignment"), _SENTENCE),
+    **dict.fromkeys(("role-adherence", "role-violation", "misuse", "non-advice"), _SENTENCE),
     **dict.fromkeys(("factuality", "model-graded-factuality", "model-graded-fact", "answer-relevance"), _MODEL),
-    **dict.fromkeys(("context-faithfulness", "context-recall", "context-relevance", "conversation-relevance"), _MODEL),
+    **dict.fromkeys(("conversation-relevance", "answer-relevancy", "conversation-completeness"), _MODEL),
+    **dict.fromkeys(("knowledge-retention", "turn-relevancy", "summarization"), _MODEL),
+    **dict.fromkeys(("context-faithfulness", "context-recall", "context-relevance", "context-precision"), _CONTEXT),
+    **dict.fromkeys(("contextual-recall", "contextual-relevancy", "contextual-precision"), _CONTEXT),
+    **dict.fromkeys(("faithfulness", "hallucination"), _CONTEXT),
     **dict.fromkeys(
         ("javascript", "ruby", "is-sql", "contains-sql", "contains-xml", "is-html", "contains-html"), _PYTHON
     ),
-    **dict.fromkeys(("webhook", "classifier", "moderation", "guardrails"), "`code_judge` runs a script"),
-    **dict.fromkeys(("is-valid-function-call", "is-valid-openai-function-call"), "`tool-called` checks arguments"),
-    **dict.fromkeys(("is-valid-openai-tools-call", "trajectory:tool-args-match"), "`tool-called` checks arguments"),
+    **dict.fromkeys(("webhook", "classifier", "moderation", "guardrails"), _SCRIPT),
+    **dict.fromkeys(("perplexity", "perplexity-score"), "no target reports log probabilities"),
+    **dict.fromkeys(("is-valid-function-call", "is-valid-openai-function-call"), _ARGUMENTS),
+    **dict.fromkeys(("is-valid-openai-tools-call", "trajectory:tool-args-match", "argument-correctness"), _ARGUMENTS),
     **dict.fromkeys(("trajectory:tool-used", "skill-used"), "`tool-called` takes the name of a tool"),
-    **dict.fromkeys(("trajectory:tool-sequence", "trajectory:step-count", "tool-call-f1"), "see `tool_trajectory`"),
-    **dict.fromkeys(("rouge-n", "meteor", "gleu"), "`rouge` and `bleu` compare words"),
+    **dict.fromkeys(("trajectory:tool-sequence", "trajectory:step-count", "tool-call-f1"), _CALLS),
+    **dict.fromkeys(("tool-correctness", "tool-use", "step-efficiency"), _CALLS),
+    **dict.fromkeys(("trace-error-spans", "trace-span-count", "trace-span-duration", "has-matching-span"), _SPANS),
+    **dict.fromkeys(("rouge-n", "meteor", "gleu", "f1"), "`rouge` and `bleu` compare words"),
     **dict.fromkeys(("similar:cosine", "similar:dot", "similar:euclidean"), "`similar` compares by the cosine"),
-    **dict.fromkeys(("select-best", "max-score"), "`matrix` and --agentv-target=a,b compare targets"),
+    **dict.fromkeys(("select-best", "max-score", "arena-g-eval"), "`matrix` and --agentv-target=a,b compare targets"),
+    **dict.fromkeys(("equals-expected", "exact-match"), _EQUALS),
+    **dict.fromkeys(("is-instance", "json-correctness"), "`is-json` takes a JSON Schema"),
+    **dict.fromkeys(("pattern", "pattern-match"), "`regex` takes a pattern"),
     "assert-set": "`composite` combines evaluators",
-    "word-count": "`length` has min_words and max_words",
+    "choice": "`word` finds a letter that stands by itself, `regex` any form",
+    "exact": "`equals` ignores blanks around the answer",
+    "finish-reason": "no check reads it: each result has `finish_reason`",
+    "human": "a person judges the results file, or the report of --agentv-html",
     "includes": "`icontains` ignores case as it does",
     "match": "`starts-with` and `ends-with` look at one end of the answer",
-    "exact": "`equals` ignores blanks around the answer",
-    "pattern": "`regex` takes a pattern",
+    "max-duration": "`latency` has a threshold in milliseconds",
+    "word-count": "`length` has min_words and max_words",
 }
-"""By the words of promptfoo and inspect_ai, in kebab case."""
+"""By the words of promptfoo, pydantic-evals, deepeval and inspect_ai, in kebab case."""
+
+_CALL: Final = re.compile(r"([\w:.-]+)(?:\(.*\))?", re.DOTALL)
+"""The name of a kind, which other tools may call: `IsInstance(type_name="str")`."""
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def instead_of(word: str, table: KindTable) -> str | None:
+    """Return what to write instead of a kind of another tool; None for any other text."""
+    call = _CALL.fullmatch(word.strip())
+    if call is None:
+        return None
+    plain = _HUMP.sub("-", call[1]).replace("_", "-").lower().removesuffix("-metric")
+    for each in (plain, plain.removeprefix(NEGATION)):
+        if each in INSTEAD:
+            return INSTEAD[each]
+    return f"did you mean {plain!r}?" if plain != word.replace("_", "-") and table.find(plain) else None
+
+
+def is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
+    """Whether a text of a list of evaluators is nothing that a model could check. Notes that as an error."""
+    if note_statement(text, place):
+        return True
+    known = table.find(text)
+    hint = f"write what it checks: {{{text}: …}}" if known else instead_of(text, table)
+    if hint is not None:
+        place.error(f"{text!r} is the name of a check, and no sentence that a model could check", hint)
+    return hint is not None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import locate
+from pytest_agentv.loading.file_words import alone
 from pytest_agentv.loading.places import Place
 from pytest_agentv.models.messages import OTHER_MEDIA, PDF, Media, Role
 
@@ -45,7 +46,7 @@ def is_address(value: str, place: Place) -> bool:
     if scheme is None:
         return False
     what = "the path of a file: what lies elsewhere may change, and no result would tell"
-    place.at("value").expected(what, f"{scheme[0]}…", "download it, and write its path")
+    place.at("value").expected(what, f"{scheme[0]}…", alone(value) or "download it, and write its path")
     return True
 
 

@@ -31,6 +31,7 @@ def load_input_message(message: WrittenMessage, references: References) -> Input
 def _parts(message: WrittenMessage, references: References) -> Iterator[ContentPart]:
     content = message.content
     if isinstance(content, str):
+        _refuse_address(content, message.place, is_asked=True)
         yield TextPart(content)
     elif isinstance(content, dict):
         yield ObjectPart(content)
@@ -40,8 +41,17 @@ def _parts(message: WrittenMessage, references: References) -> Iterator[ContentP
             yield part
 
 
+def _refuse_address(text: Json, place: Place, *, is_asked: bool) -> None:
+    """Note a text that is `file://…` alone: no file is read for it."""
+    if isinstance(text, str) and "file://" in text:
+        from pytest_agentv.loading.file_words import note_in_message  # noqa: PLC0415 - most texts name no file
+
+        note_in_message(text, place, is_asked=is_asked)
+
+
 def _load_part(item: Json, role: Role, place: Place, references: References) -> ContentPart | None:
     if isinstance(item, str):
+        _refuse_address(item, place, is_asked=True)
         return TextPart(item)
     if not isinstance(item, dict):
         place.expected("a text or a mapping with type and value", item)
@@ -49,6 +59,7 @@ def _load_part(item: Json, role: Role, place: Place, references: References) -> 
     match item.get("type"):
         case "text":
             text = _value_of(item, place)
+            _refuse_address(text, place.at("value"), is_asked=True)
             return None if text is None else TextPart(text)
         case "file" | "image":
             return _load_file(item, role, place, references)
@@ -123,6 +134,7 @@ def _expected_content(message: WrittenMessage, references: References) -> Json:
     if content is None:
         return ABSENT
     if not isinstance(content, list):
+        _refuse_address(content, message.place, is_asked=False)
         return content
     place = message.place.at("content")
     return [_expected_item(item, place.at(index), references) for index, item in enumerate(content)]
@@ -131,8 +143,9 @@ def _expected_content(message: WrittenMessage, references: References) -> Json:
 def _expected_item(item: Json, place: Place, references: References) -> Json:
     """Return an item as written, but a file item as its content, under AgentV's keys."""
     kind = item.get("type") if isinstance(item, dict) else None
-    if kind == "text":
-        _value_of(item, place)
+    if kind == "text" or isinstance(item, str):
+        text = item if isinstance(item, str) else _value_of(item, place)
+        _refuse_address(text, place, is_asked=False)
     if kind != "file":
         return item
     file = _read_file(item, place, references)

@@ -98,9 +98,11 @@ class References:
 
     def _read_bytes(self, value: str, place: Place) -> tuple[Path, bytes] | None:
         """Return the file of a reference and its content. Notes an error for a missing or unreadable file."""
+        from pytest_agentv.loading.file_words import alone  # noqa: PLC0415 - for cases with files
+
         reference = self.at(place).find(value)
         if reference.path is None:
-            place.error(f"file {reference.describe_missing()}")
+            place.error(f"file {reference.describe_missing()}", alone(value))
             return None
         if reference.path.is_dir():
             place.error(f"expected a file, but {value!r} is a folder: {locate(reference.path, None)}")

@@ -1,5 +1,6 @@
 """The entries that rows of tables become."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from pytest_agentv.loading.files.entries import CaseEntry, Shared, TableSpec, valid_id, with_defaults
@@ -25,6 +26,7 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
         line = place.source.line_of(place.keys)
         made = [_row_as_case(row, index, line, shared.defaults) for index, row in enumerate(rows)]
     else:
+        _warn_of_columns(rows, shared.template, place)
         made = list(_templated(shared.template, rows, shared))
     entries = tuple(_unlike(made))
     if spec.sample is None:
@@ -43,6 +45,23 @@ def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator
         known = {**variables, **row.values} if variables else row.values
         eval_id = None if row.fault else _filled_id(value.get("id"), known)
         yield CaseEntry(index, eval_id, line, value, row, _row_fault(row), origins)
+
+
+def _warn_of_columns(rows: Iterable[Row], template: Layer, place: Place) -> None:
+    """Warn once of each column that promptfoo reads by its name, if the template does not use it."""
+    names = {
+        name: row for row in reversed([*rows]) for name in row.values if name.startswith("__") and row.values[name]
+    }
+    if not names:
+        return
+    from pytest_agentv.loading.foreign_keys import column_fault  # noqa: PLC0415 - few tables are those of promptfoo
+
+    used = str(template.value)
+    for name, row in names.items():
+        fault = column_fault(name)
+        if fault is not None and not re.search(rf"\b{name}\b", used):
+            what, hint = fault
+            place.warn(f"the column {name!r} of {row.where} is not read: {what}", hint)
 
 
 def _row_as_case(row: Row, index: int, line: int, defaults: Layer | None) -> CaseEntry:

@@ -198,7 +198,7 @@ def _create_entries(
             "or `from:` with the file of a table" if cases and isinstance(cases, dict) else None,
         )
         return ()
-    if not entries:
+    if not entries and not any(each.level == "error" for each in place.problems):
         place.warn("no eval cases in this file" if tables is None else "the table has no rows")
     return entries
 

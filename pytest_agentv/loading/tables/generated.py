@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agentv.loading.tables.names import CallFunction
-from pytest_agentv.loading.tables.rows import Row, Table
+from pytest_agentv.loading.tables.rows import Row, Table, plain_number
 from pytest_agentv.models.base import Json
 
 
@@ -31,7 +31,7 @@ def _row(table: Table, index: int, item: object) -> Row:
 def _plain(value: Any) -> Json:
     """Return a value as files have it. Raises `TypeError` for others."""
     if isinstance(value, str | bool | int | float | None):
-        return str(value) if isinstance(value, str) else value
+        return str(value) if isinstance(value, str) else plain_number(value) if isinstance(value, float) else value
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.tables.rows import Row, Table
+from pytest_agentv.loading.tables.rows import Row, Table, plain_number
 from pytest_agentv.models.base import Json
 
 
@@ -31,7 +31,9 @@ def _plain(value: Any) -> Json:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, decimal.Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        return int(value) if value == value.to_integral_value() else plain_number(float(value))
+    if isinstance(value, float):
+        return plain_number(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):

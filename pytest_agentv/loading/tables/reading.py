@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import AgentvError, FileError, locate
+from pytest_agentv.loading.file_words import alone
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.loading.tables.delimited import read_delimited
@@ -64,7 +65,8 @@ def _find(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
             place.error(f"{name!r} is a folder", f"name its files: {name}/*.csv")
             return ()
         siblings = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
-        place.error(f"there is no file {locate(path, None)}", did_you_mean(path.name, siblings))
+        hint = alone(name) or did_you_mean(path.name, siblings)
+        place.error(f"there is no file {name if alone(name) else locate(path, None)}", hint)
         return ()
     found = _glob(name, folder)
     files = [file for file in found if file.suffix.lower() in _READERS and file != eval_file]

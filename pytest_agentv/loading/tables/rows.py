@@ -1,5 +1,6 @@
 """A row of a table, and where it is written."""
 
+import math
 from pathlib import Path
 
 from pytest_agentv.errors import locate
@@ -77,6 +78,11 @@ class _RowSource(Source):
 
     def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - there is one line
         return self._line
+
+
+def plain_number(value: float) -> float | None:
+    """Return a number of a table; None for NaN, by which pandas and NumPy mean that there is none."""
+    return None if math.isnan(value) else value
 
 
 def row_of(table: Table, number: int, index: int, value: Json) -> Row:

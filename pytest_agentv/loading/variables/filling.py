@@ -75,8 +75,16 @@ def _fill_text(text: str, variables: JsonObject, place: Place) -> Json:
         return render(text, variables)
     except TemplateFault as fault:
         where = f" (line {fault.line} of the text)" if fault.line > 1 else ""
-        place.error(f"{fault}{where}", fault.hint)
+        place.error(f"{fault}{where}", fault.hint or _of_no_name(text, variables))
         return text
+
+
+def _of_no_name(text: str, variables: JsonObject) -> str | None:
+    """Return the hint for a template with a variable that is no name, as columns may be: `unit price`."""
+    used = (
+        name for name in variables if not name.isidentifier() and re.search(rf"[{{(]\s*{re.escape(name)}(?!\w)", text)
+    )
+    return next((f'write {{{{ {ALL_VARIABLES}["{name}"] }}}}' for name in used), None)
 
 
 @lru_cache(maxsize=512)

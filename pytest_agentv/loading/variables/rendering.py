@@ -43,6 +43,8 @@ def as_text(value: Json) -> str:
 def unknown_name(name: str, variables: JsonObject, line: int = 1) -> TemplateFault:
     """Return the fault of a name that is no variable."""
     hint = did_you_mean(name, variables)
+    if hint is None and name == "env":
+        hint = "templates do not see the environment: write `vars`, or ${{ NAME }} in a targets file"
     if hint is None:
         names = list(variables)
         rest = ", …" if len(names) > _SHOWN_NAMES else ""

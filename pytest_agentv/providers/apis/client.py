@@ -29,7 +29,7 @@ _CONNECT_SECONDS: Final = 30
 _KEEP_ALIVE_SECONDS: Final = 30
 _LONGEST_HEADER: Final = 2**16
 """Bytes; aiohttp takes 8 KiB by itself, which gateways exceed."""
-_OBJECT: Final = re.compile(r":?\s*<[^<>]*>")
+_OBJECT: Final = re.compile(r"(?:\s+ssl)?:?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)")
 """A Python object that aiohttp shows in a message."""
 _STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
 """What aiohttp writes around its own words about a reply that it cannot read; the server sent no status 400."""

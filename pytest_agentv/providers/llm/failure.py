@@ -62,7 +62,7 @@ def _text(error: BaseException) -> str:
     """An exception's own words, without the traceback and the addresses of objects that litellm puts in."""
     text = str(error).partition("\nTraceback (most recent call last)")[0]
     text = re.sub(r"^(litellm\.)?\w+(Error|Exception|Timeout): ", "", text)
-    text = re.sub(r"(\s*ssl:)?\s*<[^<>]*>", "", text)
+    text = re.sub(r"(\s*ssl:)?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)", "", text)
     return shorten(text.strip().rstrip(":")) or type(error).__name__
 
 

@@ -134,7 +134,7 @@ def test_code_that_changes_what_it_is_given_changes_it_for_nobody_else(bench, pa
     [
         ("checks.py:numbr", "checks.py has no function 'numbr' (did you mean 'number'?)"),
         ("check.py:number", "file 'check.py' was not found"),
-        ("checks.py:wants", "the function 'wants' wants 'context', which it is not given (parameters: answer, data"),
+        ("checks.py:wants", "the function 'wants' wants 'context', which it is not given ('vars' and 'case' have what"),
         ("anwser", "the name 'anwser' is not known (did you mean 'answer'?)"),
         ("x = 1", "'x = 1' is no Python expression: invalid syntax"),
         (
@@ -363,12 +363,55 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ({"script": "judge.py"}, ".type: is missing: expected one of bleu, code, "),
         ("is-json", "'is-json' is the name of a check, and no sentence that a model could check (write what it"),
         (" not_contains ", "'not_contains' is the name of a check"),
+        (
+            {"equals": None},
+            ".equals: expected a value, got null (null in the answer is found by `is-json: {const: null",
+        ),
+        ({"contains": None}, ".contains: expected a value, got null"),
+        (
+            {"rouge": "猫が好き"},
+            ".rouge: rouge counts words of the letters a to z and of digits only, and the text has",
+        ),
+        ({"type": "contains", "value": None}, ".value: expected a value, got null"),
+        ({"contains": None, "vlaue": "x"}, ".contains: is missing (is 'vlaue' a misspelling of it?)"),
+        ({"python": "len(output) < 9"}, "the name 'output' is not known (the answer is called 'answer' here)"),
+        ({"python": "foreign.py:get_assert"}, "wants 'output', which it is not given (the answer is called 'answer'"),
+        (
+            "EqualsExpected",
+            "'EqualsExpected' is the name of a check, and no sentence that a model could check (`eq",
+        ),
+        ('IsInstance(type_name="str")', "and no sentence that a model could check (`is-json` takes a JSON Schema)"),
+        ("faithfulness", "(`llm_judge` takes a prompt of its own, which may use {{ retrieved_context }})"),
+        ("answer_relevancy", "(`llm_judge` takes a prompt of its own)"),
+        ("exact_match", "(`equals` takes the text"),
+        ("LLMJudge", "(write the sentence by itself"),
+        (
+            "Contains",
+            "'Contains' is the name of a check, and no sentence that a model could check (did you",
+        ),
+        ({"LLMJudge": "Is polite"}, ".LLMJudge: is no kind of evaluator (write the sentence by itself"),
+        ({"GEval": {"criteria": "x"}}, ".GEval: is no kind of evaluator (write the sentence by itself"),
+        ({"MaxDuration": 2}, ".MaxDuration: is no kind of evaluator (`latency` has a threshold in milliseconds)"),
+        ({"IsJson": True}, ".IsJson: is no kind of evaluator (did you mean 'is-json'?)"),
+        ({"HasMatchingSpan": {"query": {}}}, ".HasMatchingSpan: is no kind of evaluator (no check reads spans"),
+        ({"FaithfulnessMetric": {"threshold": 1}}, ".FaithfulnessMetric: is no kind of evaluator (`llm_judge` takes"),
+        ({"contextual_recall": {"threshold": 1}}, ".contextual_recall: is no kind of evaluator (`llm_judge` takes"),
+        ({"hallucination": {}}, ".hallucination: is no kind of evaluator (`llm_judge` takes a prompt"),
+        ({"type": "finish-reason", "value": "stop"}, "(no check reads it: each result has `finish_reason`)"),
+        ({"not-perplexity": 1}, ".not-perplexity: is no kind of evaluator (no target reports log probabilities)"),
+        ({"f1": "x"}, ".f1: is no kind of evaluator (`rouge` and `bleu` compare words)"),
     ],
 )
 def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
+    (bench.folder / "foreign.py").write_text("def get_assert(output, context):\n    return True\n")
     _, faults = bench.load(item)
     assert len(faults) == 1
     assert fault in faults[0]
+
+
+@pytest.mark.parametrize("sentence", ["Polite", "polite", "ISO-8601", "Correctness", "contains no insult"])
+def test_a_word_that_no_tool_has_as_a_check_is_a_sentence(bench, sentence):
+    assert bench.one(sentence).value == (sentence,)
 
 
 def test_a_misspelt_key_is_told_before_what_is_missing_without_it(bench):

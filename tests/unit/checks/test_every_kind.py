@@ -39,7 +39,7 @@ ROWS = {
     "contains-any": Row(["a", "b"], "b", "c", "x", LIST),
     "contains-json": Row(SCHEMA, 'so: {"price": 1}', "so: {}", {"type": 5}, "is no JSON Schema: type: 5 is not valid"),
     "ends-with": Row("end", "the end\n", "the start", 5, TEXT),
-    "equals": Row("yes", " yes\n", "no", None, "is missing"),
+    "equals": Row("yes", " yes\n", "no", None, "expected a value, got null"),
     "field": Row("x", '{"x": 1}', '{"y": 1}', "a..b", "expected a path such as items[0].price, got the text 'a..b'"),
     "icontains": Row("Tent", "a TENT", "a car", 5, TEXT),
     "icontains-all": Row(["A", "b"], "a B", "c", [], "expected at least one entry, got an empty list"),

@@ -58,6 +58,13 @@ def _fault(node: ast.FunctionDef | ast.AsyncFunctionDef, known: Sequence[str]) -
     required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
     for each in required:
         if each.arg not in known:
-            hint = did_you_mean(each.arg, known) or f"parameters: {', '.join(known)}"
+            hint = name_hint(each.arg, known, f"parameters: {', '.join(known)}")
             return f"the function {node.name!r} wants {each.arg!r}, which it is not given ({hint})"
     return None
+
+
+def name_hint(name: str, known: Sequence[str], otherwise: str) -> str:
+    """Return what to write instead of a name that code is not given."""
+    from pytest_agentv.loading.foreign_keys import NAMES  # noqa: PLC0415 - for mistakes only
+
+    return NAMES.get(name) or did_you_mean(name, known) or otherwise

@@ -17,8 +17,7 @@ from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer
 from pytest_agentv.evaluators.comparing.reported_calls import reported_calls
 from pytest_agentv.evaluators.judging.grading import feedback
-from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
-from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault, name_hint
 from pytest_agentv.models.base import ABSENT, Json, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import masked
@@ -126,7 +125,7 @@ def _require_known(code: types.CodeType) -> None:
     own = {each.argval for each in found if each.opname in ("STORE_NAME", "STORE_GLOBAL")}
     for name in (each.argval for each in found if each.opname in ("LOAD_NAME", "LOAD_GLOBAL")):
         if name not in NAMES and name not in own and not hasattr(builtins, name):
-            hint = did_you_mean(name, NAMES) or f"names: {', '.join(NAMES)}"
+            hint = name_hint(name, NAMES, f"names: {', '.join(NAMES)}")
             raise ValueError(f"the name {name!r} is not known ({hint})")
 
 

@@ -1,8 +1,9 @@
 """`rouge`: how many words, pairs or sequences of words the answer shares with a text."""
 
+import re
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pytest_agentv.evaluators.base import Context, Evaluator, Services
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness, require_package
@@ -11,7 +12,10 @@ from pytest_agentv.runtime.threads import run_in_thread
 
 
 class Rouge(Likeness):
-    """The answer shares words with a text, as summaries are measured: the F1 of ROUGE, by the package rouge-score."""
+    """The answer shares words with a text, as summaries are measured: the F1 of ROUGE, by the package rouge-score.
+
+    Words are of the letters a to z and of digits: other letters, as in "Größe", separate words.
+    """
 
     kind = "rouge"
     examples = (
@@ -26,6 +30,15 @@ class Rouge(Likeness):
         description="what is counted: words, pairs of words, or the longest sequence of words",
         examples=["rouge1"],
     )
+
+    @field_validator("value")
+    @classmethod
+    def _has_words(cls, value: str) -> str:
+        """Refuse a text that would score 0 even for an equal answer: the package sees no other letters."""
+        if not re.search("[a-z0-9]", value.lower()):
+            message = "rouge counts words of the letters a to z and of digits only, and the text has none"
+            raise ValueError(f"{message} (write bleu, levenshtein or similar)")
+        return value
 
     def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it asks nobody
         require_package(self.kind, "rouge_score", "rouge-score")

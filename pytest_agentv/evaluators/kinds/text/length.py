@@ -57,7 +57,7 @@ class Length(TextCheck):
         for name, amount, limit, what in self._limits(len(text.split()), len(text), len(text.splitlines())):
             is_met = amount >= limit if name.startswith("min") else amount <= limit
             bound = "at least" if name.startswith("min") else "at most"
-            (hits if is_met else misses).append(f"has {amount} {what} ({bound} {limit})")
+            (hits if is_met else misses).append(f"has {amount} {what[:-1] if amount == 1 else what} ({bound} {limit})")
         return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
 
     def _limits(self, words: int, chars: int, lines: int) -> Iterator[tuple[str, int, int, str]]:

@@ -1,0 +1,49 @@
+"""What to write instead of the keys and names that promptfoo has. Import this lazily: few files have them."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+INSTEAD: Final[Mapping[str, str]] = {
+    "assertScoringFunction": "the score is the weighted mean; `composite` has other aggregators",
+    "commandLineOptions": "options of a run are those of pytest: see `pytest --help`",
+    "defaultTest": "write `defaults` for the keys of all cases, `assert` for their checks",
+    "derivedMetrics": "a name for several checks: `composite`",
+    "evaluateOptions": "write `repeat`, or give --agentv-workers",
+    "options": "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part",
+    "outputPath": "give --agentv-out",
+    "prompts": "write the prompt as `input` under `defaults`, or several as `matrix: {prompt: [a.md, b.md]}`",
+    "provider": "write `target`, and the provider in targets.yaml",
+    "providers": "write `matrix: {target: [a, b]}`, and the providers in targets.yaml",
+    "scenarios": "write `matrix`, or a table: `evalcases: {from: cases.csv}`",
+    "transform": "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part",
+}
+"""Keys of a file or a case."""
+
+_CHECKS: Final = re.compile(r"__expected\d*")
+_COLUMNS: Final[Mapping[str, str]] = {
+    "__prefix": "write it into `input` under `case`",
+    "__suffix": "write it into `input` under `case`",
+    "__threshold": "write `threshold: '{{ __threshold | float }}'` under `case`",
+}
+
+NAMES: Final[Mapping[str, str]] = {
+    "output": "the answer is called 'answer' here",
+    "actual_output": "the answer is called 'answer' here",
+    "context": "'vars' and 'case' have what promptfoo keeps in its context",
+}
+"""Names in Python code."""
+
+
+def instead_of_key(key: str) -> str | None:
+    """Return what to write instead of a key or a column; None for any other."""
+    if _CHECKS.fullmatch(key):
+        return "write the checks once for all rows, under `case`: assert: [contains: '{{ answer }}']"
+    return INSTEAD.get(key) or _COLUMNS.get(key)
+
+
+def column_fault(name: str) -> tuple[str, str] | None:
+    """Return what is lost where nobody reads a column, and what to write; None for a column that means nothing here."""
+    if _CHECKS.fullmatch(name):
+        return "no check is made of its cells", instead_of_key(name) or ""
+    return ("its cells change nothing", _COLUMNS[name]) if name in _COLUMNS else None
