@@ -99,13 +99,6 @@ def test_unusual_ids_become_names_that_can_be_selected(project):
         assert (run.exit_code, run.statuses) == (0, {eval_id: "pass"}), name
 
 
-def test_a_verbose_run_shows_names_with_dots_as_they_can_be_selected(project):
-    project.write("qa.eval.yaml", eval_file(case("v1.2"), case("v1.3", "missing")))
-    shown = [line.split()[0] for line in project.run("-v").lines if line.endswith("%]")]
-    assert shown == ["qa.eval.yaml::v1.2", "qa.eval.yaml::v1.3"]
-    assert "v1::" not in "\n".join(project.run("-v", "-n", "2").lines)
-
-
 def test_unusual_ids_fail_again_with_last_failed(project):
     project.write("qa.eval.yaml", eval_file(*(case(eval_id, "nothing") for eval_id in UNUSUAL_IDS), case("good")))
     assert project.run().outcomes == {"failed": len(UNUSUAL_IDS), "passed": 1}

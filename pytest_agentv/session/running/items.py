@@ -81,12 +81,7 @@ class EvalItem(pytest.Function):
         return overrides(*(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Return where the case is written, and its name.
-
-        With `-v`, pytest shows `v1::2` for the node id that ends with the name `v1.2`: it takes a dot for that of a
-        class. It leaves the node id as it is where the name that is told here is not its end.
-        """
-        return self.path, self.entry.line - 1, f"{self.name} " if "." in self.name else self.name
+        return self.path, self.entry.line - 1, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         """Show our own failures as text that is anchored at the case's line, without a traceback of ours."""
