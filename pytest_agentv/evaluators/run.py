@@ -143,6 +143,7 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
         error_kind=None if score.error is None else score.error_kind,
         judge_retries=score.judge_retries,
         unmet_required=score.unmet_required,
+        unknown=score.unknown,
         warnings=_warnings(score.value, value),
         required=shared_key(evaluator, "required") is True or None,
         judge_model=took.judge_model,

@@ -85,6 +85,8 @@ class EvaluatorResult(Record):
     """Milliseconds that the judgement took."""
     judge_metrics: JudgeMetrics | None = None
     """What the models took that it asked, those of its members not included; None: it asked none."""
+    unknown: str | None = None
+    """What nobody knows that the score rests on, such as an amount that the target does not report; None: nothing."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
@@ -145,3 +147,5 @@ class Score(Record):
     """How often the judge was asked again."""
     unmet_required: tuple[str, ...] | None = None
     """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""
+    unknown: str | None = None
+    """What nobody knows that the score rests on. It cannot be negated: that is an error; None: nothing."""

@@ -136,7 +136,13 @@ def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> 
         request={"aggregator": WeightedAverage.kind, "weights": dict(weights_by_name)},
         results=weighed,
         unmet_required=unmet_required(weighed) or None,
+        unknown=rests_on([result for result in weighed if result.weight]) if total else NOTHING_COUNTS,
     )
+
+
+def rests_on(results: Results) -> str | None:
+    """Return what is unknown that results rest on; None: nothing."""
+    return "; ".join(f"{result.name}: {result.unknown}" for result in results if result.unknown) or None
 
 
 async def _ask_model(aggregator: LlmAggregator, results: Results, context: Context) -> Score:
@@ -144,7 +150,8 @@ async def _ask_model(aggregator: LlmAggregator, results: Results, context: Conte
     question = build_aggregator_question(aggregator, pretty_json(results_by_name(results)), context)
     score = await ask_judge(judge, question, context, read_judgement)
     request = {"aggregator": aggregator.kind, **(score.request or {})}
-    return score.replace(request=request, results=tuple(result.replace(weight=None) for result in results))
+    members = tuple(result.replace(weight=None) for result in results)
+    return score.replace(request=request, results=members, unknown=rests_on(results))
 
 
 def build_aggregator_question(aggregator: LlmAggregator, found: str, context: Context) -> JudgeQuestion:
@@ -174,6 +181,7 @@ async def _ask_script(aggregator: CodeAggregator, results: Results, context: Con
     return score.replace(
         request={"aggregator": aggregator.kind, "script": aggregator.path},
         results=tuple(result.replace(weight=1.0) for result in results),
+        unknown=rests_on(results),
     )
 
 
