@@ -39,6 +39,18 @@ def is_score(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124
 
 
+def weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
+    """Return the mean of scores from 0 to 1, each with its weight; 0 if all weights are 0.
+
+    The weights are scaled by a power of two, which is exact, so that those around 1e308 have a sum.
+    """
+    largest = max((weight for _, weight in scores), default=0.0)
+    exponent = math.frexp(largest)[1]
+    scaled = [(score, math.ldexp(weight, -exponent)) for score, weight in scores]
+    total = math.fsum(weight for _, weight in scaled)
+    return clamp_score(math.fsum(score * weight for score, weight in scaled) / total) if total else 0.0
+
+
 @record
 class EvaluatorResult(Record):
     """The judgement of one evaluator, as the results file has it."""

@@ -15,7 +15,7 @@ from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
 from pytest_agentv.models.records import record
-from pytest_agentv.models.scores import Score, clamp_score
+from pytest_agentv.models.scores import Score, weighted_mean
 from pytest_agentv.models.text import format_fixed, format_number
 
 _NOTHING_EXPECTED: Final = "No expected data found in expected_messages"
@@ -167,8 +167,7 @@ def _compare_dates(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding
 
 
 def _weighted_mean(findings: Sequence[FieldFinding]) -> float:
-    total = sum(finding.weight for finding in findings)
-    return clamp_score(sum(finding.weight for finding in findings if finding.matched) / total) if total else 0.0
+    return weighted_mean([(float(finding.matched), finding.weight) for finding in findings])
 
 
 def _all_matched(findings: Sequence[FieldFinding]) -> float:
