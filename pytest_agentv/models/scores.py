@@ -161,3 +161,5 @@ class Score(Record):
     """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""
     unknown: str | None = None
     """What nobody knows that the score rests on. It cannot be negated: that is an error; None: nothing."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the check itself. The run warns of it."""

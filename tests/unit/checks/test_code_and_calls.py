@@ -510,3 +510,12 @@ def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     monkeypatch.setattr("pytest_agentv.evaluators.kinds.likeness.likeness.find_spec", lambda _: None)
     result = bench.judged({kind: "x"}, "x")
     assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+
+
+def test_a_field_that_nothing_is_expected_of_is_met_with_a_warning(bench):
+    case = CASE.replace(expected_messages=({"role": "assistant", "content": {"a": 1}},))
+    check = {"fields": [{"path": path, "match": "exact"} for path in ("a", "b.c")]}
+    result = bench.judged({"field_accuracy": check}, '{"a": 1}', case=case)
+    assert (result.score, result.hits) == (1.0, ("a", "b.c: no expected value"))
+    (warning,) = result.warnings
+    assert warning == "the expected data has no 'b.c': this field counts as met, whatever the answer has there"

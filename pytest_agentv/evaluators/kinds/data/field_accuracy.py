@@ -13,6 +13,7 @@ from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
+from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score, weighted_mean
@@ -75,7 +76,17 @@ class FieldAccuracy(Evaluator):
 
     async def evaluate(self, context: Context) -> Score:
         answer, expected = context.candidate_answer, context.case.expected_messages
-        return await off_loop(len(answer), score_fields, self, answer, expected)
+        score = await off_loop(len(answer), score_fields, self, answer, expected)
+        return score.replace(warnings=tuple(self.doubts(context.case)))
+
+    def doubts(self, case: EvalCase) -> Iterator[str]:
+        """Yield the fields that the expected data lacks. They count as met, as in AgentV."""
+        expected = expected_data(case.expected_messages)
+        for check in self.fields if expected is not ABSENT else ():
+            if read_path(expected, check.path) is ABSENT:
+                yield (
+                    f"the expected data has no {check.path!r}: this field counts as met, whatever the answer has there"
+                )
 
 
 def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence[JsonObject]) -> Score:
