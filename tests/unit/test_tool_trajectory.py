@@ -147,7 +147,8 @@ def test_a_call_with_other_arguments_is_used_up():
 
 def test_even_no_arguments_need_an_input():
     score = evaluate(sequence("in_order", ExpectedCall(tool="s", args={})), context("s"))
-    assert score == Score(0.0, misses=("Expected s at position 0: tool found at 0 but args mismatch",))
+    assert (score.value, score.misses) == (0.0, ("Expected s at position 0: tool found at 0 but args mismatch",))
+    assert score.unknown == "A call of 's' does not report its arguments"
 
 
 @pytest.mark.scenario("Exact sequence - PASS")

@@ -12,7 +12,7 @@ from pytest_agentv.engine.scoring import Judgement, Threshold, decide_status
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.shared import with_requirement
-from pytest_agentv.models.messages import Message
+from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score
 from pytest_agentv.models.traces import TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
@@ -99,3 +99,24 @@ def test_mere_counts_do_not_tell_arguments(bench, check) -> None:
 @pytest.mark.parametrize(("count", "score"), [(0, 0.0), (1, 0.0), (2, 1.0), (3, 0.0)])
 def test_a_number_of_calls_is_exact(bench, called, count: int, score: float) -> None:
     assert bench.judged({"tool-called": "a", "times": 2}, "x", **called(*["a"] * count)).score == score
+
+
+SILENT = {"tool-called": "rm", "args": {"path": "/"}}
+IN_ORDER = {"tool_trajectory": {"mode": "in_order", "expected": [{"tool": "rm", "args": {"path": "/"}}]}}
+
+
+@pytest.mark.parametrize("check", [SILENT, IN_ORDER])
+def test_arguments_that_are_not_reported_are_no_pass_when_they_are_negated(bench, called, check) -> None:
+    ((kind, value), *more) = check.items()
+    negated = {f"not-{kind}": value, **dict(more)}
+    silent, other, same = (called(ToolCall("rm", *given)) for given in ((), ({"path": "x"},), ({"path": "/"},)))
+    result = bench.judged(negated, "x", **silent)
+    assert (result.score, result.error_kind) == (0.0, "config")
+    assert (bench.judged(check, "x", **silent).score, bench.judged(check, "x", **silent).error) == (0.0, None)
+    assert [bench.judged(negated, "x", **given).score for given in (other, same)] == [1.0, 0.0]
+    assert bench.judged(negated, "x", **called("read")).score == 1.0
+
+
+def test_a_limit_that_is_not_kept_decides_without_arguments(bench, called) -> None:
+    value = {**IN_ORDER["tool_trajectory"], "max_calls": 0}
+    assert bench.judged({"not-tool_trajectory": value}, "x", **called("rm")).score == 1.0
