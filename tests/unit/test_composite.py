@@ -404,3 +404,10 @@ def test_members_that_are_handed_on_by_name_need_names_of_their_own() -> None:
 def test_members_of_a_weighted_average_may_share_a_name() -> None:
     score = evaluate(composite(WeightedAverage(weights={"a": 2}), ("a", SAFETY), ("a", COST)))
     assert score.value == pytest.approx(0.85)
+
+
+def test_what_a_model_makes_of_something_unknown_rests_on_it() -> None:
+    judge = ScriptedJudge('{"score": 0}')
+    members = (("safety", SAFETY), ("cheap", Score(0.0, unknown="no cost")))
+    assert evaluate(composite(LlmAggregator(), *members, judge=judge), judge).unknown == "cheap: no cost"
+    assert evaluate(composite(LlmAggregator(), members[0], judge=judge), judge).unknown is None
