@@ -48,6 +48,8 @@ evalcases:
 - **`name`** is optional. It is derived from the kind and its value (`contains: 30 days`), and unique within the list.
 - **`not-`** before any kind, or `negate: true`, turns the verdict round: the score is 1 minus the score, and hits and
   misses change places. A check that could not judge stays an error, and one whose `path` is missing stays a miss.
+  A score that rests on something unknown (the `cost` of a target that reports none) is 0, and an error where it is
+  turned round, also by a `not-composite` around it.
 - **`required: true`**: the case fails without it, whatever the mean of the scores and the weight. A check that can
   only pass or fail has to score 1. `contains-all`, `icontains-all` and `words` have to find everything. Other kinds
   have to reach the threshold of the case. A kind with a `threshold` of its own has to reach that.

@@ -52,6 +52,15 @@ class CheckSettings(Record):
     unknown_keys: UnknownKeys = "error"
 
 
+def _doubts(case: EvalCase) -> Iterator[Problem]:
+    """Yield what evaluators check in another way than their author may think, as a run warns of it."""
+    for evaluator in case.evaluators or ():
+        for each in evaluator.walk():
+            for doubt in each.doubts(case):
+                message = f"evaluator {each.label!r}: {doubt}"
+                yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
+
+
 def kind_of(path: Path) -> FileKind | None:
     """Return the kind of a file (targets, config or eval) by its `$schema`, else by its name; None if unknown.
 
@@ -121,6 +130,7 @@ class Checker:
                 self._note(_problems_of(error, suite.path, entry.line))
             else:
                 self._note(loaded.warnings)
+                self._note(_doubts(loaded.case))
                 cases.append(loaded.case)
         return cases
 

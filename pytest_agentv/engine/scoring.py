@@ -9,7 +9,7 @@ from pytest_agentv.models.options.defaults import DEFAULT_THRESHOLD
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import Status
-from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, clamp_score, unmet_required
+from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, unmet_required, weighted_mean
 
 ROUNDING_SLACK: Final = 1e-9
 """Tolerance for means of floats: the mean of three times 0.8 may be 0.7999999999999999, which must reach 0.8."""
@@ -81,7 +81,7 @@ def combine_scores(results: Sequence[EvaluatorResult]) -> CombinedScore:
     if results and all(result.weight == 0 for result in results):
         reasons.insert(0, NOTHING_COUNTS)
     return CombinedScore(
-        _weighted_mean([(result.score, 1.0 if result.weight is None else result.weight) for result in results]),
+        weighted_mean([(result.score, 1.0 if result.weight is None else result.weight) for result in results]),
         hits=tuple(hit for result in results for hit in result.hits),
         misses=tuple(miss for result in results for miss in result.misses),
         reasoning=" | ".join(reasons) or None,
@@ -105,8 +105,3 @@ def effective_threshold(options: RunOptions, case: EvalCase) -> Threshold:
     if options.ini_threshold is not None:
         return Threshold(options.ini_threshold, "ini")
     return Threshold(DEFAULT_THRESHOLD, "default")
-
-
-def _weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
-    total = sum(weight for _, weight in scores)
-    return clamp_score(sum(score * weight for score, weight in scores) / total) if total else 0.0

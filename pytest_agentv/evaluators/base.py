@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo
@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo
 from pytest_agentv.evaluators.context import Context, Judge, ProxiedQuestion, ProxiedTargets, Services
 from pytest_agentv.loading.cases.references import Scope
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import Amount, Kind, Text, expected
 from pytest_agentv.models.kind_table import NEGATION
 from pytest_agentv.models.masking.secrets import masked
@@ -123,6 +124,10 @@ class Evaluator(Kind):
         summary = " ".join(self.summary().split())
         summary = summary if len(summary) <= _NAME_LENGTH else f"{masked(summary)[:_NAME_LENGTH]}…"
         return f"{NEGATION if self.negate is True else ''}{self.kind}" + (f": {summary}" if summary else "")
+
+    def doubts(self, case: EvalCase) -> Iterable[str]:  # noqa: ARG002 - most kinds have none
+        """Yield what `agentv validate` warns of: what is checked in another way, in this case, than it looks."""
+        return ()
 
     def required_score(self, threshold: float) -> float:
         """Return the score, 0 to 1, from which it is satisfied if it is `required`.

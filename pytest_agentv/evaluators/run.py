@@ -143,16 +143,17 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
         error_kind=None if score.error is None else score.error_kind,
         judge_retries=score.judge_retries,
         unmet_required=score.unmet_required,
-        warnings=_warnings(score.value, value),
+        unknown=score.unknown,
+        warnings=(*score.warnings, *_warnings(score.value, value)) or None,
         required=shared_key(evaluator, "required") is True or None,
         judge_model=took.judge_model,
         duration_ms=took.duration_ms,
     )
 
 
-def _warnings(given: float, value: float) -> tuple[str, ...] | None:
+def _warnings(given: float, value: float) -> tuple[str, ...]:
     if given == value or -ROUNDING <= given <= 1 + ROUNDING:
-        return None
+        return ()
     shown = format_number(given) if abs(given) < 1e21 else "too large to show"
     return (f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}",)
 

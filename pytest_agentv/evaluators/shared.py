@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.cases import AnyEvaluator
@@ -54,10 +55,15 @@ def text_of_part(part: Json) -> str:
 def negated(score: Score) -> Score:
     """Negate a judgement. A failed judgement stays as it is: it says nothing about the answer.
 
-    So does a value that is no number, which is an error, and must not become a pass.
+    So does a value that is no number, which is an error, and must not become a pass. Raises `EvaluatorError` for a
+    score that rests on something unknown, which would pass in the same way.
     """
     if score.error is not None or not is_score(score.value):
         return score
+    if score.unknown is not None:
+        error = EvaluatorError(f"{score.unknown}: there is nothing to negate", kind="config")
+        error.results = score.results
+        raise error
     return score.replace(
         value=1 - score.value,  # not clamped: one outside 0 to 1 has a warning
         hits=tuple(score.misses),

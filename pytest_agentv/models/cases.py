@@ -1,6 +1,6 @@
 """Eval cases, as the engine runs them."""
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -58,6 +58,10 @@ class AnyEvaluator(Protocol):
 
     def required_score(self, threshold: float) -> float:
         """Return the score, 0 to 1, from which it is satisfied if it is `required`, given the case's threshold."""
+        ...
+
+    def doubts(self, case: "EvalCase") -> Iterable[str]:
+        """Yield what is checked, in a case, in another way than its author may think."""
         ...
 
     def prepare(self, services: Any) -> "AnyEvaluator":

@@ -39,6 +39,18 @@ def is_score(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124
 
 
+def weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
+    """Return the mean of scores from 0 to 1, each with its weight; 0 if all weights are 0.
+
+    The weights are scaled by a power of two, which is exact, so that those around 1e308 have a sum.
+    """
+    largest = max((abs(weight) for _, weight in scores), default=0.0)
+    exponent = math.frexp(largest)[1]
+    scaled = [(score, math.ldexp(weight, -exponent)) for score, weight in scores]
+    total = math.fsum(weight for _, weight in scaled)
+    return clamp_score(math.fsum(score * weight for score, weight in scaled) / total) if total else 0.0
+
+
 @record
 class EvaluatorResult(Record):
     """The judgement of one evaluator, as the results file has it."""
@@ -85,6 +97,8 @@ class EvaluatorResult(Record):
     """Milliseconds that the judgement took."""
     judge_metrics: JudgeMetrics | None = None
     """What the models took that it asked, those of its members not included; None: it asked none."""
+    unknown: str | None = None
+    """What nobody knows that the score rests on, such as an amount that the target does not report; None: nothing."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
@@ -145,3 +159,7 @@ class Score(Record):
     """How often the judge was asked again."""
     unmet_required: tuple[str, ...] | None = None
     """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""
+    unknown: str | None = None
+    """What nobody knows that the score rests on. It cannot be negated: that is an error; None: nothing."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the check itself. The run warns of it."""

@@ -227,6 +227,17 @@ def test_an_odd_value_is_told_with_what_was_expected(project, hook, message):
     assert run.internals == []
 
 
+def test_a_response_with_an_odd_field_is_told(project):
+    project.write(
+        "conftest.py",
+        "def pytest_agentv_response(case, response):\n    return response.replace(output_messages='fine')\n",
+    )
+    run = project.run()
+    assert run.outcomes == {"errors": 2}
+    message = "returned a ProviderResponse whose output_messages is a str: expected a tuple of Message"
+    assert f"pytest_agentv_response {message}" in run.text
+
+
 def test_a_case_keeps_its_id(project):
     project.write("conftest.py", "def pytest_agentv_case(case):\n    return case.replace(eval_id='other')\n")
     run = project.run()

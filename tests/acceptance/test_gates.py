@@ -586,6 +586,16 @@ def test_gates_by_tag(project, monkeypatch):
     }
 
 
+def test_gates_that_are_off_leave_no_case_to_themselves(project, monkeypatch):
+    project.write("pytest.ini", GATES)
+    write(project, suite(4, **TAGS))
+    monkeypatch.setenv("BROKEN", "c0")
+    run = project.run("--agentv-gate=off", "--agentv-min-rate=0.9", "-rf")
+    assert run.exit_code == 1
+    assert (run.by_id["c0"]["status"], run.outcomes["failed"]) == ("fail", 1)
+    assert "FAILED evals/a.eval.yaml::c0" in run.text
+
+
 @pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
 def test_a_gate_on_a_tag_that_no_case_has_is_a_usage_error(project, mode):
     project.write("pytest.ini", GATES)

@@ -132,3 +132,32 @@ def test_a_hook_that_raises_breaks_the_cases_and_leaves_python_tests_alone(proje
     assert run.outcomes == {"passed": 1, "errors": 2}
     assert "conftest.py:2: RuntimeError" in run.text
     assert "ERROR qa.eval.yaml::a - RuntimeError: no such library" in run.text
+
+
+@pytest.mark.parametrize("response", ["None", "ProviderResponse(output_messages='hello')"])
+def test_a_provider_that_returns_something_odd_is_told_what_is_wrong(project, response):
+    project.write("targets.yaml", "targets: [{name: default, provider: odd}]\n")
+    project.write(
+        "conftest.py",
+        f"""
+        from pytest_agentv import ProviderResponse
+
+        class Odd:
+            mode = "lm"
+            def __init__(self, target, environment): ...
+            async def check(self): ...
+            async def invoke(self, request):
+                return {response}
+            async def close(self): ...
+
+        def pytest_agentv_providers():
+            return {{"odd": Odd}}
+        """,
+    )
+    run = project.run("qa.eval.yaml")
+    assert run.outcomes["errors"] == 2
+    wrong = "None: expected a str"
+    if response != "None":
+        wrong = "a ProviderResponse whose output_messages is a str: expected a tuple of Message"
+    assert f"invoke() returned {wrong}" in run.text
+    assert "AttributeError" not in run.text

@@ -368,6 +368,8 @@ def test_response(agentv):
 def test_nonsense(agentv):
     with pytest.raises(TypeError, match="expected an answer: a text, data or a ProviderResponse, got int"):
         agentv.evaluate(5, evaluators=HELLO)
+    with pytest.raises(TypeError, match="got a ProviderResponse whose output_messages is a str: expected a tuple of"):
+        agentv.evaluate(ProviderResponse(output_messages="x"), evaluators=HELLO)
     with pytest.raises(ValueError, match="output_messages: output_messages.0.role: Field required"):
         agentv.evaluate("x", output_messages=[{}], evaluators=HELLO)
     with pytest.raises(TypeError, match="expected a text, a list of messages or a case, got int"):

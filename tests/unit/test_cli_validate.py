@@ -321,3 +321,30 @@ def test_a_missing_target_of_embeddings_is_told(agentv):
     write("evals/targets.yaml", TARGETS)
     write("evals/qa.yaml", "evalcases:\n- {id: a, input: q, assert: [{field: {path: a, similar: x, target: emb}}]}\n")
     assert "evals/qa.yaml:2: error: evals/targets.yaml: no target 'emb'" in agentv("validate", "evals").out
+
+
+FIELDS = """\
+evalcases:
+  - id: a
+    expected_outcome: o
+    input: q
+    expected_messages: [{role: assistant, content: {price: 1}}]
+    evaluators: [EVALUATOR]
+  - id: b
+    expected_outcome: o
+    input: q
+    evaluators: [EVALUATOR]
+"""
+FIELD = "{name: data, type: field_accuracy, fields: [{path: price, match: exact}, {path: prise, match: exact}]}"
+COMPOSITE = f"{{name: whole, type: composite, aggregator: {{type: weighted_average}}, evaluators: [{FIELD}]}}"
+
+
+@pytest.mark.parametrize("evaluator", [FIELD, COMPOSITE], ids=["alone", "in a composite"])
+def test_a_field_that_nothing_is_expected_of_is_a_warning(agentv, evaluator):
+    write("evals/qa.yaml", FIELDS.replace("EVALUATOR", evaluator))
+    write("evals/targets.yaml", TARGETS)
+    run = agentv("validate", "evals")
+    (line,) = [line for line in run.out.splitlines() if "prise" in line]
+    assert "evals/qa.yaml:2: " in line
+    assert "evaluator 'data': the expected data has no 'prise': this field counts as met" in line
+    assert (run.exit_code, agentv("validate", "evals", "--strict").exit_code) == (0, 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
@@ -144,6 +144,7 @@ def test_the_mean_of_equal_scores_is_that_score_and_keeps_its_verdict() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(-1e6, 1e6))))
+@example([(1.0, 5e-324), (1.0, -1e6)])
 def test_a_weighted_average_stays_within_its_bounds(members: list[tuple[float, float]]) -> None:
     results = [result_of(str(index), Score(value)) for index, (value, _) in enumerate(members)]
     weights = {str(index): weight for index, (_, weight) in enumerate(members)}
@@ -403,3 +404,10 @@ def test_members_that_are_handed_on_by_name_need_names_of_their_own() -> None:
 def test_members_of_a_weighted_average_may_share_a_name() -> None:
     score = evaluate(composite(WeightedAverage(weights={"a": 2}), ("a", SAFETY), ("a", COST)))
     assert score.value == pytest.approx(0.85)
+
+
+def test_what_a_model_makes_of_something_unknown_rests_on_it() -> None:
+    judge = ScriptedJudge('{"score": 0}')
+    members = (("safety", SAFETY), ("cheap", Score(0.0, unknown="no cost")))
+    assert evaluate(composite(LlmAggregator(), *members, judge=judge), judge).unknown == "cheap: no cost"
+    assert evaluate(composite(LlmAggregator(), members[0], judge=judge), judge).unknown is None

@@ -118,7 +118,8 @@ def test_a_missing_required_field_is_a_miss():
 
 def test_a_missing_optional_field_weighs_nothing():
     score = score_of([exact("a", required=False)], {}, {"a": 1})
-    assert score == Score(0.0, hits=("a: optional field missing",), reasoning="1/1 fields matched")
+    unknown = "No field of the answer counts: each weighs 0, or is optional and missing"
+    assert score == Score(0.0, hits=("a: optional field missing",), reasoning="1/1 fields matched", unknown=unknown)
 
 
 def test_all_or_nothing_asks_only_for_no_misses():
@@ -160,7 +161,8 @@ def test_an_answer_may_be_a_list():
 )
 def test_without_expected_data_the_score_is_0(messages):
     score = score_fields(FieldAccuracy(fields=(exact("a"),)), '{"a":1}', messages)
-    assert score == Score(0.0, misses=("No expected data found in expected_messages",))
+    unknown = "No expected data found in expected_messages"
+    assert score == Score(0.0, misses=(unknown,), unknown=unknown)
 
 
 def test_the_last_assistant_message_with_content_is_expected():

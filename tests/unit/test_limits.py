@@ -32,7 +32,8 @@ def test_a_slow_answer_scores_0():
 def test_an_unknown_duration_scores_0():
     score = Latency(threshold=100).check_amount(None)
     misses = ("No duration data available in trace",)
-    assert score == Score(0.0, misses=misses, reasoning="Execution duration not reported by provider")
+    unknown = "Execution duration not reported by provider"
+    assert score == Score(0.0, misses=misses, reasoning=unknown, unknown=unknown)
 
 
 def test_a_cost_that_adds_up_to_the_budget_is_within_it():
@@ -55,7 +56,8 @@ def test_an_expensive_answer_scores_0():
 def test_an_unknown_cost_scores_0():
     score = Cost(budget=0.1).check_amount(None)
     misses = ("No cost data available in trace",)
-    assert score == Score(0.0, misses=misses, reasoning="Execution cost not reported by provider")
+    unknown = "Execution cost not reported by provider"
+    assert score == Score(0.0, misses=misses, reasoning=unknown, unknown=unknown)
 
 
 def test_the_limit_itself_is_within_the_limit():
@@ -83,7 +85,8 @@ def test_only_the_token_limits_that_are_set_count():
 def test_unknown_token_usage_scores_0():
     score = TokenUsageLimit(max_total=1).check_usage(None)
     misses = ("No token usage data available in trace",)
-    assert score == Score(0.0, misses=misses, reasoning="Token usage not reported by provider")
+    unknown = "Token usage not reported by provider"
+    assert score == Score(0.0, misses=misses, reasoning=unknown, unknown=unknown)
 
 
 @pytest.mark.scenario("Deterministic trace evaluator reads trace")

@@ -134,6 +134,55 @@ def test_a_response_of_ours_is_handed_on() -> None:
     assert respond(source) == ProviderResponse((Message("assistant", "x"),), error="careful", duration_ms=1)
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("'hello'", "output_messages is a str: expected a tuple of Message"),
+        ("({'role': 'assistant'},)", "output_messages[0] is a dict: expected a Message"),
+        (
+            "(Message('assistant', 'x', tool_calls='search'),)",
+            "output_messages[0].tool_calls is a str: expected a tuple",
+        ),
+        (
+            "(Message('assistant', 'x', ({'tool': 's'},)),)",
+            "output_messages[0].tool_calls[0] is a dict: expected a ToolCall",
+        ),
+        ("trace=({'type': 'tool_call'},)", "trace[0] is a dict: expected a TraceEvent"),
+        ("trace=7", "trace is a int: expected a tuple of TraceEvent"),
+        ("retrieved_context='text'", "retrieved_context is a str: expected a tuple of str"),
+        ("warnings=(1,)", "warnings[0] is a int: expected a str"),
+        ("error=1", "error is a int: expected a str"),
+        ("finish_reason=b'stop'", "finish_reason is a bytes: expected a str"),
+        ("trace_ref=1", "trace_ref is a int: expected a str"),
+        ("raw=None", "raw is a NoneType: expected a dict"),
+    ],
+)
+def test_a_response_of_ours_with_a_wrong_field_says_which_one(fields: str, message: str) -> None:
+    text = fault(f"from pytest_agentv import *\ndef run(prompt): return ProviderResponse({fields})", kind="crash")
+    assert text.startswith(f" returned a ProviderResponse whose {message}")
+
+
+def test_lists_in_a_response_of_ours_are_fine() -> None:
+    call = "ToolCall('search', {'q': 1})"
+    source = (
+        f"def run(prompt): return ProviderResponse([Message('assistant', 'x', [{call}])], trace=[], warnings=['w'])"
+    )
+    assert invoke(f"from pytest_agentv import *\n{source}") == "x"
+
+
+@pytest.mark.parametrize("spelling", ["duration_ms", "durationMs"])
+@pytest.mark.parametrize("messages", ["output_messages", "outputMessages"])
+@pytest.mark.parametrize("calls", ["tool_calls", "toolCalls"])
+def test_a_duration_of_a_tool_call_that_is_no_number_does_not_cost_the_answer(
+    messages: str, calls: str, spelling: str
+) -> None:
+    call = f"{{'tool': 's', 'input': {{'a': 1}}, '{spelling}': float('nan')}}"
+    message = f"{{'role': 'assistant', 'content': 'x', '{calls}': [{call}]}}"
+    response = respond(f"def run(prompt): return {{'{messages}': ({message},)}}")
+    assert response.output_messages == (Message("assistant", "x", (ToolCall("s", {"a": 1}),)),)
+    assert response.warnings == ('the answer\'s duration_ms is "nan" and was left out: expected a number',)
+
+
 def test_the_duration_falls_back_to_the_wall_clock() -> None:
     response = respond("import time\ndef run(prompt): time.sleep(0.1); return 'x'")
 

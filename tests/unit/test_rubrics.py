@@ -14,7 +14,7 @@ from pytest_agentv.evaluators.judging.reply import JudgeQuestion
 from pytest_agentv.evaluators.judging.rubrics import CHECKS_CONTRACT, NO_CHECKS, Rubric, build_question, judge_rubrics
 from pytest_agentv.evaluators.judging.rubrics import read_checks as read_checks_of
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.scores import Score
+from pytest_agentv.models.scores import NOTHING_COUNTS, Score
 from pytest_agentv.models.traces import TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
@@ -140,6 +140,11 @@ def test_weights_of_0_score_0() -> None:
     assert read_checks(reply(("a", True)), (Rubric(id="a", description="A", weight=0.0),)).value == 0.0
 
 
+def test_rubrics_of_which_none_counts_cannot_be_negated() -> None:
+    assert read_checks(reply(("a", True)), (Rubric(id="a", description="A", weight=0.0),)).unknown == NOTHING_COUNTS
+    assert read_checks(reply(("a", True)), (Rubric(id="a", description="A", weight=0.5),)).unknown is None
+
+
 def test_there_is_no_limit_to_hits() -> None:
     rubrics = tuple(Rubric(id=str(number), description="d") for number in range(9))
     assert len(read_checks(reply(*((str(number), True) for number in range(9))), rubrics).hits) == 9
@@ -198,4 +203,5 @@ def test_scores_stay_within_their_bounds_and_every_rubric_is_accounted_for(
     doubtful = any((rubric.id, True) in checks and (rubric.id, False) in checks for rubric in rubrics)
     assert 0.0 <= score.value <= 1.0
     assert (score.error is not None) is doubtful
-    assert len(score.hits) + len(score.misses) == (0 if doubtful else len(rubrics))
+    misses = [miss for miss in score.misses if miss != NOTHING_COUNTS]
+    assert len(score.hits) + len(misses) == (0 if doubtful else len(rubrics))

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status, effective_threshold
 from pytest_agentv.evaluators.judging.rubrics import Rubric, score_checks
 from pytest_agentv.evaluators.kinds.composing.aggregators import weighted_average
+from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy, FieldCheck, score_fields
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, verdict_of
@@ -61,6 +63,28 @@ def test_a_score_of_zero_by_weights_says_so() -> None:
     rubric = Rubric(id="a", description="d", weight=0)
     scored = score_checks([rubric], {"a": {"id": "a", "satisfied": True, "reasoning": ""}})
     assert (scored.value, scored.misses) == (0.0, (NOTHING_COUNTS,))
+
+
+HUGE = [(1.0, 1e308), (1.0, 1.7e308), (0.0, 1.7e308), (1.0, 1.0)]
+TINY = [(0.5, 5e-324), (1.0, 5e-324)]
+
+
+@pytest.mark.parametrize(("pairs", "mean"), [(HUGE, 2.7 / 4.4), (TINY, 0.75)], ids=["huge", "tiny"])
+def test_weights_at_the_ends_of_floats_weigh_what_they_say(pairs: list[tuple[float, float]], mean: float) -> None:
+    assert combined(*pairs) == pytest.approx(mean)
+    members = [result(score, name=str(index)) for index, (score, _) in enumerate(pairs)]
+    weights = {str(index): weight for index, (_, weight) in enumerate(pairs)}
+    assert weighted_average(weights, members).value == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("weight", [1e308, 5e-324, 3.0])
+def test_fields_and_rubrics_of_any_weight_count(weight: float) -> None:
+    fields = tuple(FieldCheck(path=path, match="exact", weight=weight) for path in "abcd")
+    expected = ({"role": "assistant", "content": dict.fromkeys("abcd", 1)},)
+    assert score_fields(FieldAccuracy(fields=fields), '{"a": 1, "b": 1, "c": 1}', expected).value == 0.75
+    rubrics = [Rubric(id=name, description=name, weight=weight) for name in "abcd"]
+    checks: dict[str, JsonObject] = {name: {"satisfied": name != "d", "reasoning": ""} for name in "abcd"}
+    assert score_checks(rubrics, checks).value == 0.75
 
 
 @pytest.mark.scenario("Multiple evaluators aggregation")

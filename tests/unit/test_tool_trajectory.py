@@ -1,6 +1,7 @@
 """`tool_trajectory`: the scenarios of the requirement and AgentV's worked samples, all or nothing for orders."""
 
 import asyncio
+import math
 
 import pytest
 from hypothesis import given
@@ -146,7 +147,8 @@ def test_a_call_with_other_arguments_is_used_up():
 
 def test_even_no_arguments_need_an_input():
     score = evaluate(sequence("in_order", ExpectedCall(tool="s", args={})), context("s"))
-    assert score == Score(0.0, misses=("Expected s at position 0: tool found at 0 but args mismatch",))
+    assert (score.value, score.misses) == (0.0, ("Expected s at position 0: tool found at 0 but args mismatch",))
+    assert score.unknown == "A call of 's' does not report its arguments"
 
 
 @pytest.mark.scenario("Exact sequence - PASS")
@@ -345,6 +347,13 @@ def test_what_the_target_does_not_report_is_an_error(mode, wanted, key, field):
         f"`{key}` of the expected call 'search' cannot be checked: target 'shop' does not report the `{field}` of its "
         "tool calls. docs/evaluators.md#tool_trajectory shows how a target reports it"
     )
+
+
+@pytest.mark.parametrize("duration", [math.nan, -1.0, math.inf, "5"])
+def test_a_duration_that_is_no_amount_is_not_reported(duration):
+    given = context(ToolCall("search", duration_ms=duration))
+    with pytest.raises(EvaluatorError, match="does not report the `duration_ms`"):
+        evaluate(sequence("exact", ExpectedCall(tool="search", max_duration_ms=5)), given)
 
 
 def test_a_trace_tells_outputs_and_durations_with_the_call_or_with_its_result():

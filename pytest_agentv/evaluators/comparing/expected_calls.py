@@ -1,5 +1,6 @@
 """One expected tool call, and whether a call is what was expected."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -122,7 +123,8 @@ def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | Non
         if not holds(expected.output, call.output):
             return "output mismatch"
     if expected.max_duration_ms is not None:
-        _require_reported(call.duration_ms is not None, "duration_ms", "max_duration_ms", call, target)
+        is_amount = isinstance(call.duration_ms, int | float) and 0 <= call.duration_ms < math.inf
+        _require_reported(is_amount, "duration_ms", "max_duration_ms", call, target)
         if call.duration_ms is not None and call.duration_ms > expected.max_duration_ms:
             took, limit = format_number(call.duration_ms), format_number(expected.max_duration_ms)
             return f"took {took} ms, at most {limit} ms were expected"

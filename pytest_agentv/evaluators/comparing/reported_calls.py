@@ -1,12 +1,12 @@
 """The tool calls that led to an answer, as its target reports them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.comparing.expected_calls import DOCS
-from pytest_agentv.models.base import ABSENT
+from pytest_agentv.evaluators.comparing.expected_calls import DOCS, call_fits
+from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import TraceEvent
@@ -22,6 +22,15 @@ def no_trace(context: Context) -> Score:
         f"Let it report its tool calls, as {DOCS} shows"
     )
     return Score(0.0, misses=(NO_TRACE,), error=None if context.dry_run else error, error_kind="config")
+
+
+def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> Score:
+    """Return a score of 0 as one that rests on what is unknown, where calls do not report the arguments wanted."""
+    silent = (call for call in calls if call.input is ABSENT and not all(call_fits(args, call) for args in wanted))
+    first = next(silent, None)
+    if score.value or first is None:
+        return score
+    return score.replace(unknown=f"A call of {first.tool!r} does not report its arguments")
 
 
 def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:

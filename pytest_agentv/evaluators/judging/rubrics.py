@@ -1,7 +1,6 @@
 """Rubrics of an `llm_judge`: a model says of each rubric whether the answer satisfies it."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Final, TypeAlias
 
@@ -12,7 +11,7 @@ from pytest_agentv.evaluators.judging.grading import question_of, section, trace
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, own_object, unreadable
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import FILLED_TEXT, Amount, Items, Part, Text, definition
-from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, Score, clamp_score, verdict_of
+from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, Score, verdict_of, weighted_mean
 from pytest_agentv.models.text import format_number, trim
 
 SYSTEM_PROMPT: Final = """\
@@ -193,11 +192,11 @@ def score_checks(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) ->
     """
     judged = [rubric for rubric in rubrics if rubric.id in checks]
     satisfied = [rubric for rubric in judged if checks[rubric.id]["satisfied"]]
-    total = _weight(judged)
-    value = clamp_score(_weight(satisfied) / total) if total else 0.0
+    value = weighted_mean([(float(checks[rubric.id]["satisfied"]), rubric.weight) for rubric in judged])
     unmet = [rubric for rubric in rubrics if rubric not in satisfied]
     misses = [_finding(rubric, checks) for rubric in unmet]
-    if judged and not total:
+    nothing_counts = bool(judged) and not any(rubric.weight for rubric in judged)
+    if nothing_counts:
         misses.append(NOTHING_COUNTS)
     unmet_required = tuple(f"[{rubric.id}] {rubric.description}" for rubric in unmet if rubric.required)
     return Score(
@@ -206,11 +205,8 @@ def score_checks(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) ->
         misses=tuple(misses),
         verdict="fail" if unmet_required else verdict_of(value),
         unmet_required=unmet_required or None,
+        unknown=NOTHING_COUNTS if nothing_counts else None,
     )
-
-
-def _weight(rubrics: Iterable[Rubric]) -> float:
-    return math.fsum(rubric.weight for rubric in rubrics)
 
 
 def _finding(rubric: Rubric, checks: Mapping[str, JsonObject]) -> str:

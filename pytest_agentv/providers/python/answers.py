@@ -1,21 +1,24 @@
 """Reads what a function returned: a text, a mapping in the shape of `wire.py`, or a result of another package."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT
-from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.base import ProviderResponse, response_fault
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TOO_LARGE
 from pytest_agentv.providers.python.streams import Chunks
 from pytest_agentv.providers.wire import EXPECTED_KEYS, WireError, answer_message, parse_response
 from pytest_agentv.runtime.threads import run_in_thread
 
-_OWN_KEYS: Final = ("text", "output_messages", "outputMessages")
+_MESSAGES: Final = ("output_messages", "outputMessages")
+_CALLS: Final = ("tool_calls", "toolCalls")
+_DURATIONS: Final = ("duration_ms", "durationMs")
+_OWN_KEYS: Final = ("text", *_MESSAGES)
 
 _METRICS: Final = {
     spelling: name
@@ -32,6 +35,8 @@ async def read_value(value: object, label: str) -> ProviderResponse:
     Only a text is read here. Anything else may be large, so a thread reads it.
     """
     if isinstance(value, ProviderResponse):
+        if fault := response_fault(value):
+            raise ProviderError(f"{label} returned {fault}", "crash")
         return value
     if isinstance(value, str):
         return _read_text(value, label)
@@ -85,10 +90,30 @@ def _native(value: Any) -> NativeAnswer | None:
     return read_native(value)
 
 
-def _plain_metric(key: str, value: Any) -> Any:
+def _plain_entry(key: str, value: Any) -> Any:
+    """Return an entry of an answer, with the metrics in it as `_plain_metric` has them."""
+    if key in _METRICS:
+        return _plain_metric(value)
+    return _in_mappings(value, _plain_message) if key in _MESSAGES else value
+
+
+def _plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _in_mappings(value, _plain_call) if key in _CALLS else value for key, value in message.items()}
+
+
+def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain_metric(value) if key in _DURATIONS else value for key, value in call.items()}
+
+
+def _in_mappings(items: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
+    """Return a list with its mappings changed; anything else as it is."""
+    if not isinstance(items, list | tuple):
+        return items
+    return [change(item) if isinstance(item, Mapping) else item for item in items]
+
+
+def _plain_metric(value: Any) -> Any:
     """Return a metric that is no JSON (NaN, a number of another package) as a text: it is left out with a warning."""
-    if key not in _METRICS:
-        return value
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
@@ -101,7 +126,7 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
     if native is not None:
         value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
     try:
-        text = json.dumps({key: _plain_metric(key, item) for key, item in value.items()}, allow_nan=False)
+        text = json.dumps({key: _plain_entry(key, item) for key, item in value.items()}, allow_nan=False)
         if len(text) > SIZE_LIMIT:
             raise WireError(TOO_LARGE)
         data = json.loads(text)

@@ -16,7 +16,7 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.providers.base import ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderResponse, candidate_answer, response_fault
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.failing.render import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
@@ -225,6 +225,8 @@ def _response(
     """Return the answer as the response of a target. Raises `TypeError` or `ValueError` for an invalid answer."""
     __tracebackhide__ = True
     if isinstance(answer, ProviderResponse):
+        if fault := response_fault(answer):
+            raise TypeError(f"expected an answer, got {fault}")
         return answer
     if not isinstance(answer, str | Mapping | list):
         raise TypeError(f"expected an answer: a text, data or a ProviderResponse, got {type(answer).__name__}")

@@ -226,6 +226,76 @@ def test_an_unknown_amount_is_no_pass_when_it_is_negated(bench, check):
     assert result.error.endswith("there is nothing to negate")
 
 
+SCORE_0 = """echo '{"score": 0}'"""
+
+
+def _in_composite(*members, **aggregator):
+    return {"assert": list(members), "aggregator": {"type": "weighted_average", **aggregator}}
+
+
+FIELDS = {"field_accuracy": {"fields": [{"path": "a", "match": "exact"}]}}
+UNKNOWN = [{"latency": 5}, {"cost": 1}, {"token_usage": 5}, FIELDS]
+
+
+@pytest.mark.parametrize("check", UNKNOWN)
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda check: {"not-composite": _in_composite(check)},
+        lambda check: {"composite": _in_composite(check, {"contains": "1"}), "negate": True},
+        lambda check: {"not-composite": _in_composite({"composite": _in_composite(check)})},
+        lambda check: {"composite": _in_composite({"not-composite": _in_composite(check)})},
+        lambda check: {"not-field": {"path": "a", "check": check}},
+        lambda check: {"not-composite": _in_composite({"field": {"path": "a", "check": check}})},
+        lambda check: {"not-composite": {"assert": [check], "aggregator": {"type": "code_judge", "path": SCORE_0}}},
+    ],
+    ids=["composite", "negate", "deep", "inside", "field", "field in a composite", "script"],
+)
+def test_what_is_unknown_is_no_pass_when_what_holds_it_is_negated(bench, wrap, check):
+    result = bench.judged(wrap(check), '{"a": 1}')
+    assert result.score == 0.0
+    assert result.error is not None
+    assert "there is nothing to negate" in result.error
+    assert result.error_kind == "config"
+
+
+@pytest.mark.parametrize("check", UNKNOWN)
+def test_the_members_of_what_cannot_be_negated_are_kept(bench, check):
+    result = bench.judged({"not-composite": _in_composite({**check, "name": "lost"})}, '{"a": 1}')
+    (member,) = result.evaluator_results
+    assert (member.name, member.score, bool(member.unknown)) == ("lost", 0.0, True)
+
+
+@pytest.mark.parametrize("check", UNKNOWN)
+def test_what_is_unknown_and_does_not_count_can_be_beside_what_is_negated(bench, check):
+    members = _in_composite({**check, "name": "lost"}, {"contains": "sorry"}, weights={"lost": 0})
+    result = bench.judged({"not-composite": members}, '{"a": 1}')
+    assert (result.score, result.error) == (1.0, None)
+
+
+def test_a_composite_in_which_nothing_counts_is_not_negated_into_a_pass(bench):
+    members = _in_composite({"contains": "sorry", "name": "polite"}, weights={"polite": 0})
+    result = bench.judged({"not-composite": members}, "x")
+    assert (result.score, result.error) == (
+        0.0,
+        "all weights are 0, so that nothing counts: there is nothing to negate",
+    )
+
+
+@pytest.mark.parametrize("field", [{"path": "b", "required": False}, {"path": "a", "weight": 0}])
+def test_fields_of_which_none_counts_are_not_negated_into_a_pass(bench, field):
+    messages = ({"role": "assistant", "content": {"a": 1, "b": 2}},)
+    check = {"not-field_accuracy": {"fields": [{"match": "exact", **field}]}}
+    result = bench.judged(check, '{"a": 1}', case=CASE.replace(expected_messages=messages))
+    assert (result.score, result.error_kind) == (0.0, "config")
+
+
+@pytest.mark.parametrize("check", UNKNOWN)
+def test_what_is_unknown_fails_where_nothing_is_negated(bench, check):
+    result = bench.judged({"composite": _in_composite(check)}, '{"a": 1}')
+    assert (result.score, result.error, bool(result.unknown)) == (0.0, None, True)
+
+
 def test_a_bad_pattern_of_an_argument_is_told(bench):
     _, faults = bench.load({"tool-called": "a", "args": {"q": {"regex": "("}}})
     assert len(faults) == 1
@@ -483,3 +553,12 @@ def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     monkeypatch.setattr("pytest_agentv.evaluators.kinds.likeness.likeness.find_spec", lambda _: None)
     result = bench.judged({kind: "x"}, "x")
     assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+
+
+def test_a_field_that_nothing_is_expected_of_is_met_with_a_warning(bench):
+    case = CASE.replace(expected_messages=({"role": "assistant", "content": {"a": 1}},))
+    check = {"fields": [{"path": path, "match": "exact"} for path in ("a", "b.c")]}
+    result = bench.judged({"field_accuracy": check}, '{"a": 1}', case=case)
+    assert (result.score, result.hits) == (1.0, ("a", "b.c: no expected value"))
+    (warning,) = result.warnings
+    assert warning == "the expected data has no 'b.c': this field counts as met, whatever the answer has there"

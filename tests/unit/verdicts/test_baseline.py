@@ -13,6 +13,7 @@ from pytest_agentv.reporting.verdicts.baseline import (
     read_baseline,
     updated,
 )
+from pytest_agentv.session.gating.baseline_update import refusal_after
 
 CASES = [
     case("tent", 4, group="catalogue", scores=(1.0, 1.0, 0.4, 1.0, 1.0), threshold=0.8, judge="gpt@9f3c"),
@@ -145,3 +146,17 @@ def test_a_broken_baseline_is_refused_at_its_line(write, text, fault):
 def test_a_baseline_that_is_not_there_says_so(tmp_path):
     with pytest.raises(FileError, match="the baseline cannot be read: No such file"):
         read_baseline(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"flags": ("cached",)}, "1 of 2 cases came from the cache"),
+        ({"flags": ("reruns",)}, "1 of 2 cases were asked again until they passed (--reruns)"),
+        ({"is_error": True}, "1 of 2 cases could not be judged"),
+        ({"stopped": "pass"}, "1 of 2 cases were stopped before all answers were there"),
+        ({}, None),
+    ],
+)
+def test_what_keeps_a_run_from_becoming_the_baseline(changes, reason):
+    assert refusal_after([case("a", 5), case("b", 5, **changes)], None, None, "write") == reason

@@ -98,6 +98,7 @@ def test_the_last_result_of_a_case_counts(tmp_path):
         *({"repeat": 3}, {"repeat": "3"}, {"repeat": [1]}, {"repeat": {}}, {"repeat": {"passes": "two"}}),
         *({"repeat": {"passes": -3}}, {"repeat": {"passes": None}}, {"repeat": {"asked": "x", "planned": []}}),
         *({"repeat": {"stopped": [1]}}, {"repeat": {"confirm": 5}}, {"repeat": {"confirm": {"asked": 1}}}),
+        *({"repeat": {"confirm": {"asked": a, "judged": b, "passes": c}}} for a, b, c in ((9, 5, 6), (5, 9, 3))),
         *({"repeat": {"tools": 5}}, {"repeat": {"tools": [1, 2]}}, {"repeat": {"same_text": "x"}}),
         *({"tags": 5}, {"tags": "abc"}, {"group": {}}, {"conversation_id": [5]}, {"status": ["pass"]}),
         *({"eval_file": 5}, {"target": ["x"]}, {"node_id": 5}, {"case_hash": 3}, {"required": "no"}),
@@ -115,3 +116,9 @@ def test_what_another_tool_writes_under_our_keys_ends_nothing(others):
 def test_scores_and_groups_of_another_tool_count():
     case = case_of({"eval_id": "a", "score": 0.5, "threshold": 50, "repeat": {"scores": [87, 12]}, "group": 7})
     assert (case.asked, case.passes, case.judged, case.group) == (2, 1, 2, "7")
+
+
+def test_a_result_with_an_error_has_no_score_whatever_its_status_says():
+    for value in ({"error": "no answer"}, {"status": "error"}, {"error": "no answer", "status": "pass"}):
+        case = case_of({"eval_id": "a", "score": 1, "threshold": 0.8, **value})
+        assert (case.is_error, case.scores, case.passes) == (True, (), 0)

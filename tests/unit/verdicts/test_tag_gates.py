@@ -43,4 +43,6 @@ def test_only_judged_cases_with_the_tag_count():
     x, y = check_tags(parse_tag_gates(["x: min_rate=0.8", "y: min_rate=0.8"]), cases)
     assert (x.name, x.rate, x.n, x.is_reached) == ("gate::x", pytest.approx(0.8), 2, True)
     assert (y.rate, y.is_reached) == (0.6, False)
+    [none] = check_tags(parse_tag_gates(["x: min_rate=0.6"]), [case("a", 5, tags=("x",)), case("b", 0, tags=("x",))])
+    assert (none.rate, none.n, none.is_reached) == (0.5, 2, False)
     assert y.text == "the pass rate 60.0 % of 1 case is below 80.0 %"

@@ -35,6 +35,18 @@ def test_pairs_are_made_by_file_id_and_target():
     assert [each.eval_id for each in pairing.changed] == ["d"]
 
 
+def test_a_case_that_was_skipped_is_not_gone():
+    old = [case("a", 5), case("b", 5), case("c", 5)]
+    pairing = pair_cases([case("a", 5)], old, skipped=old[1:2])
+    assert ([each.eval_id for each in pairing.skipped], [each.eval_id for each in pairing.gone]) == (["b"], ["c"])
+
+
+@pytest.mark.parametrize(("new", "old", "is_sure"), [(10, 10, True), (40, 9, False), (9, 40, False)])
+def test_both_sides_need_many_answers_to_need_no_confirmation(new, old, is_sure):
+    [pair] = pair_cases([case("a", 0, new)], [case("a", old, old)]).pairs
+    assert (pair.is_sure, pair.is_suspect) == (is_sure, not is_sure)
+
+
 @pytest.mark.parametrize("changes", [{"case_hash": "x"}, {"grading_hash": "x"}, {"threshold": 0.5}])
 def test_a_case_that_changed_is_not_compared(changes):
     assert pair_cases([case("a", 5).replace(**changes)], [case("a", 5)]).pairs == ()
@@ -306,3 +318,9 @@ def test_a_rate_that_must_be_reached(min_rate, tier, gate, is_red):
 def test_a_rate_of_nothing_is_not_reached():
     outcome = rate_gate(rate_check("gate::x", 0.5, [case("a", 0).replace(scores=())]), "run")
     assert (outcome.is_red, outcome.reason) == (True, "no case could be judged; 50.0 % must pass")
+
+
+def test_nothing_is_asked_again_where_another_judge_says_what_passes():
+    baseline = baseline_of([case("a", 5, judge="old")])
+    assert list(suspects_of([case("a", 0, judge="new")], baseline, 10)) == []
+    assert len(list(suspects_of([case("a", 0, judge="old")], baseline, 10))) == 1

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.expected_calls import Arguments, call_fits
-from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls
+from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls, with_silent_calls
 from pytest_agentv.evaluators.kinds.text.check import verdict
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.kind import Text, spelled
@@ -58,4 +58,5 @@ class ToolCalled(Evaluator):
         wanted = "at least once" if self.times is None else f"expected: {self.times}"
         times = "1 time" if count == 1 else f"{count} times"
         what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
-        return verdict(count > 0 if self.times is None else count == self.times, what, what)
+        found = verdict(count > 0 if self.times is None else count == self.times, what, what)
+        return with_silent_calls(found, [self.args], [call for call in calls or () if call.tool == self.value])

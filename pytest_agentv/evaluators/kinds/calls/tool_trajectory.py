@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall, call_fault
-from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls
+from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls, with_silent_calls
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Text, spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
@@ -95,12 +95,16 @@ def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
     if by_order:
         compare = _compare_exactly if config.mode == "exact" else _find_in_order
         score = compare(config.expected or (), calls or (), context.target)
+        for item in config.expected or ():
+            same = [call for call in calls or () if call.tool == item.tool]
+            score = with_silent_calls(score, [item.args, item.input], same)
     elif config.minimums is None and (kept or broken):
         score = Score(1.0)
     else:
         score = _score_counts(config.minimums or {}, counts)
     value = 0.0 if broken else score.value
-    return score.replace(value=value, hits=(*score.hits, *kept), misses=(*score.misses, *broken))
+    unknown = None if broken else score.unknown
+    return score.replace(value=value, hits=(*score.hits, *kept), misses=(*score.misses, *broken), unknown=unknown)
 
 
 def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:

@@ -1,6 +1,5 @@
 """Combines the results of a composite's members into one score: by a mean, a script or a model."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from pytest_agentv.evaluators.scripts.script import run_judge_script
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_aggregator_template, load_template
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import Amount, Kind, Text, spelled
-from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, Score, Verdict, clamp_score, unmet_required
+from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, Score, Verdict, unmet_required, weighted_mean
 from pytest_agentv.models.text import pretty_json
 from pytest_agentv.prompts.templates import render_template
 
@@ -124,19 +123,23 @@ def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> 
     A required rubric that a member found unmet stays unmet. Source: agentv-formats 6.6; a sum of weights of 0 gives 0.
     """
     weighed = tuple(result.replace(weight=weights_by_name.get(result.name, 1.0)) for result in results)
-    weights = [result.weight or 0.0 for result in weighed]
-    total = math.fsum(weights)
+    counting = [result for result in weighed if result.weight]
     reasons = [f"{result.name}: {result.reasoning}" for result in results if result.reasoning]
-    products = (weight * result.score for weight, result in zip(weights, weighed, strict=True))
     return Score(
-        clamp_score(math.fsum(products) / total) if total else 0.0,
+        weighted_mean([(result.score, result.weight or 0.0) for result in weighed]),
         hits=tuple(f"[{result.name}] {hit}" for result in results for hit in result.hits),
         misses=tuple(f"[{result.name}] {miss}" for result in results for miss in result.misses),
-        reasoning="; ".join(reasons if total else [NOTHING_COUNTS, *reasons]) or None,
+        reasoning="; ".join(reasons if counting else [NOTHING_COUNTS, *reasons]) or None,
         request={"aggregator": WeightedAverage.kind, "weights": dict(weights_by_name)},
         results=weighed,
         unmet_required=unmet_required(weighed) or None,
+        unknown=rests_on(counting) if counting else NOTHING_COUNTS,
     )
+
+
+def rests_on(results: Results) -> str | None:
+    """Return what is unknown that results rest on; None: nothing."""
+    return "; ".join(f"{result.name}: {result.unknown}" for result in results if result.unknown) or None
 
 
 async def _ask_model(aggregator: LlmAggregator, results: Results, context: Context) -> Score:
@@ -144,7 +147,8 @@ async def _ask_model(aggregator: LlmAggregator, results: Results, context: Conte
     question = build_aggregator_question(aggregator, pretty_json(results_by_name(results)), context)
     score = await ask_judge(judge, question, context, read_judgement)
     request = {"aggregator": aggregator.kind, **(score.request or {})}
-    return score.replace(request=request, results=tuple(result.replace(weight=None) for result in results))
+    members = tuple(result.replace(weight=None) for result in results)
+    return score.replace(request=request, results=members, unknown=rests_on(results))
 
 
 def build_aggregator_question(aggregator: LlmAggregator, found: str, context: Context) -> JudgeQuestion:
@@ -174,6 +178,7 @@ async def _ask_script(aggregator: CodeAggregator, results: Results, context: Con
     return score.replace(
         request={"aggregator": aggregator.kind, "script": aggregator.path},
         results=tuple(result.replace(weight=1.0) for result in results),
+        unknown=rests_on(results),
     )
 
 

@@ -7,19 +7,21 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer, parse_json, read_path
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
+from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
 from pytest_agentv.models.records import record
-from pytest_agentv.models.scores import Score, clamp_score
+from pytest_agentv.models.scores import Score, weighted_mean
 from pytest_agentv.models.text import format_fixed, format_number
 
 _NOTHING_EXPECTED: Final = "No expected data found in expected_messages"
+
+_NOTHING_COUNTS: Final = "No field of the answer counts: each weighs 0, or is optional and missing"
 
 SHOWN_FINDINGS: Final = 4
 """Hits, and misses, that are listed; the reasoning counts them all."""
@@ -73,29 +75,38 @@ class FieldAccuracy(Evaluator):
     )
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` where nothing is expected, and the score of 0 would be negated into a pass."""
         answer, expected = context.candidate_answer, context.case.expected_messages
-        if self.negate and expected_data(expected) is ABSENT:
-            raise EvaluatorError(f"{_NOTHING_EXPECTED}: there is nothing to negate", kind="config")
-        return await off_loop(len(answer), score_fields, self, answer, expected)
+        score = await off_loop(len(answer), score_fields, self, answer, expected)
+        return score.replace(warnings=tuple(self.doubts(context.case)))
+
+    def doubts(self, case: EvalCase) -> Iterator[str]:
+        """Yield the fields that the expected data lacks. They count as met, as in AgentV."""
+        expected = expected_data(case.expected_messages)
+        for check in self.fields if expected is not ABSENT else ():
+            if read_path(expected, check.path) is ABSENT:
+                yield (
+                    f"the expected data has no {check.path!r}: this field counts as met, whatever the answer has there"
+                )
 
 
 def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence[JsonObject]) -> Score:
     """Score an answer's fields; 0 when the answer holds no JSON or nothing is expected."""
-    candidate = parse_answer(answer)
+    candidate, expected = parse_answer(answer), expected_data(expected_messages)
+    unknown = _NOTHING_EXPECTED if expected is ABSENT else None
     if candidate is ABSENT:
-        return Score(0.0, misses=("Failed to parse candidate answer as JSON",))
-    expected = expected_data(expected_messages)
+        return Score(0.0, misses=("Failed to parse candidate answer as JSON",), unknown=unknown)
     if expected is ABSENT:
-        return Score(0.0, misses=(_NOTHING_EXPECTED,))
+        return Score(0.0, misses=(_NOTHING_EXPECTED,), unknown=unknown)
     findings = [check_field(check, candidate, expected) for check in config.fields]
+    is_mean = config.aggregation == "weighted_average"
     hits = [finding.text for finding in findings if finding.matched]
     misses = [finding.text for finding in findings if not finding.matched]
     return Score(
-        _all_matched(findings) if config.aggregation == "all_or_nothing" else _weighted_mean(findings),
+        _weighted_mean(findings) if is_mean else _all_matched(findings),
         hits=tuple(hits[:SHOWN_FINDINGS]),
         misses=tuple(misses[:SHOWN_FINDINGS]),
         reasoning=f"{len(hits)}/{len(findings)} fields matched",
+        unknown=_NOTHING_COUNTS if is_mean and not any(finding.weight for finding in findings) else None,
     )
 
 
@@ -167,8 +178,7 @@ def _compare_dates(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding
 
 
 def _weighted_mean(findings: Sequence[FieldFinding]) -> float:
-    total = sum(finding.weight for finding in findings)
-    return clamp_score(sum(finding.weight for finding in findings if finding.matched) / total) if total else 0.0
+    return weighted_mean([(float(finding.matched), finding.weight) for finding in findings])
 
 
 def _all_matched(findings: Sequence[FieldFinding]) -> float:

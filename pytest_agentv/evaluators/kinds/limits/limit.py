@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.shared import SLACK
 from pytest_agentv.models.records import record
@@ -40,10 +39,8 @@ class Limit(Evaluator):
         raise NotImplementedError
 
     def unknown(self, miss: str, reasoning: str) -> Score:
-        """Score 0: the target reported nothing. Raises `EvaluatorError` where that would be negated into a pass."""
-        if self.negate:
-            raise EvaluatorError(f"{reasoning}: there is nothing to negate", kind="config")
-        return Score(0.0, misses=(miss,), reasoning=reasoning)
+        """Score 0: the target reported nothing."""
+        return Score(0.0, misses=(miss,), reasoning=reasoning, unknown=reasoning)
 
 
 class AmountLimit(Limit):

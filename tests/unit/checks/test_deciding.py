@@ -1,0 +1,122 @@
+"""What decides a verdict at its edges: limits that are just reached, signs, errors, and what is required."""
+
+import asyncio
+import json
+import math
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from pytest_agentv.engine.scoring import Judgement, Threshold, decide_status
+from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.evaluators.shared import with_requirement
+from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score
+from pytest_agentv.models.traces import TraceSummary
+from pytest_agentv.prompts.prompt import Prompt
+
+from .conftest import CASE
+
+
+def test_what_is_required_and_unmet_fails_at_any_score() -> None:
+    assert decide_status(1.0, 0.5, ("polite",)) == "fail"
+    assert decide_status(1.0, 0.5, ()) == "pass"
+    judgement = Judgement((EvaluatorResult("a", "contains", 1.0, unmet_required=("polite",)),), Threshold(0.5, "case"))
+    assert judgement.status(judgement.combined) == "fail"
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, True, None, "1"])
+def test_what_is_no_finite_number_counts_as_0(value: Any) -> None:
+    assert clamp_score(value) == 0.0
+
+
+def test_a_required_check_that_could_not_judge_is_an_error_and_not_unmet(bench) -> None:
+    result = bench.judged({"tool-called": "search", "required": True}, "x", reports_calls=False)
+    assert result.error is not None
+    assert result.unmet_required is None
+
+
+def test_a_required_evaluator_adds_to_what_it_found_unmet(bench) -> None:
+    evaluator = bench.one({"contains": "x", "required": True})
+    score = with_requirement(evaluator, Score(0.2, misses=("lacks x",), unmet_required=("[a] A",)), 0.5)
+    assert score.unmet_required == ("contains: x: lacks x", "[a] A")
+
+
+class Own(Evaluator):
+    """A kind whose key `negate` is its own."""
+
+    kind = "own"
+    negate: bool = Field(default=True, description="its own")
+
+    async def evaluate(self, context: Context) -> Score:
+        return Score(1.0)
+
+
+def test_a_key_of_a_kinds_own_turns_nothing_round() -> None:
+    assert asyncio.run(run_evaluator(Own(), Context(CASE, Prompt("q"), "x"))).score == 1.0
+
+
+def test_a_required_field_has_to_be_there_at_any_threshold(bench) -> None:
+    result = bench.judged({"field": "price", "required": True}, "{}", threshold=0.0)
+    assert result.unmet_required is not None
+    assert bench.judged({"field": "price", "required": True}, '{"price": 1}', threshold=0.0).unmet_required is None
+
+
+@pytest.mark.parametrize(("given", "score"), [(-104, 1.0), (-96, 1.0), (-110, 0.0), (104, 0.0)])
+def test_a_relative_tolerance_of_a_negative_number_is_a_share_of_its_size(bench, given: float, score: float) -> None:
+    case = CASE.replace(expected_messages=({"role": "assistant", "content": {"a": -100}},))
+    field = {"path": "a", "match": "numeric_tolerance", "tolerance": 0.05, "relative": True}
+    assert bench.judged({"field_accuracy": [field]}, json.dumps({"a": given}), case=case).score == score
+
+
+def test_limits_of_calls_may_just_be_reached(bench, called) -> None:
+    check = {"tool_trajectory": {"maximums": {"a": 2}, "max_calls": 3}}
+    assert bench.judged(check, "x", **called("a", "a", "b")).score == 1.0
+    assert bench.judged(check, "x", **called("a", "b", "b", "b")).score == 0.0
+    assert bench.judged(check, "x", **called("a", "a", "a")).score == 0.0
+
+
+def _summary(count: int, **calls: int) -> TraceSummary:
+    return TraceSummary(count, tuple(calls), calls, 0, cost_usd=0.1)
+
+
+@pytest.mark.parametrize("check", [{"not-tool-called": "rm"}, {"tool_trajectory": {"forbidden": ["rm"]}}])
+def test_a_summary_of_mere_metrics_does_not_say_that_nothing_was_called(bench, check) -> None:
+    given = {"reports_calls": False, "output_messages": (Message("assistant", "x"),)}
+    assert bench.judged(check, "x", trace_summary=_summary(0), **given).error is not None
+    assert bench.judged(check, "x", trace_summary=_summary(2, read=2), **given).score == 1.0
+
+
+@pytest.mark.parametrize("check", [{"tool-called": "rm"}, {"not-tool-called": "rm"}])
+def test_mere_counts_do_not_tell_arguments(bench, check) -> None:
+    given = {"reports_calls": False, "trace_summary": _summary(1, rm=1)}
+    assert bench.judged({**check, "args": {"path": "/"}}, "x", **given).error is not None
+    assert bench.judged(check, "x", **given).error is None
+
+
+@pytest.mark.parametrize(("count", "score"), [(0, 0.0), (1, 0.0), (2, 1.0), (3, 0.0)])
+def test_a_number_of_calls_is_exact(bench, called, count: int, score: float) -> None:
+    assert bench.judged({"tool-called": "a", "times": 2}, "x", **called(*["a"] * count)).score == score
+
+
+SILENT = {"tool-called": "rm", "args": {"path": "/"}}
+IN_ORDER = {"tool_trajectory": {"mode": "in_order", "expected": [{"tool": "rm", "args": {"path": "/"}}]}}
+
+
+@pytest.mark.parametrize("check", [SILENT, IN_ORDER])
+def test_arguments_that_are_not_reported_are_no_pass_when_they_are_negated(bench, called, check) -> None:
+    ((kind, value), *more) = check.items()
+    negated = {f"not-{kind}": value, **dict(more)}
+    silent, other, same = (called(ToolCall("rm", *given)) for given in ((), ({"path": "x"},), ({"path": "/"},)))
+    result = bench.judged(negated, "x", **silent)
+    assert (result.score, result.error_kind) == (0.0, "config")
+    assert (bench.judged(check, "x", **silent).score, bench.judged(check, "x", **silent).error) == (0.0, None)
+    assert [bench.judged(negated, "x", **given).score for given in (other, same)] == [1.0, 0.0]
+    assert bench.judged(negated, "x", **called("read")).score == 1.0
+
+
+def test_a_limit_that_is_not_kept_decides_without_arguments(bench, called) -> None:
+    value = {**IN_ORDER["tool_trajectory"], "max_calls": 0}
+    assert bench.judged({"not-tool_trajectory": value}, "x", **called("rm")).score == 1.0
