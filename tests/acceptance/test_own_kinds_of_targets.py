@@ -154,7 +154,7 @@ targets:
 
 FAULTS = [
     "targets.yaml:2: warning: targets[0].provider: unknown provider 'parot'; did you mean 'parrot'?",
-    "targets.yaml:3: error: targets[1].word: is missing (expected what it says first)",
+    "targets.yaml:3: error: targets[1].word: is missing (is 'wrd' a misspelling of it?)",
     "targets.yaml:3: warning: targets[1].wrd: unknown key (did you mean 'word'?)",
     "targets.yaml:6: error: targets[2].word: expected a text, got the number 5",
     "targets.yaml:7: error: targets[2].times: expected a number of 1 or more, got the number 0",

@@ -91,7 +91,7 @@ def test_python_evals_pass_fail_and_error_and_are_recorded(any_mode):
     lines = (project.path / "test_evals.py").read_text().splitlines()
     assert lines[first["line"] - 1] == "def test_passes(agentv):"
     assert run.by_id["test_given"]["attempts"] == 0
-    assert "ERROR test_evals.py::test_errors - line 16: evaluators[0].type: " in run.text
+    assert "ERROR test_evals.py::test_errors - line 16: type: did you mean 'heuristic'? (" in run.text
     assert "Total eval cases: 8 (3 passed, 4 failed, 1 error" in run.text
     tree = ElementTree.parse(project.path / "junit.xml")
     properties = {
@@ -144,7 +144,7 @@ def test_an_error_is_shown_at_the_users_line_and_in_the_errors_of_the_run(projec
     assert "ERROR at call of test_errors" in run.text
     assert ">       assert agentv.run('Hi', evaluators=HELLO)" in run.lines
     assert "The target gave no answer (crash)" in run.text
-    assert "ERROR test_evals.py::test_errors - target 'default': agent.py:answer" in run.text
+    assert "ERROR test_evals.py::test_errors - agent.py:answer raised RuntimeError: down" in run.text
     assert not any("pytest_agentv/" in line for line in run.lines)
 
 

@@ -562,3 +562,6 @@ def test_a_field_that_nothing_is_expected_of_is_met_with_a_warning(bench):
     assert (result.score, result.hits) == (1.0, ("a", "b.c: no expected value"))
     (warning,) = result.warnings
     assert warning == "the expected data has no 'b.c': this field counts as met, whatever the answer has there"
+
+    optional = {"fields": [{"path": path, "match": "exact", "required": False} for path in ("a", "b.c")]}
+    assert bench.judged({"field_accuracy": optional}, '{"a": 1}', case=case).warnings is None

@@ -80,10 +80,10 @@ class FieldAccuracy(Evaluator):
         return score.replace(warnings=tuple(self.doubts(context.case)))
 
     def doubts(self, case: EvalCase) -> Iterator[str]:
-        """Yield the fields that the expected data lacks. They count as met, as in AgentV."""
+        """Yield the fields that the expected data lacks, but optional ones. They count as met, as in AgentV."""
         expected = expected_data(case.expected_messages)
         for check in self.fields if expected is not ABSENT else ():
-            if read_path(expected, check.path) is ABSENT:
+            if check.required and read_path(expected, check.path) is ABSENT:
                 yield (
                     f"the expected data has no {check.path!r}: this field counts as met, whatever the answer has there"
                 )
