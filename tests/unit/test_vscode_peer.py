@@ -111,12 +111,16 @@ def test_it_sees_what_we_hold_and_can_unlock_what_we_left(peer: Peer) -> None:
 
 def test_its_chats_and_ours_are_never_in_the_same_folder(peer: Peer) -> None:
     peer.run("provision", "--subagents", "2")
-    peer.code.behave(seconds=2, reply="hello {query}")
+    peer.code.behave(until="theirs-began")  # Node is slow on a busy machine
     thread, found = in_background(lambda: peer.invoke("ours"))
     peer.code.wait_for("chat")
+    peer.code.behave(until="ours-again")
     theirs = peer.start("chat", "-q", "[[ ## user_query ## ]] theirs", "-w")
     peer.code.wait_for("chat", 2)
+    peer.code.behave()
+    (peer.code.folder / "theirs-began").touch()
     second = peer.invoke("ours too")
+    (peer.code.folder / "ours-again").touch()
     thread.join()
     output, errors = theirs.communicate(timeout=30)
 
