@@ -94,10 +94,11 @@ def test_our_requests_are_answered_in_folders_that_it_provisioned(peer: Peer) ->
 
 
 def test_it_sees_what_we_hold_and_can_unlock_what_we_left(peer: Peer) -> None:
-    peer.code.behave(seconds=3)
+    peer.code.behave(until="seen")
     thread, found = in_background(lambda: peer.invoke("world"))
     peer.code.wait_for("chat")
     assert peer.list() == {"subagent-1": ("locked", True)}
+    (peer.code.folder / "seen").touch()
     thread.join()
     assert answer(found[0]) == "hello world"
     assert peer.list() == {"subagent-1": ("available", True)}
