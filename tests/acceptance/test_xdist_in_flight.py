@@ -126,7 +126,9 @@ def test_when_a_worker_dies_nothing_is_lost_and_nothing_that_was_finished_is_cal
     write_cases(project, prompts, "one.eval.yaml")
     write_cases(project, numbered(7, word="two"), "two.eval.yaml")
     run = project.run("-n2", f"--dist={dist}", "--agentv-workers=6")
-    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    # An item is blamed if the worker had begun it; else all cases are run again or known, and none is red.
+    has_crashed = "crashed while running" in run.text
+    assert run.exit_code == (pytest.ExitCode.TESTS_FAILED if has_crashed else pytest.ExitCode.OK)
     assert sorted(run.by_id) == [f"{word}-{number}" for word in ("one", "two") for number in range(7)]
     counts = Counter(read_calls(project.path).started)
     assert max(counts[eval_id] for eval_id in run.by_id if eval_id != "one-5") == 1
