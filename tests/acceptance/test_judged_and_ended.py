@@ -195,15 +195,23 @@ def wait_and_end(future, look_around):
 cases.wait_for = wait_and_end
 """
 WHILE_TOLD = """
-import os, signal, time
+import os, signal, sys, threading, time
 import pytest
+from helpers import until
 
 def end(*_):
     pytest.fail("Timeout >0.7s")
 
 signal.signal(signal.SIGUSR1, end)
 
+def is_waiting():
+    frame = sys._current_frames()[threading.main_thread().ident]
+    while frame is not None and frame.f_code.co_name != "wait_for":
+        frame = frame.f_back
+    return frame is not None
+
 def pytest_agentv_result(case, result):
+    until(is_waiting)  # pytest may still be busy with what comes before
     os.kill(os.getpid(), signal.SIGUSR1)
     time.sleep(0.3)
 """
