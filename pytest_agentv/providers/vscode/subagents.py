@@ -141,7 +141,11 @@ class SubagentRoot:
         return next(free, f"subagent-{folders[-1][0] + 1 if folders else 1}")
 
     def _claim(self, owner: Owner) -> Claim | None:
-        """Claim the first free folder, or a new one; None: a call of this run is in flight. The root is locked."""
+        """Claim the first free folder, or a new one; None: a call of this run is or may be in flight.
+
+        The caller holds the lock on the root. A folder that a run of ours holds may be without its lock file, or its
+        lock file without text: an agent that is done has removed it, and the run is writing it again.
+        """
         folders = list(self._folders())
         free: list[tuple[Path, FolderLock]] = []
         try:
@@ -149,7 +153,7 @@ class SubagentRoot:
                 lock = FolderLock(folder)
                 is_ours, found = lock.acquire(), _read_owner(folder / LOCK_NAME)
                 if not is_ours:
-                    if found is None or found.run == owner.run:  # none: just removed by an agent that is done
+                    if found is None or found is _SOMEBODY_ELSE or found.run == owner.run:
                         return None
                 elif _is_free(found, owner.host):
                     free.append((folder, lock))
