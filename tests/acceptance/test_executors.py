@@ -502,10 +502,11 @@ def test_a_killed_run_loses_no_answer(project):
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     write_cases(project, {"first": "say hello", "a": "lines 1 go; say hello", "b": "lines 1 go; say hello"})
     run = start(project, TWO, "--agentv-workers=3")
-    until(lambda: len(read_calls(project.path).started) == 3 and "first" in results_of(project))
+    until(lambda: len(read_calls(project.path).started) == 3)
+    until(lambda: "first" in results_of(project) and not kept_files(project))
     run.send_signal(signal.SIGSTOP)
     project.write("go", "go\n")
-    until(lambda: len(list(project.path.glob(".out.jsonl.kept/*.json"))) == 2)
+    until(lambda: len(kept_files(project)) == 2)
     run.kill()
     run.wait(LONGEST_WAIT)
     until(lambda: not living(read_calls(project.path)))
@@ -523,7 +524,7 @@ def test_a_killed_run_loses_no_answer_of_a_repeated_case(project):
     until(lambda: len(read_calls(project.path).started) == 3)
     run.send_signal(signal.SIGSTOP)
     project.write("go", "go\n")
-    until(lambda: len(list(project.path.glob(".out.jsonl.kept/*.json"))) == 3)
+    until(lambda: len(kept_files(project)) == 3)
     run.kill()
     run.wait(LONGEST_WAIT)
     until(lambda: not living(read_calls(project.path)))
@@ -537,10 +538,14 @@ def results_of(project):
     return path.read_text() if path.exists() else ""
 
 
+def kept_files(project):
+    return list(project.path.glob(".out.jsonl.kept/*.json"))
+
+
 def finished(project):
     """Return the ids of the cases that passed, in the results file or with a worker."""
     lines = [json.loads(line) for line in results_of(project).split("\n") if line.endswith("}")]
-    for path in project.path.glob(".out.jsonl.kept/*.json"):
+    for path in kept_files(project):
         with suppress(FileNotFoundError):  # the run has written it meanwhile
             lines.append(json.loads(path.read_text())["result"])
     return {line["eval_id"] for line in lines if line["status"] == "pass"}
