@@ -14,7 +14,7 @@ from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import Asked, error_result, judged_result, unjudged_result
 from pytest_agentv.engine.scoring import Judgement, effective_threshold
-from pytest_agentv.engine.targets.judging import evaluators_of
+from pytest_agentv.engine.targets.judging import evaluators_of, needs_judge
 from pytest_agentv.engine.targets.pool import ReadyTarget, TargetPool
 from pytest_agentv.errors import AgentvError, HookError, KindError, ProviderError
 from pytest_agentv.evaluators.context import Context, Services
@@ -30,8 +30,9 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, requ
 from pytest_agentv.runtime.outcomes import attempt_here
 from pytest_agentv.runtime.user_errors import user_traceback
 
-if TYPE_CHECKING:  # for batches only
+if TYPE_CHECKING:  # for batches, and for targets that cost money
     from pytest_agentv.engine.batching import BatchMember
+    from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -81,7 +82,42 @@ class _Prepared:
 async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks) -> EvalResult:
     if job.identity.target != prepared.target.name:
         job = job.replace(identity=job.identity.replace(target=prepared.target.name))
-    attempts = await _ask(job, prepared, member)
+    request = _request(job, prepared)
+    unjudged = _unjudged(job, prepared, request)
+    left = None if unjudged is None else unjudged.find()
+    attempts = await _ask(job, prepared, request, member) if left is None else Attempts(1, None, left)
+    answer = attempts.response
+    if unjudged is None or answer is None:
+        return await _finish(job, prepared, attempts, hooks)
+    if needs_judge(prepared.evaluators):  # which takes long, so that a kill may come meanwhile
+        await unjudged.keep(answer, attempts.duration_ms)
+    result = await _finish(job, prepared, attempts, hooks)
+    await (unjudged.keep(answer, attempts.duration_ms) if result.status == "error" else unjudged.drop())
+    return result
+
+
+def _request(job: CaseJob, prepared: _Prepared) -> ProviderRequest:
+    return ProviderRequest(
+        prepared.asked.prompt,
+        eval_id=job.case.eval_id,
+        answer=job.answer,
+        guideline_paths=job.case.guideline_paths,
+        input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
+        timeout_seconds=job.timeout_seconds,
+    )
+
+
+def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "UnjudgedAnswer | None":
+    folders = prepared.target.unjudged
+    if folders is None or prepared.answer is not None or job.identity.target_hash is None:
+        return None
+    from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer  # noqa: PLC0415 - for targets that cost money
+
+    return UnjudgedAnswer(job.identity, request, folders, prepared.pool.masker)
+
+
+async def _finish(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks) -> EvalResult:
+    """Read, show and judge what came of the calls."""
     if attempts.response is not None and attempts.response.warnings:
         warnings = [masked(warning) for warning in attempts.response.warnings]
         prepared.pool.warn_of_answer(job.case.folder, prepared.target.name, warnings)
@@ -109,18 +145,10 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
     return result.replace(attempts=attempts.count, **attempts.requests)
 
 
-async def _ask(job: CaseJob, prepared: _Prepared, member: "BatchMember | None") -> Attempts:
+async def _ask(job: CaseJob, prepared: _Prepared, request: ProviderRequest, member: "BatchMember | None") -> Attempts:
     if prepared.answer is not None:
         return Attempts(0, None, require_answer(prepared.answer))
     provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
-    request = ProviderRequest(
-        prepared.asked.prompt,
-        eval_id=job.case.eval_id,
-        answer=job.answer,
-        guideline_paths=job.case.guideline_paths,
-        input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
-        timeout_seconds=job.timeout_seconds,
-    )
     return await invoke_with_retries(provider, request, job.options.max_retries)
 
 

@@ -7,6 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
+from pytest_agentv.engine.targets.folders import UnjudgedFolders
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.shipping.outgoing import SentFile
 from pytest_agentv.executors.shipping.packing import NO_ROOTS
@@ -54,6 +55,8 @@ class Setup(Record):
     """The interpreter of the run, which records name."""
     keeps: bool = True
     """Whether the worker keeps results until the run has written them."""
+    unjudged: UnjudgedFolders | None = None
+    """Where answers are kept until they are judged."""
     results: Path | None = None
     """The results file: where it is, and the folder of kept results is not, the run is over."""
     own_providers: tuple[str, ...] = ()

@@ -61,7 +61,9 @@ class Here:
         together: Together | None = None
         if probes is not None:
             together = lambda key, check: probes.together(key, check, self.text_home)  # noqa: E731 - typed
-        places = Places(repo_root, cwd, shared, self._left, self.plain_home)
+        sees_results = setup.is_here and setup.keeps and not is_elsewhere(setup)
+        unjudged = setup.unjudged if sees_results else None
+        places = Places(repo_root, cwd, shared, self._left, self.plain_home, unjudged)
         own = dict.fromkeys(setup.own_providers, _open_nothing)
         self.pool = TargetPool(options, places, masker, lambda _: own, together)
 

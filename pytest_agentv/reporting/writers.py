@@ -82,6 +82,11 @@ def kept_folder(results_path: Path) -> Path:
     return results_path.with_name(f".{results_path.name}.kept")
 
 
+def unjudged_folder(results_path: Path) -> Path:
+    """Return the folder beside a results file in which answers of models are until they are judged."""
+    return results_path.with_name(f".{results_path.name}.unjudged")
+
+
 def default_results_path(cwd: Path, started: datetime, output_format: OutputFormat) -> Path:
     """Return `.agentv/results/eval_<time>.jsonl` (or `.yaml`) below `cwd`; the time is UTC (agentv-formats 8.3)."""
     time = started.astimezone(UTC).strftime("%Y-%m-%dT%H-%M-%S")

@@ -10,7 +10,7 @@ from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import Environment, load_environment
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.defaults import CACHE_FOLDER
@@ -27,6 +27,14 @@ from pytest_agentv.runtime.user_loop import USER_LOOP
 
 
 @record
+class UnjudgedFolders(Record):
+    """Where answers are until they are judged: those of the run, and those of the run that it goes on with."""
+
+    own: Path
+    left: Path | None = None
+
+
+@record
 class Places:
     """The folders where searches end, and a folder that processes share."""
 
@@ -38,6 +46,8 @@ class Places:
     """Where `.env` files lie as they do below `repo_root`; None: there."""
     as_at_home: Callable[[JsonObject], JsonObject] = dict
     """Returns plain data with the paths that the process of the run would have."""
+    unjudged: UnjudgedFolders | None = None
+    """None: this process does not see the folder of the results file."""
 
     def environment(self, eval_dir: Path, process_env: Mapping[str, str]) -> Environment:
         """Return the variables of a folder. Raises `FileError`."""
@@ -118,6 +128,16 @@ class FolderTargets:
         if key not in self._providers:
             self._providers[key] = self._create(eval_dir, target)
         return target, self._providers[key]
+
+    def unjudged(self, target: Target) -> UnjudgedFolders | None:
+        """Return where the answers of a target are until they are judged; None: they are not kept, or a cache has them.
+
+        They are kept if they cost money, and if they are all that a call leaves. A script may judge what an agent left
+        in its folder, and that may change until the next run.
+        """
+        settings = target.settings
+        costs_money, is_agent = getattr(settings, "costs_money", False), getattr(settings, "is_agent", False)
+        return self._places.unjudged if costs_money and not is_agent and not self._options.cache else None
 
     def in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
         """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""

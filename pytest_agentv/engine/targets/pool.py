@@ -9,7 +9,7 @@ from typing import Final
 from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.targets.checks import HealthChecks, Together, sharing
-from pytest_agentv.engine.targets.folders import FolderTargets, Places
+from pytest_agentv.engine.targets.folders import FolderTargets, Places, UnjudgedFolders
 from pytest_agentv.engine.targets.judging import (
     ProviderJudge,
     embedding_targets,
@@ -50,6 +50,8 @@ class ReadyTarget:
     """The targets whose embeddings the case's evaluators compare."""
     callable_targets: ProxiedTargets | None = None
     """The targets that judge scripts may call; None: no evaluator of the case needs them."""
+    unjudged: UnjudgedFolders | None = None
+    """Where answers are until they are judged; None: they are not kept, or a cache keeps all."""
 
 
 def choose_target(options: RunOptions, written: str | None) -> str:
@@ -108,7 +110,8 @@ class TargetPool:
             await self._check(target, provider)
         is_agent = getattr(target.settings, "is_agent", False)
         variables = environment.variables
-        return ReadyTarget(target.name, is_agent, provider, judge, variables, embedders, callable_targets)
+        unjudged = None if file is None else self._folders.unjudged(target)
+        return ReadyTarget(target.name, is_agent, provider, judge, variables, embedders, callable_targets, unjudged)
 
     async def pace(self, eval_dir: Path, name: str) -> Pace:
         """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""

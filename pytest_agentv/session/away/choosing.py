@@ -82,6 +82,7 @@ def _setup(options: RunOptions, identity: RunIdentity, places: Places, roots: Ro
         roots,
         ships=ships(options),
         process=process_name(),
+        unjudged=places.unjudged,
         results=identity.results_path,
     )
     if setup.ships and not is_cluster(options.executor):  # workers use these if they see them

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_agentv.engine.targets.asking import ask_target
 from pytest_agentv.engine.targets.fingerprints import Fingerprints
-from pytest_agentv.engine.targets.folders import Places
+from pytest_agentv.engine.targets.folders import Places, UnjudgedFolders
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import find_repo_root
@@ -16,7 +16,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.reporting.writers import kept_folder
+from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_loop import USER_LOOP
 from pytest_agentv.session.hooking.kinds import FolderKinds
@@ -41,7 +41,8 @@ class RunEngine:
         self._has_executor = has_executor(config, options)
         is_shared = self._share.count > 1 or self._has_executor
         self._providers = FolderKinds(config, "pytest_agentv_providers")
-        self.places = Places(find_repo_root(cwd), cwd, shared_folder(run_id) if is_shared else None)
+        shared = shared_folder(run_id) if is_shared else None
+        self.places = Places(find_repo_root(cwd), cwd, shared, unjudged=_unjudged(identity))
         self.loop = LoopThread()
         self.pool = TargetPool(options, self.places, masker, self._providers)
         self.away = self._open_away(identity) if self._has_executor else None
@@ -99,3 +100,11 @@ class RunEngine:
         """Return how many processes run the cases: as many at once, unless the run or a target says so."""
         executor = None if self.away is None else self.away.executor
         return 1 if executor is None else executor.processes
+
+
+def _unjudged(identity: RunIdentity) -> UnjudgedFolders | None:
+    """Return where answers are kept until they are judged; None: this process cannot write to the files of the run."""
+    if identity.home is not None and not identity.home.is_here():
+        return None
+    left = None if identity.resumed is None else unjudged_folder(identity.resumed.path)
+    return UnjudgedFolders(unjudged_folder(identity.results_path), left)

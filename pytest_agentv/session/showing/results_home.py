@@ -1,14 +1,16 @@
 """Writes and checks the results file in the process that owns the terminal."""
 
 import os
+import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.writers import ResultSink, answers_path, verdict_path
+from pytest_agentv.reporting.writers import ResultSink, answers_path, unjudged_folder, verdict_path
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
@@ -37,6 +39,8 @@ class ResultsHome:
         finally:
             self._sink.close()  # cases may be run elsewhere
         self.drop_verdict()  # a fault shows at the end of the run
+        if not self._identity.goes_on:  # they belong to an earlier run with this file
+            shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
         return None
 
     def append(self, texts: Sequence[str]) -> None:
@@ -78,7 +82,8 @@ class ResultsHome:
         return None
 
     def drop_answers(self, *, is_broken_off: bool) -> None:
-        """Delete the journal of single answers when no run will go on from it."""
+        """Delete the journal of single answers, and unjudged answers, when no run will go on from them."""
+        self._drop_unjudged(is_broken_off=is_broken_off)
         if is_broken_off and self._options.baseline is not None:
             return  # fresh answers of suspects may be there, but not all
         if not self.write_errors and answers_path(self._identity.results_path).is_file():
@@ -86,6 +91,16 @@ class ResultsHome:
 
             results = read_run(self._identity).results
             drop_answers(self._identity.results_path, {(each.node_id, each.eval_id): each for each in results})
+
+    def _drop_unjudged(self, *, is_broken_off: bool) -> None:
+        folder = unjudged_folder(self._identity.results_path)
+        if not folder.is_dir():
+            return
+        with suppress(OSError):
+            if is_broken_off or any(result.status == "error" for result in read_run(self._identity).results):
+                folder.rmdir()  # if nothing is left in it
+            else:  # of cases or targets that have changed
+                shutil.rmtree(folder)
 
 
 def node_ids(results: Iterable[EvalResult]) -> set[str]:

@@ -1,0 +1,76 @@
+"""Answers in files, written only if reading them back gives the same answer, and the keys of their names."""
+
+import hashlib
+import json
+import logging
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.finish_reasons import incomplete_reason
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.runtime.files import write_atomically
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+def what_is_asked(request: ProviderRequest) -> JsonObject:
+    """Return all that a target gets to see of a request, as plain data; of files the hashes of their content."""
+    asked: JsonObject = {
+        "eval_id": request.eval_id,
+        "prompt": request.prompt.in_words().to_plain(),
+        "system_prompt": request.system_prompt,
+        "guidelines": len(request.guideline_paths),
+        "files": [_hash_file(path) for path in request.file_paths],
+    }
+    # The first answer keeps the key that it has without repeats.
+    return {**asked, "answer": request.answer} if request.answer else asked
+
+
+def read_answer(path: Path) -> ProviderResponse | None:
+    """Return a kept response; None if it is missing or cannot be read."""
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+        is_whole = isinstance(kept, dict) and "raw" in kept  # without it, any mapping would be an empty answer
+        return ProviderResponse.from_plain(kept) if is_whole else None
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def keep_answer(path: Path, response: ProviderResponse, masker: Masker) -> None:
+    """Write an answer in one step, for later runs to judge. Logs why it cannot be kept.
+
+    Failed and incomplete answers are not kept. Those that hold a secret are not either: it would be masked on disk, so
+    that a later run would judge another answer.
+    """
+    is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
+    if not is_whole or response.output_messages == ():  # nobody waited for an answer
+        return
+    plain = response.to_plain()
+    debugging = masker.mask_plain(plain.pop("raw", {}))  # not judged, so it may be masked
+    if masker.mask_plain(plain) != plain:
+        _LOGGER.info("the answer holds a secret, and is not kept for later runs")
+        return
+    try:
+        text = json.dumps({**plain, "raw": debugging}, ensure_ascii=True)
+        if not _is_same_answer(ProviderResponse.from_plain(json.loads(text)), response):
+            _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
+            return
+        write_atomically(path, text)
+    except (AgentvError, TypeError, ValueError, RecursionError) as error:
+        _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
+
+
+def _is_same_answer(first: ProviderResponse, second: ProviderResponse) -> bool:
+    """Whether two responses are judged alike. Compares texts too, because 1 and 1.0 are equal but read differently."""
+    first = first.replace(raw=second.raw)
+    return first == second and candidate_answer(first.output_messages) == candidate_answer(second.output_messages)
+
+
+def _hash_file(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return "missing"

@@ -1,0 +1,73 @@
+"""Keeps answers of models until they are judged, so that a run that goes on need not ask, and pay, for them again."""
+
+import hashlib
+import json
+import logging
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.engine.jobs import CaseIdentity
+from pytest_agentv.engine.targets.answer_files import keep_answer, read_answer, what_is_asked
+from pytest_agentv.engine.targets.folders import UnjudgedFolders
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+from pytest_agentv.runtime.threads import run_in_thread
+
+_LOGGER: Final = logging.getLogger(__name__)
+_THREAD: Final = "agentv-unjudged"
+
+
+class UnjudgedAnswer:
+    """The answer to a request, which is kept from when it came until there is a verdict."""
+
+    def __init__(
+        self, identity: CaseIdentity, request: ProviderRequest, folders: UnjudgedFolders, masker: Masker
+    ) -> None:
+        self._identity = identity
+        self._request = request
+        self._folders = folders
+        self._masker = masker
+        self._is_kept = False
+
+    @cached_property
+    def _name(self) -> str:
+        """If the case asks something else later, or its target has changed, it is another one. Its grading may change.
+
+        Hashing takes a while, and most answers are judged at once.
+        """
+        key = [self._identity.node_id, self._identity.target_hash, what_is_asked(self._request)]
+        return f"{hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()}.json"
+
+    @property
+    def _path(self) -> Path:
+        return self._folders.own / self._name
+
+    def find(self) -> ProviderResponse | None:
+        """Return the answer of the run that this one goes on with, if that run has not judged it."""
+        if self._folders.left is None:
+            return None
+        found = read_answer(self._folders.left / self._name)
+        if found is not None:
+            self._is_kept = self._folders.left == self._folders.own
+            _LOGGER.info("the target is not asked again: its answer was not judged yet")
+        return found
+
+    async def keep(self, response: ProviderResponse, duration_ms: float | None) -> None:
+        """Write the answer: a run that is killed from now on leaves it to the next one.
+
+        Args:
+            response: The answer.
+            duration_ms: How long the call took, where the provider does not tell; None: nobody measured it.
+        """
+        if not self._is_kept:
+            self._is_kept = True
+            if response.duration_ms is None:
+                response = response.replace(duration_ms=duration_ms)
+            await run_in_thread(lambda: keep_answer(self._path, response, self._masker), _THREAD)
+
+    async def drop(self) -> None:
+        """Delete the answer: there is a verdict."""
+        if self._is_kept:
+            self._is_kept = False
+            await run_in_thread(lambda: self._path.unlink(missing_ok=True), _THREAD)

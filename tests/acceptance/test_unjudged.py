@@ -1,0 +1,233 @@
+"""Answers that are paid for and not judged yet: the run that goes on judges them and does not ask for them again."""
+
+import json
+import signal
+import sys
+from subprocess import DEVNULL
+
+import pytest
+import warm
+from code_stand_in import until
+from fake_llm import FakeLlm, Reply
+
+from pytest_agentv.cli.main import main
+
+VERDICT = json.dumps({"score": 1.0, "hits": ["fine"], "misses": [], "reasoning": "because"})
+OUTAGE = Reply(status=401)
+"""A failure that is not retried."""
+TARGETS = """
+targets:
+  - {{name: default, provider: openai, base_url: {url}/model, api_key: k, model: gpt-4o, judge_target: judge{more}}}
+  - {{name: judge, provider: openai, base_url: {url}/judge, api_key: k, model: gpt-4o}}
+"""
+JUDGE = "{name: j, type: llm_judge}"
+
+
+@pytest.fixture
+def model():
+    with FakeLlm() as server:
+        server.script("judge", OUTAGE)
+        server.script("model", Reply("hello"))
+        yield server
+
+
+@pytest.fixture
+def project(project, model):
+    write(project, model)
+    return project
+
+
+def write(project, model, *, prompt="hi", more="", evaluator=JUDGE, keys=""):
+    project.write("targets.yaml", TARGETS.format(url=model.url, more=more))
+    cases = [
+        f"  - {{id: c{number}, expected_outcome: x, input: {prompt} {number}, evaluators: [{evaluator}]{keys}}}\n"
+        for number in range(2)
+    ]
+    project.write("a.eval.yaml", "evalcases:\n" + "".join(cases))
+
+
+def run(project, *args, out="own.jsonl", **options):
+    return project.run(f"--agentv-out={out}", *args, **options)
+
+
+def records(project, name="own.jsonl"):
+    lines = [json.loads(line) for line in (project.path / name).read_text().splitlines()]
+    return {line["eval_id"]: line for line in lines}
+
+
+def kept(project, name="own.jsonl"):
+    return list(project.path.glob(f".{name}.unjudged/*"))
+
+
+RETRY = ("--agentv-resume=own.jsonl", "--agentv-retry-errors")
+
+
+@pytest.mark.parametrize("mode", [[], ["-n2"], ["--agentv-executor=processes:2"]], ids=str)
+def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, model, mode):
+    assert run(project, *mode).outcomes == {"errors": 2}
+    before = records(project)
+    assert before["c0"]["error_detail"]["stage"] == "evaluator"
+    assert len(kept(project)) == 2
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *RETRY, *mode).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+    for name, record in records(project).items():
+        assert record["status"] == "pass"
+        assert record["execution_metrics"] == before[name]["execution_metrics"], "it was paid for once"
+        assert "cached" not in record
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
+def test_an_answer_waits_as_long_as_the_judge_is_out(project, model):
+    run(project)
+    assert run(project, *RETRY).outcomes == {"errors": 2}
+    assert len(kept(project)) == 2
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *RETRY).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "^C"])
+@pytest.mark.parametrize("mode", [[], ["-n2"], ["--agentv-executor=processes:2"]], ids=str)
+def test_a_run_that_ends_while_its_judge_is_asked_leaves_its_answers(project, model, number, mode):
+    model.script("judge", Reply(fault="hang"))
+    targets = (project.path / "targets.yaml").read_text() + "  - {name: fine, provider: mock, response: hello}\n"
+    project.write("targets.yaml", targets)
+    fine = "  - {id: fine, expected_outcome: x, input: hi, target: fine, evaluators: [{contains: hello}]}\n"
+    project.write(
+        "a.eval.yaml", (project.path / "a.eval.yaml").read_text().replace("evalcases:\n", f"evalcases:\n{fine}")
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=own.jsonl", "--agentv-workers=2"]
+    first = warm.Popen([*command, *mode], cwd=project.path, stdout=DEVNULL)
+    try:
+        model.wait_for("judge", 30, 2)
+        until((project.path / "own.jsonl").exists)  # only then is there a run to go on with
+    finally:
+        first.send_signal(number)
+        first.wait(60)
+    assert len(kept(project)) == 2
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *RETRY, *mode).outcomes == {"passed": 3}
+    assert len(model.asked("model")) == 2
+    assert kept(project) == []
+
+
+def test_a_run_that_goes_on_in_another_file_finds_them(project, model):
+    run(project)
+    model.script("judge", Reply(VERDICT))
+    again = run(project, *RETRY, out="other.jsonl")
+    assert again.outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+    assert (len(kept(project)), kept(project, "other.jsonl")) == (2, [])
+
+
+def test_a_merged_file_takes_them_along(project, model, capsys):
+    for name in ("c0", "c1"):
+        run(project, f"--agentv-eval-id={name}", out=f"{name}.jsonl")
+    assert main(["merge", "c0.jsonl", "c1.jsonl", "--out=all.jsonl"]) == 0, capsys.readouterr().err
+    model.script("judge", Reply(VERDICT))
+    assert run(project, "--agentv-resume=all.jsonl", "--agentv-retry-errors", out="all.jsonl").outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+
+
+@pytest.mark.parametrize("change", [{"more": ", temperature: 1"}, {"prompt": "hello"}], ids=str)
+def test_after_a_change_that_affects_the_answer_the_target_is_asked_again(project, model, change):
+    run(project)
+    write(project, model, **change)
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *RETRY).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 4
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
+def test_after_a_change_of_the_grading_it_is_not(project, model):
+    run(project)
+    write(project, model, evaluator="{contains: hello}")
+    assert run(project, *RETRY).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+
+
+def test_a_new_run_asks_again_and_leaves_nothing_of_the_old_one(project, model):
+    run(project)
+    model.script("judge", Reply(VERDICT))
+    assert run(project).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 4
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
+def test_a_new_run_does_not_leave_an_answer_of_the_old_one_to_a_third(project, model):
+    run(project)
+    model.script("model", Reply(status=401))
+    assert run(project).outcomes == {"errors": 2}
+    model.script("model", Reply("another answer"))
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *RETRY).outcomes == {"passed": 2}
+    assert records(project)["c0"]["candidate_answer"] == "another answer"
+
+
+def test_an_answer_that_a_script_could_not_judge_waits_as_well(project, model):
+    write(project, model, evaluator="{name: s, type: code_judge, script: [python3, judge.py]}")
+    project.write("judge.py", "exit(3)\n")
+    assert run(project).outcomes == {"errors": 2}
+    project.write("judge.py", "print('{\"score\": 1}')\n")
+    assert run(project, *RETRY).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+
+
+def test_each_answer_of_a_repeated_case_waits(project, model):
+    model.script("judge", Reply(VERDICT), OUTAGE)
+    write(project, model, keys=", repeat: 3")
+    flags = ("--agentv-stop=never", "--agentv-workers=1")
+    run(project, *flags)
+    asked = len(model.asked("model"))
+    assert asked == 6
+    assert len(kept(project)) == 5
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *RETRY, *flags).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == asked
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
+def test_a_hook_gets_an_answer_that_waited(project, model):
+    project.write(
+        "conftest.py",
+        """
+        def pytest_agentv_response(case, response):
+            with open("shown.txt", "a") as file:
+                file.write(case.eval_id)
+        """,
+    )
+    run(project)
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *RETRY).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+    assert sorted((project.path / "shown.txt").read_text().split("c")) == ["", "0", "0", "1", "1"]
+
+
+def test_an_answer_that_holds_a_secret_is_not_written(project, model):
+    project.write(".env", "MY_API_KEY=s3cr3t-value-of-mine\n")
+    model.script("model", Reply("it is s3cr3t-value-of-mine"))
+    assert run(project).outcomes == {"errors": 2}
+    assert kept(project) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "target"),
+    [
+        (["--agentv-cache"], None),
+        ([], "{name: default, provider: mock, response: hello, judge_target: judge}"),
+        ([], "{name: default, provider: cli, command_template: echo hello, judge_target: judge}"),
+    ],
+    ids=["cache", "mock", "cli"],
+)
+def test_nothing_waits_that_a_cache_has_or_that_may_have_left_something_behind(project, model, flags, target):
+    if target is not None:
+        text = (project.path / "targets.yaml").read_text().splitlines(keepends=True)
+        project.write("targets.yaml", "".join(["targets:\n", f"  - {target}\n", text[-1]]))
+    assert run(project, *flags).outcomes == {"errors": 2}
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
+def test_a_dry_run_keeps_nothing(project):
+    run(project, "--agentv-dry-run")
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
