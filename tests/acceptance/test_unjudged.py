@@ -174,6 +174,16 @@ def test_an_answer_that_a_script_could_not_judge_waits_as_well(project, model):
     assert len(model.asked("model")) == 2
 
 
+def test_only_an_answer_without_a_verdict_waits_on(project, model):
+    write(project, model, evaluator="{name: s, type: code_judge, script: [python3, judge.py]}")
+    project.write("judge.py", "exit(3)\n")
+    run(project)
+    project.write("judge.py", "import sys\nprint('{\"score\": 1}' if 'hi 0' in sys.stdin.read() else '')\n")
+    assert run(project, *RETRY).outcomes == {"passed": 1, "errors": 1}
+    (path,) = kept(project)
+    assert path.suffix == ".json"
+
+
 def test_each_answer_of_a_repeated_case_waits(project, model):
     model.script("judge", Reply(VERDICT), OUTAGE)
     write(project, model, keys=", repeat: 3")
