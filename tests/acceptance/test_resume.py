@@ -520,3 +520,19 @@ def test_a_file_outside_of_the_root_directory_is_known_again(project):
     called(project)
     run(project, *flags, "--agentv-resume=own.jsonl")
     assert called(project) == ["case-2", "case-3", "case-4", "case-5"]
+
+
+@pytest.mark.parametrize("repeat", [[], ["--agentv-repeat=2"]], ids=["once", "repeated"])
+@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=str)
+def test_a_new_tag_asks_nothing_anew_and_counts(project, mode, repeat):
+    suite = numbered(3)
+    write_cases(project, suite, **{"case-1": {"tags": ["old"]}})
+    run(project, *mode, *repeat)
+    assert set(called(project)) == {"case-0", "case-1", "case-2"}
+    write_cases(project, suite, **{"case-1": {"tags": ["new", "more"]}, "case-2": {"tags": ["new"]}})
+    project.write("pytest.ini", "[pytest]\nagentv_gates =\n    new: min_rate=0.9\n")
+    resumed = run(project, *mode, *repeat, "--agentv-resume=own.jsonl", "--agentv-gate=run")
+    assert called(project) == []
+    assert "of 2 cases" in next(line for line in resumed.lines if line.startswith("GATE new: passed"))
+    last = {line["eval_id"]: line.get("tags") for line in results(project)}
+    assert last == {"case-0": None, "case-1": ["new", "more"], "case-2": ["new"]}

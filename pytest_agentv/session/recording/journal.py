@@ -169,6 +169,7 @@ def what_may_change(identity: CaseIdentity) -> JsonObject:
         "row": identity.row,
         "required": identity.required,
         "group": identity.group,
+        "tags": identity.tags,
     }
 
 
@@ -180,7 +181,7 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 
 def _says(result: EvalResult) -> tuple[object, ...]:
-    rules = result.status, result.threshold, result.repeat, result.required, result.group
+    rules = result.status, result.threshold, result.repeat, result.required, result.group, result.tags
     return *rules, result.node_id, result.run_id, result.shard
 
 

@@ -41,10 +41,10 @@ def _to_plain(value: object) -> Json:
 _RULES: Final = frozenset(
     (
         *("threshold", "threshold_source", "repeat", "repeat_source", "min_pass_rate", "min_pass_rate_source"),
-        *("required", "group"),
+        *("required", "group", "tags"),
     )
 )
-"""The fields of a case that affect its verdict, but not its answer."""
+"""The fields of a case that affect how its run judges it, but neither its answer nor its score."""
 
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
