@@ -69,12 +69,14 @@ def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, mod
     assert before["c0"]["error_detail"]["stage"] == "evaluator"
     assert len(kept(project)) == 2
     model.script("judge", Reply(VERDICT))
-    assert run(project, *RETRY, *mode).outcomes == {"passed": 2}
+    again = run(project, *RETRY, *mode)
+    assert again.outcomes == {"passed": 2}
     assert len(model.asked("model")) == 2
     for name, record in records(project).items():
         assert record["status"] == "pass"
-        assert record["execution_metrics"] == before[name]["execution_metrics"], "it was paid for once"
-        assert "cached" not in record
+        assert record["execution_metrics"] == before[name]["execution_metrics"]
+        assert record["cached"] is True
+    assert "Cost:             $0.000250; $0.000250 for judges, known for 2 of 4 calls" in again.lines, "paid for once"
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 

@@ -48,10 +48,11 @@ class UnjudgedAnswer:
         if self._folders.left is None:
             return None
         found = read_answer(self._folders.left / self._name)
-        if found is not None:
-            self._is_kept = self._folders.left == self._folders.own
-            _LOGGER.info("the target is not asked again: its answer was not judged yet")
-        return found
+        if found is None:
+            return None
+        self._is_kept = self._folders.left == self._folders.own
+        _LOGGER.info("the target is not asked again: its answer was not judged yet")
+        return found.replace(cached=True)  # that run has counted its cost
 
     async def keep(self, response: ProviderResponse, duration_ms: float | None) -> None:
         """Write the answer: a run that is killed from now on leaves it to the next one.
