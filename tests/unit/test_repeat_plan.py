@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pytest_agentv.engine.repeating.combining import combine_answers, judged_anew
+from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by, judged_anew
 from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.reporting.html.values import is_part
 from pytest_agentv.reporting.totals import total_figures
 from pytest_agentv.statistics.repeats import verdict
 
@@ -158,6 +159,42 @@ def test_a_summary_does_not_say_that_the_cost_of_all_answers_is_known_where_one_
         "Tokens": "18 (6 in, 12 out), known for 6 of 7 answers",
     }
     assert [each.value for each in total_figures([whole, *paid], None)] == ["$1.2500", "15 (5 in, 10 out)"]
+
+
+PRICED = ExecutionMetrics(TokenUsage(1, 2), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("own", "fresh", "known", "is_whole"),
+    [
+        ([PRICED] * 2, [None] * 3, "$0.5000, known for 2 of 5 answers", False),
+        ([None] * 2, [PRICED] * 3, "$0.7500, known for 3 of 5 answers", False),
+        ([PRICED], [None] * 3, "$0.2500, known for 1 of 4 answers", False),
+        ([PRICED, None], [None] * 3, "$0.2500, known for 1 of 5 answers", False),
+        ([PRICED] * 2, [PRICED, None], "$0.7500, known for 3 of 4 answers", False),
+        ([PRICED] * 2, [PRICED] * 3, "$1.2500", True),
+        ([None] * 2, [None] * 3, None, True),
+        (["cached"] * 2, [PRICED] * 3, "$0.7500", True),
+        (["cached"] * 2, [None, PRICED], "$0.2500, known for 1 of 2 answers", False),
+        (["cached"], ["cached"], None, True),
+    ],
+)
+def test_a_summary_does_not_say_that_the_cost_of_fresh_answers_is_known(own, fresh, known, is_whole) -> None:
+    plan = plan_of(len(own), 0.5)
+    results, more = ([_costing(each) for each in part] for part in (own, fresh))
+    first = results[0] if len(own) == 1 else combine_answers(results, plan, together=True)
+    combined = confirmed_by(first, more, plan_of(len(fresh), 0.5))
+    figures = {each.name: each.value for each in total_figures([combined], None)}
+    assert figures.get("Cost") == known
+    assert is_part(combined.to_plain()) is not is_whole
+    kept = EvalResult.from_plain(combined.to_plain())
+    assert {each.name: each.value for each in total_figures([kept], None)} == figures
+
+
+def _costing(metrics: ExecutionMetrics | str | None) -> EvalResult:
+    if isinstance(metrics, str):
+        return answer("p", cached=True, execution_metrics=PRICED)
+    return answer("p", execution_metrics=metrics or ExecutionMetrics(duration_ms=1.0))
 
 
 def test_a_set_up_that_fails_is_the_error_itself() -> None:

@@ -71,12 +71,31 @@ def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPl
     """Add fresh answers of a case to its result. They change its metrics, but not its verdict."""
     figures = result.repeat or repeat_figures([result], plan.replace(answers=1), None)
     both = [result, *fresh]
+    paid = [each for each in both if not each.cached]
+    total = added_metrics(paid or both)
+    confirm = repeat_figures(fresh, plan, None)
+    confirm = _counted_apart(confirm, added_metrics(each for each in fresh if not each.cached), total)
     return result.replace(
-        repeat=figures.replace(confirm=repeat_figures(fresh, plan, None)),
+        repeat=_counted_apart(figures, result.execution_metrics, total).replace(confirm=confirm),
         attempts=sum(each.attempts for each in both),
-        execution_metrics=added_metrics(each for each in both if not each.cached),
+        execution_metrics=total,
         judge_metrics=added_judge_metrics(each.judge_metrics for each in both),
+        cached=None if paid else True,
     )
+
+
+def _counted_apart(
+    figures: RepeatFigures, own: ExecutionMetrics | None, total: ExecutionMetrics | None
+) -> RepeatFigures:
+    """Return counts of answers with a 0 in place of None where others alone report a figure of the total."""
+    if total is None or figures.asked == figures.cached:
+        return figures
+    priced, metered = figures.priced, figures.metered
+    if total.cost_usd is not None and (own is None or own.cost_usd is None):
+        priced = 0
+    if total.token_usage is not None and (own is None or own.token_usage is None):
+        metered = 0
+    return figures.replace(priced=priced, metered=metered)
 
 
 def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Verdict | None) -> RepeatFigures:

@@ -66,8 +66,8 @@ def _nothing_more(result: EvalResult, number: int, fresh: int) -> ExecutionMetri
     metrics, figures = result.execution_metrics, result.repeat
     if metrics is None or figures is None or number >= fresh:
         return None
-    is_priced = metrics.cost_usd is not None and number < (figures.priced or fresh)
-    is_metered = metrics.token_usage is not None and number < (figures.metered or fresh)
+    is_priced = metrics.cost_usd is not None and number < (fresh if figures.priced is None else figures.priced)
+    is_metered = metrics.token_usage is not None and number < (fresh if figures.metered is None else figures.metered)
     if not is_priced and not is_metered:
         return None
     return ExecutionMetrics(TokenUsage(0, 0) if is_metered else None, 0.0 if is_priced else None)

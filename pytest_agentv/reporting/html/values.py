@@ -66,4 +66,5 @@ def judge_calls_of(value: JsonObject) -> tuple[float, float]:
 
 def is_part(value: JsonObject) -> bool:
     """Whether the cost of a result is that of some of its answers only."""
-    return number_of(mapping_of(value, "repeat"), "priced") is not None
+    repeat = mapping_of(value, "repeat")
+    return any(number_of(part, "priced") is not None for part in (repeat, mapping_of(repeat, "confirm")))
