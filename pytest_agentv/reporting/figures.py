@@ -2,6 +2,7 @@
 
 import math
 
+from pytest_agentv.models.base import is_measure
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import format_fixed
 from pytest_agentv.models.traces import TokenUsage
@@ -41,20 +42,21 @@ def format_tokens(usage: TokenUsage) -> str:
 def cost_of(result: EvalResult) -> float | None:
     """Return the reported cost of the answer in US dollars, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and metrics.cost_usd is not None and math.isfinite(metrics.cost_usd):
+        if metrics is not None and is_measure(metrics.cost_usd):
             return metrics.cost_usd
     return None
 
 
 def judge_cost_of(result: EvalResult) -> float | None:
     """Return the reported cost of the models that judged in US dollars, if any."""
-    return result.judge_metrics.cost_usd if result.judge_metrics is not None else None
+    metrics = result.judge_metrics
+    return metrics.cost_usd if metrics is not None and is_measure(metrics.cost_usd) else None
 
 
 def tokens_of(result: EvalResult) -> TokenUsage | None:
     """Return the reported tokens of the answer, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and metrics.token_usage is not None:
+        if metrics is not None and metrics.token_usage is not None and is_measure(metrics.token_usage.total):
             return metrics.token_usage
     return None
 
@@ -62,7 +64,7 @@ def tokens_of(result: EvalResult) -> TokenUsage | None:
 def duration_of(result: EvalResult) -> float | None:
     """Return the duration of the answer in milliseconds, if known."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and metrics.duration_ms is not None and math.isfinite(metrics.duration_ms):
+        if metrics is not None and is_measure(metrics.duration_ms):
             return metrics.duration_ms
     return None
 

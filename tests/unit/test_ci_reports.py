@@ -15,7 +15,7 @@ import pytest
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics
+from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TokenUsage
 from pytest_agentv.reporting.ci.annotations import annotation_lines
 from pytest_agentv.reporting.ci.code_quality import code_quality
 from pytest_agentv.reporting.ci.comment import MARKER, comment_lines
@@ -245,7 +245,7 @@ def test_a_report_masks_what_its_results_show(
     assert "worse" in text
 
 
-@pytest.mark.parametrize("odd", ["NaN", "1e999"])
+@pytest.mark.parametrize("odd", ["NaN", "1e999", "1e308", "-1e308"])
 def test_times_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, odd: str) -> None:
     """As other programs write them. The reports ended with a traceback."""
     run, base = stored(tmp_path / "run.jsonl", *NOW), stored(tmp_path / "base.jsonl", *BASE)
@@ -259,6 +259,32 @@ def test_times_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, od
     assert "| Cost | $0.0400 | $0.0600 | +50% |" in comment
     [suite] = ElementTree.parse(tmp_path / "junit").getroot()
     assert {each.get("time") for each in suite.iter()} - {None} == {"0.000"}
+
+
+@pytest.mark.parametrize("odd", ["NaN", "1e999", "1e308", "-1e308"])
+def test_costs_and_tokens_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, odd: str) -> None:
+    """Two costs of 1e308 ended the reports with a traceback."""
+    judged = {"judge_metrics": JudgeMetrics(2, token_usage=TokenUsage(1, 2), cost_usd=0.5)}
+    run = stored(tmp_path / "run.jsonl", *(each.replace(**judged) for each in NOW))
+    path = tmp_path / "run.jsonl"
+    path.write_text(re.sub(r'"(cost_usd|input)":[\d.]+', rf'"\1":{odd}', path.read_text()))
+    for form in ("html", "markdown", "junit"):
+        assert agentv("report", run, f"--format={form}", "-o", str(tmp_path / form)).exit_code == 0
+    assert agentv("convert", run, "-o", str(tmp_path / "r.csv")).exit_code == 0
+    assert not {"Cost", "Tokens"} & {each.strip() for each in (tmp_path / "markdown").read_text().split("|")}
+    assert "agentv_cost_usd" not in (tmp_path / "junit").read_text()
+
+
+@pytest.mark.parametrize("score", ["1e308", "-1e308", "1e999", "1" + "0" * 400])
+def test_a_score_that_nothing_can_be_computed_with_is_none(agentv: Any, tmp_path: Path, score: str) -> None:
+    """Scores beyond 0 to 1 are read beside a threshold of their scale. Large ones ended reports with a traceback."""
+    lines = [f'{{"eval_id": "{number}", "score": {score}, "threshold": 60}}' for number in range(3)]
+    (tmp_path / "run.jsonl").write_text("\n".join([*lines, '{"eval_id": "x", "score": 70, "threshold": 60}']))
+    path, page = str(tmp_path / "run.jsonl"), tmp_path / "r.html"
+    done = agentv("report", path, "-o", str(page))
+    assert (done.exit_code, done.err.count("has no score")) == (0, 3)
+    done = agentv("compare", path, path)
+    assert (done.exit_code, done.err.count("has no score"), json.loads(done.out)["summary"]["total"]) == (0, 6, 1)
 
 
 HOSTILE = (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores, is_error, iter_scored, key_of, shared_names
 from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, Runs
@@ -114,7 +114,7 @@ def _metric(value: JsonObject, key: str) -> Json:
 
 
 def _number(value: Json) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if is_measure(value) else None
 
 
 def _text(value: Json) -> str | None:

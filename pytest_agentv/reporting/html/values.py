@@ -1,8 +1,9 @@
 """Reads values of results of any origin: what has another shape than expected counts as missing."""
 
+import math
 from collections.abc import Mapping, Sequence
 
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import LARGEST, Json, JsonObject
 from pytest_agentv.reporting.verdicts.cases import is_number
 
 
@@ -16,6 +17,14 @@ def number_of(value: JsonObject, key: str) -> float | None:
     """Return a finite number; None where there is none."""
     found = value.get(key)
     return found if is_number(found) else None
+
+
+def score_of(value: JsonObject) -> float:
+    """Return the score of an evaluator; 0 where there is none, and for one that is too large the largest number."""
+    found = value.get("score")
+    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
+        return 0.0
+    return max(-LARGEST, min(LARGEST, found))
 
 
 def mapping_of(value: JsonObject, key: str) -> JsonObject:

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import html
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -273,7 +274,7 @@ def test_the_cost_of_judges_says_of_how_many_calls_it_is(metrics: list[Any], tol
     assert cost.text == "; ".join(filter(None, ("not reported", told)))
 
 
-@pytest.mark.parametrize("score", [-1, 1e308, 85])
+@pytest.mark.parametrize("score", [-1, 1e308, math.inf, 85])
 def test_a_score_of_others_beyond_the_scale_stands_at_its_end(score: float) -> None:
     """One of -1 ended `agentv report` with a ZeroDivisionError."""
     judged = {"name": "a", "type": "code_judge", "score": score}
