@@ -107,6 +107,15 @@ def test_a_path_that_is_a_folder_is_one_clear_error(project):
     refused(project, "folder", "folder: cannot be written: Is a directory")
 
 
+def test_no_results_are_appended_to_a_file_in_utf_16(project):
+    """No reader would find them."""
+    before = '{"eval_id": "a", "score": 1}\r\n'.encode("utf-16")
+    (project.path / "old.jsonl").write_bytes(before)
+    what = "is UTF-16, as `>` of Windows PowerShell writes it"
+    refused(project, "old.jsonl", f"old.jsonl: {what}: save it as UTF-8, or let `-o` write the file")
+    assert (project.path / "old.jsonl").read_bytes() == before
+
+
 def test_a_name_that_is_too_long_is_one_clear_error(project):
     name = f"{'x' * 300}.jsonl"
     refused(project, name, f"{name}: cannot be written: File name too long")
