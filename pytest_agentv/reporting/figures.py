@@ -1,6 +1,7 @@
 """Reads costs, tokens and times from results, and formats them for people."""
 
 import math
+from typing import Literal
 
 from pytest_agentv.models.base import is_measure
 from pytest_agentv.models.results import EvalResult
@@ -45,6 +46,12 @@ def cost_of(result: EvalResult) -> float | None:
         if metrics is not None and is_measure(metrics.cost_usd):
             return metrics.cost_usd
     return None
+
+
+def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
+    """Whether the cost, or the tokens, of a case are those of some of its answers only."""
+    parts = () if result.repeat is None else (result.repeat, result.repeat.confirm)
+    return any(part is not None and getattr(part, key) is not None for part in parts)
 
 
 def judge_cost_of(result: EvalResult) -> float | None:

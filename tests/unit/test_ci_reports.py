@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.engine.repeating.combining import combine_answers
+from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
@@ -113,6 +115,14 @@ def test_a_comment_says_of_how_many_cases_a_cost_is_known() -> None:
     base = [result("a", execution_metrics=paid(0.02, 1_000)), result("b"), result("c")]
     now = [result("a", execution_metrics=paid(0.03, 1_000)), result("b"), result("c")]
     assert "| Cost, known for 1 of 3 | $0.0200 | $0.0300 | +50% |" in list(comment_lines(now, base, Masker()))
+
+
+def test_a_comment_compares_no_cost_of_some_answers_with_that_of_all() -> None:
+    answers = [result("a", execution_metrics=metrics) for metrics in (paid(0.01, 10), None)]
+    part = combine_answers(answers, RepeatPlan(2, 0.5, "file", stops_early=False), together=True)
+    base = [part.replace(execution_metrics=paid(0.02, 20), repeat=None), result("b", execution_metrics=paid(0.02, 9))]
+    now = [part, result("b", execution_metrics=paid(0.03, 9))]
+    assert "| Cost, known for 1 of 2 | $0.0200 | $0.0300 | +50% |" in list(comment_lines(now, base, Masker()))
 
 
 def test_a_comment_without_a_base_has_no_comparison() -> None:

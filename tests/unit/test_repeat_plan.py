@@ -11,8 +11,9 @@ from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
-from pytest_agentv.reporting.html.values import is_part
+from pytest_agentv.reporting.figures import is_part
 from pytest_agentv.reporting.totals import total_figures
+from pytest_agentv.reporting.verdicts import case_reading
 from pytest_agentv.statistics.repeats import verdict
 
 RATES = (0.0, 0.2, 0.5, 0.8, 1.0)
@@ -186,7 +187,8 @@ def test_a_summary_does_not_say_that_the_cost_of_fresh_answers_is_known(own, fre
     combined = confirmed_by(first, more, plan_of(len(fresh), 0.5))
     figures = {each.name: each.value for each in total_figures([combined], None)}
     assert figures.get("Cost") == known
-    assert is_part(combined.to_plain()) is not is_whole
+    assert is_part(combined, "priced") is not is_whole
+    assert case_reading.is_part(combined.to_plain(), "priced") is not is_whole
     kept = EvalResult.from_plain(combined.to_plain())
     assert {each.name: each.value for each in total_figures([kept], None)} == figures
 

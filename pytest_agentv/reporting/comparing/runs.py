@@ -10,6 +10,7 @@ from pytest_agentv.models.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores, is_error, iter_scored, key_of, shared_names
 from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, Runs
+from pytest_agentv.reporting.verdicts.case_reading import is_part
 
 _Outcomes: TypeAlias = dict[CaseKey, CaseOutcome]
 
@@ -95,6 +96,8 @@ def _outcome(value: JsonObject) -> CaseOutcome:
         cost_usd=_number(_metric(value, "cost_usd")),
         tokens=sum(number or 0 for number in tokens) if tokens else None,
         duration_ms=_number(_metric(value, "duration_ms")),
+        is_priced=not is_part(value, "priced"),
+        is_metered=not is_part(value, "metered"),
     )
 
 

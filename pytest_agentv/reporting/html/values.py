@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from pytest_agentv.models.base import LARGEST, Json, JsonObject
+from pytest_agentv.reporting.verdicts.case_reading import is_part
 from pytest_agentv.reporting.verdicts.cases import is_number
 
 
@@ -73,7 +74,6 @@ def judge_calls_of(value: JsonObject) -> tuple[float, float]:
     return 0 if cost is None else calls if priced is None else priced, calls
 
 
-def is_part(value: JsonObject) -> bool:
-    """Whether the cost of a result is that of some of its answers only."""
-    repeat = mapping_of(value, "repeat")
-    return any(number_of(part, "priced") is not None for part in (repeat, mapping_of(repeat, "confirm")))
+def whole_cost_of(value: JsonObject) -> float | None:
+    """Return what all answers of a result cost; None where that is not known, or only of some."""
+    return None if is_part(value, "priced") else cost_of(value)

@@ -65,6 +65,13 @@ def result_fault(value: JsonObject) -> str | None:
     return None
 
 
+def is_part(value: JsonObject, key: str) -> bool:
+    """Whether a figure of a result is that of some of its answers only: `priced` of the cost, `metered` of tokens."""
+    repeat = _repeat(value)
+    confirm = repeat.get("confirm")
+    return any(is_number(part.get(key)) for part in (repeat, confirm) if isinstance(part, Mapping))
+
+
 def ended_at(timestamp: Json) -> datetime | None:
     """Return when a case ended; None: the text of a result does not say so."""
     try:

@@ -283,6 +283,20 @@ def test_a_score_of_others_beyond_the_scale_stands_at_its_end(score: float) -> N
     assert histogram.counts == ((1, *[0] * 9) if score < 0 else (*[0] * 9, 1))
 
 
+def test_the_cost_of_some_answers_is_compared_with_nothing() -> None:
+    told, base = costs_of("run", 1, 1), run_of(**costs_of("base", 4, 1))
+    told["values"][0]["repeat"] = {"asked": 4, "priced": 1}
+    run = run_of(**told)
+    compared = compare(run, base, margin=0.05)
+    [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
+    assert cost.text == "$1.00 a case; known for 1 of 2; as much as the baseline over 1 case"
+    [row] = overview.target_rows(cases_of(run, compared))
+    assert row.cost == "$2.00 (1 of 2)"
+    plot = history_plot(past_runs([run, base]))
+    assert plot is not None
+    assert [point.cost for point in plot.points] == ["$2.00, known for 1 of 2", "$5.00"]
+
+
 def test_a_cost_that_is_not_known_is_not_zero_in_the_history() -> None:
     runs = [run_of(**costs_of("a", None)), run_of(**costs_of("b", 1, None)), run_of(**costs_of("c", 2))]
     plot = history_plot(past_runs(runs))
