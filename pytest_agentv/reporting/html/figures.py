@@ -10,7 +10,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import bounds, counted, dollars, duration, percent, points
-from pytest_agentv.reporting.html.values import cost_of, judge_calls_of, judge_cost_of, whole_cost_of
+from pytest_agentv.reporting.html.values import cost_of, is_cached, judge_calls_of, judge_cost_of, whole_cost_of
 
 MINUS: Final = "\N{MINUS SIGN}"
 
@@ -58,14 +58,16 @@ def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObjec
     costs = [case.cost for case in cases if case.cost is not None]
     values = (*(case.result.value for case in cases), *earlier)
     for_judges = list(_cost_of_judges(values))
+    cached = sum(is_cached(case.result.value) for case in cases)
     if not costs:
-        cached = sum(case.result.value.get("cached") is True for case in cases)
         why = "all answers came from the cache" if cached == len(cases) else "not reported"
         return Figure("Cost", "–", "; ".join([why, *for_judges]))
     parts = [f"{dollars(sum(costs) / len(costs))} a case"]
     whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
-    if whole < len(cases):
-        parts.append(f"known for {whole:,} of {len(cases):,}")
+    if whole < len(cases) - cached:
+        parts.append(f"known for {whole:,} of {len(cases) - cached:,}")
+    if cached:
+        parts.append(f"{cached:,} from the cache")
     parts += _change_of_cost(cases, compared)
     reruns = [cost for value in earlier if (cost := cost_of(value)) is not None]
     if reruns:

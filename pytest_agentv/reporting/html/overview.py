@@ -16,7 +16,7 @@ from pytest_agentv.reporting.html.texts import (
     filter_link,
     percent,
 )
-from pytest_agentv.reporting.html.values import whole_cost_of
+from pytest_agentv.reporting.html.values import is_cached, whole_cost_of
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 _MOST_FIRST: Final = 8
@@ -130,7 +130,7 @@ def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
         failed=sum(case.status == "fail" for case in cases),
         errors=sum(case.status == "error" for case in cases),
         flaky=sum(case.is_flaky for case in cases),
-        cost=_sum_of(costs, whole, len(cases)),
+        cost=_sum_of(costs, whole, sum(not is_cached(case.result.value) for case in cases)),
         median=duration(statistics.median(times)) if times else "–",
     )
 

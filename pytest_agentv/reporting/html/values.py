@@ -55,7 +55,7 @@ def cost_of(value: JsonObject) -> float | None:
 
     None where it is not known, and for answers from the cache, which cost nothing now.
     """
-    if value.get("cached") is True:
+    if is_cached(value):
         return None
     metrics = (mapping_of(value, key) for key in ("execution_metrics", "trace_summary"))
     return next((cost for each in metrics if (cost := number_of(each, "cost_usd")) is not None), None)
@@ -72,6 +72,11 @@ def judge_calls_of(value: JsonObject) -> tuple[float, float]:
     calls, cost = number_of(metrics, "calls") or 0, number_of(metrics, "cost_usd")
     priced = number_of(metrics, "priced")
     return 0 if cost is None else calls if priced is None else priced, calls
+
+
+def is_cached(value: JsonObject) -> bool:
+    """Whether the answers of a result came from the cache, so that it is known that they cost nothing now."""
+    return value.get("cached") is True
 
 
 def whole_cost_of(value: JsonObject) -> float | None:

@@ -111,7 +111,12 @@ class TestFigures:
         metrics = {"execution_metrics": {"cost_usd": 0.5}}
         cases = shown(metrics, metrics | {"cached": True})
         cost = next(figure for figure in figures(*cases) if figure.label == "Cost")
-        assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; known for 1 of 2")
+        assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; 1 from the cache")
+        cases = shown(metrics, {}, metrics | {"cached": True})
+        cost = next(figure for figure in figures(*cases) if figure.label == "Cost")
+        assert cost.text == "$0.50 a case; known for 1 of 2; 1 from the cache"
+        [row] = overview.target_rows(cases[0])
+        assert row.cost == "$0.50 (1 of 2)"
 
     def test_what_judges_took_is_named_beside_the_cost_of_the_answers(self) -> None:
         judged = {"judge_metrics": {"calls": 1, "cost_usd": 0.25}}
@@ -302,6 +307,16 @@ def test_a_cost_that_is_not_known_is_not_zero_in_the_history() -> None:
     plot = history_plot(past_runs(runs))
     assert plot is not None
     assert [point.cost for point in plot.points] == ["cost not known", "$1.00, known for 1 of 2", "$2.00"]
+
+
+def test_answers_from_the_cache_are_not_unknown_in_the_history() -> None:
+    told = costs_of("a", 1, 2)
+    told["values"][1]["cached"] = True
+    free = costs_of("c", 1)
+    free["values"][0]["cached"] = True
+    plot = history_plot(past_runs([run_of(**told), run_of(**costs_of("b", 1, 2)), run_of(**free)]))
+    assert plot is not None
+    assert [point.cost for point in plot.points] == ["$1.00", "$3.00", "from the cache"]
 
 
 def test_long_texts_are_cut_and_say_so() -> None:
