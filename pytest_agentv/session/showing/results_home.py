@@ -9,6 +9,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.writers import ResultSink, answers_path, verdict_path
+from pytest_agentv.runtime.files import remove_leftovers
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
@@ -37,6 +38,7 @@ class ResultsHome:
         finally:
             self._sink.close()  # cases may be run elsewhere
         self.drop_verdict()  # a fault shows at the end of the run
+        remove_leftovers(self._identity.results_path.parent)
         return None
 
     def append(self, texts: Sequence[str]) -> None:
