@@ -8,6 +8,7 @@ import pytest
 
 from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by, judged_anew
 from pytest_agentv.engine.repeating.plan import RepeatPlan
+from pytest_agentv.engine.repeating.splitting import answers_of
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
@@ -160,6 +161,20 @@ def test_a_summary_does_not_say_that_the_cost_of_all_answers_is_known_where_one_
         "Tokens": "18 (6 in, 12 out), known for 6 of 7 answers",
     }
     assert [each.value for each in total_figures([whole, *paid], None)] == ["$1.2500", "15 (5 in, 10 out)"]
+
+
+def test_of_cached_answers_too_only_some_may_tell_what_they_cost() -> None:
+    """The tables of targets took the cost of two of three cached answers as that of all."""
+    told, silent = (ExecutionMetrics(None, cost, 1.0) for cost in (0.25, None))
+    cached = [answer("p", cached=True, execution_metrics=each) for each in (told, told, silent)]
+    combined = combine_answers(cached, plan_of(3, 0.5), together=True)
+    assert combined.repeat is not None
+    assert (combined.repeat.priced, combined.repeat.cached, is_part(combined, "priced")) == (2, 3, True)
+    assert "Cost" not in {each.name for each in total_figures([combined], None)}
+    fresh = confirmed_by(combined, [answer("p", execution_metrics=told)] * 2, plan_of(2, 0.5))
+    assert [each.value for each in total_figures([fresh], None)] == ["$0.5000"]
+    taken = combine_answers(answers_of(combined, Threshold(0.5, "case"), in_full=False), plan_of(3, 0.5), together=True)
+    assert (taken.repeat, taken.execution_metrics) == (combined.repeat, combined.execution_metrics)
 
 
 PRICED = ExecutionMetrics(TokenUsage(1, 2), 0.25)
