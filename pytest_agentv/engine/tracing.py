@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 from pytest_agentv.errors import ProviderError, locate
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record, is_measure
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record, is_amount
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.records import record
@@ -191,7 +191,7 @@ def _object(value: Json) -> JsonObject | None:
 
 def _checked(name: str, value: float | None, warnings: list[str]) -> float | None:
     # Checked at run time too, because Python targets and plugins can return values of any type.
-    if value is None or (is_measure(value) and value >= 0):
+    if value is None or is_amount(value):
         return value
     warnings.append(f"{name} is {value!r} and was left out: expected a finite number of 0 or more")
     return None

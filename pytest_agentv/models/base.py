@@ -31,6 +31,11 @@ def is_measure(value: Json) -> TypeGuard[float]:
     return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST
 
 
+def is_amount(value: Json) -> TypeGuard[float]:
+    """Whether a value is a number to compute with, of 0 or more, as of tokens, US dollars and milliseconds."""
+    return is_measure(value) and value >= 0
+
+
 def unshared(value: Json) -> Json:
     """Return data that code of users may change: a copy, because others read the same."""
     if not isinstance(value, dict | list):

@@ -3,10 +3,10 @@
 import math
 from typing import Literal
 
-from pytest_agentv.models.base import is_measure
+from pytest_agentv.models.base import is_amount
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import format_fixed
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import TokenUsage, is_known
 
 _CENT = 0.01
 
@@ -43,7 +43,7 @@ def format_tokens(usage: TokenUsage) -> str:
 def cost_of(result: EvalResult) -> float | None:
     """Return the reported cost of the answer in US dollars, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and is_measure(metrics.cost_usd):
+        if metrics is not None and is_amount(metrics.cost_usd):
             return metrics.cost_usd
     return None
 
@@ -57,13 +57,13 @@ def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
 def judge_cost_of(result: EvalResult) -> float | None:
     """Return the reported cost of the models that judged in US dollars, if any."""
     metrics = result.judge_metrics
-    return metrics.cost_usd if metrics is not None and is_measure(metrics.cost_usd) else None
+    return metrics.cost_usd if metrics is not None and is_amount(metrics.cost_usd) else None
 
 
 def tokens_of(result: EvalResult) -> TokenUsage | None:
     """Return the reported tokens of the answer, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and metrics.token_usage is not None and is_measure(metrics.token_usage.total):
+        if metrics is not None and is_known(metrics.token_usage):
             return metrics.token_usage
     return None
 
@@ -71,7 +71,7 @@ def tokens_of(result: EvalResult) -> TokenUsage | None:
 def duration_of(result: EvalResult) -> float | None:
     """Return the duration of the answer in milliseconds, if known."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and is_measure(metrics.duration_ms):
+        if metrics is not None and is_amount(metrics.duration_ms):
             return metrics.duration_ms
     return None
 

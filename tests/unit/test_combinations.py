@@ -1,6 +1,9 @@
 """The table of combinations: figures, what is best, and the cases on which they disagree."""
 
 import json
+import math
+
+import pytest
 
 from pytest_agentv.engine.repeating.combining import combine_answers
 from pytest_agentv.engine.repeating.plan import RepeatPlan
@@ -84,6 +87,17 @@ def test_the_cost_of_some_answers_of_a_case_is_not_that_of_the_case(tmp_path):
     assert figures_of({"a": outcomes})["a"].cost_cases == 2
     none = [each.replace(repeat=part[0].repeat) for each in part]
     assert list(combination_lines([*none, *whole]))[3] == "a: cost known for 0 of 3 cases"
+
+
+@pytest.mark.parametrize("odd", [-1, math.inf, math.nan, 1e308, True, "1"])
+def test_amounts_that_are_none_are_not_known_of_the_runs_of_files(tmp_path, odd):
+    """As other programs write them. Tokens of which a part is no number were known to be the rest."""
+    metrics = {"cost_usd": odd, "duration_ms": odd, "token_usage": {"input": odd, "output": 1}}
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps({**result("a", 1).to_plain(), "execution_metrics": metrics}) + "\n")
+    [outcomes] = read_runs(path).by_target.values()
+    found = figures_of({"a": outcomes})["a"]
+    assert (found.cost_usd, found.tokens, found.median_ms, found.token_cases) == (None, None, None, 0)
 
 
 def test_nothing_is_shown_of_one_combination_or_none():

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
-from pytest_agentv.models.base import is_measure
+from pytest_agentv.models.base import is_amount
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
@@ -48,7 +48,7 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, masker: Masker) ->
 
 
 def _seconds(result: EvalResult) -> float:
-    return result.duration_ms / 1000 if is_measure(result.duration_ms) else 0.0
+    return result.duration_ms / 1000 if is_amount(result.duration_ms) else 0.0
 
 
 def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from pytest_agentv.models.base import LARGEST, Json, JsonObject
+from pytest_agentv.models.base import LARGEST, Json, JsonObject, is_amount
 from pytest_agentv.reporting.verdicts.case_reading import is_part
 from pytest_agentv.reporting.verdicts.cases import is_number
 
@@ -26,6 +26,12 @@ def score_of(value: JsonObject) -> float:
     if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
         return 0.0
     return max(-LARGEST, min(LARGEST, found))
+
+
+def amount_of(value: JsonObject, key: str) -> float | None:
+    """Return a finite number of 0 or more; None where there is none."""
+    found = value.get(key)
+    return found if is_amount(found) else None
 
 
 def mapping_of(value: JsonObject, key: str) -> JsonObject:
@@ -58,18 +64,18 @@ def cost_of(value: JsonObject) -> float | None:
     if is_cached(value):
         return None
     metrics = (mapping_of(value, key) for key in ("execution_metrics", "trace_summary"))
-    return next((cost for each in metrics if (cost := number_of(each, "cost_usd")) is not None), None)
+    return next((cost for each in metrics if (cost := amount_of(each, "cost_usd")) is not None), None)
 
 
 def judge_cost_of(value: JsonObject) -> float | None:
     """Return what the models cost in US dollars that judged a result; None where it is not known."""
-    return number_of(mapping_of(value, "judge_metrics"), "cost_usd")
+    return amount_of(mapping_of(value, "judge_metrics"), "cost_usd")
 
 
 def judge_calls_of(value: JsonObject) -> tuple[float, float]:
     """Return how many calls of judges report their cost, and how many there were."""
     metrics = mapping_of(value, "judge_metrics")
-    calls, cost = number_of(metrics, "calls") or 0, number_of(metrics, "cost_usd")
+    calls, cost = amount_of(metrics, "calls") or 0, amount_of(metrics, "cost_usd")
     priced = number_of(metrics, "priced")
     return 0 if cost is None else calls if priced is None else priced, calls
 
