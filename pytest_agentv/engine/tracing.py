@@ -1,7 +1,6 @@
 """Reads the trace and the metrics of a response, checks them and summarizes the trace."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Final, get_args
 
 from pytest_agentv.errors import ProviderError, locate
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record, is_amount
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.records import record
@@ -192,8 +191,7 @@ def _object(value: Json) -> JsonObject | None:
 
 def _checked(name: str, value: float | None, warnings: list[str]) -> float | None:
     # Checked at run time too, because Python targets and plugins can return values of any type.
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is None or (is_number and 0 <= value <= sys.float_info.max):
+    if value is None or is_amount(value):
         return value
     warnings.append(f"{name} is {value!r} and was left out: expected a finite number of 0 or more")
     return None

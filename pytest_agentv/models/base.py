@@ -7,7 +7,7 @@ import functools
 import marshal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
 from pytest_agentv.models.records import replaced, values_of
 
@@ -20,6 +20,20 @@ JsonObject: TypeAlias = Mapping[str, Any]
 
 ATOMS: Final = frozenset((str, bool, int, type(None)))
 """Types of plain values without nested values. Most values have them, and a set lookup is fast."""
+
+
+LARGEST: Final = 1e100
+"""No figure of a run is larger. The sums and squares of many such numbers are finite."""
+
+
+def is_measure(value: Json) -> TypeGuard[float]:
+    """Whether a value is a number to compute with: no boolean, finite, and not larger than any figure of a run."""
+    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST
+
+
+def is_amount(value: Json) -> TypeGuard[float]:
+    """Whether a value is a number to compute with, of 0 or more, as of tokens, US dollars and milliseconds."""
+    return is_measure(value) and value >= 0
 
 
 def unshared(value: Json) -> Json:

@@ -70,7 +70,7 @@ class RepeatFigures(Record):
     lost: int | None = None
     """How many answers of earlier runs could not be had or judged; the metrics count these as well. None: none."""
     priced: int | None = None
-    """How many of the answers that were asked report their US dollars; None: all of them, or none."""
+    """How many of the answers that were asked report their US dollars; None: all of them, or none of the case's."""
     metered: int | None = None
     """How many of these answers report their tokens; None as for `priced`."""
     reruns: int | None = None

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Literal, TypeGuard
 
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record, is_amount
 from pytest_agentv.models.records import record
 
 TraceEventType = Literal["model_step", "tool_call", "tool_result", "message", "error"]
@@ -110,17 +110,17 @@ class JudgeMetrics(Record):
     @property
     def known_tokens(self) -> int:
         """Return how many of the calls report their tokens."""
-        return 0 if self.token_usage is None else self.calls if self.metered is None else self.metered
+        return 0 if not is_known(self.token_usage) else self.calls if self.metered is None else self.metered
 
     @property
     def known_costs(self) -> int:
         """Return how many of the calls report their US dollars."""
-        return 0 if self.cost_usd is None else self.calls if self.priced is None else self.priced
+        return 0 if not is_amount(self.cost_usd) else self.calls if self.priced is None else self.priced
 
 
 def added_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
     """Add up the tokens that are known; None if none are."""
-    known = [usage for usage in usages if usage is not None]
+    known = [usage for usage in usages if usage is not None and is_known(usage)]
     if not known:
         return None
     return TokenUsage(
@@ -129,6 +129,11 @@ def added_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
         cached=_sum(usage.cached for usage in known),
         reasoning=_sum(usage.reasoning for usage in known),
     )
+
+
+def is_known(usage: TokenUsage | None) -> TypeGuard[TokenUsage]:
+    """Whether tokens are reported, and are amounts."""
+    return usage is not None and all(map(is_amount, (usage.input, usage.output, usage.cached or 0)))
 
 
 def added_judge_metrics(parts: Iterable[JudgeMetrics | None]) -> JudgeMetrics | None:
@@ -149,5 +154,5 @@ def added_judge_metrics(parts: Iterable[JudgeMetrics | None]) -> JudgeMetrics | 
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
+    known = [value for value in values if is_amount(value)]
     return math.fsum(known) if known else None

@@ -1,10 +1,12 @@
 """Reads costs, tokens and times from results, and formats them for people."""
 
 import math
+from typing import Literal
 
+from pytest_agentv.models.base import is_amount
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import format_fixed
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import TokenUsage, is_known
 
 _CENT = 0.01
 
@@ -41,20 +43,27 @@ def format_tokens(usage: TokenUsage) -> str:
 def cost_of(result: EvalResult) -> float | None:
     """Return the reported cost of the answer in US dollars, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and metrics.cost_usd is not None and math.isfinite(metrics.cost_usd):
+        if metrics is not None and is_amount(metrics.cost_usd):
             return metrics.cost_usd
     return None
 
 
+def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
+    """Whether the cost, or the tokens, of a case are those of some of its answers only."""
+    parts = () if result.repeat is None else (result.repeat, result.repeat.confirm)
+    return any(part is not None and getattr(part, key) is not None for part in parts)
+
+
 def judge_cost_of(result: EvalResult) -> float | None:
     """Return the reported cost of the models that judged in US dollars, if any."""
-    return result.judge_metrics.cost_usd if result.judge_metrics is not None else None
+    metrics = result.judge_metrics
+    return metrics.cost_usd if metrics is not None and is_amount(metrics.cost_usd) else None
 
 
 def tokens_of(result: EvalResult) -> TokenUsage | None:
     """Return the reported tokens of the answer, if any."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and metrics.token_usage is not None:
+        if metrics is not None and is_known(metrics.token_usage):
             return metrics.token_usage
     return None
 
@@ -62,7 +71,7 @@ def tokens_of(result: EvalResult) -> TokenUsage | None:
 def duration_of(result: EvalResult) -> float | None:
     """Return the duration of the answer in milliseconds, if known."""
     for metrics in (result.execution_metrics, result.trace_summary):
-        if metrics is not None and metrics.duration_ms is not None and math.isfinite(metrics.duration_ms):
+        if metrics is not None and is_amount(metrics.duration_ms):
             return metrics.duration_ms
     return None
 

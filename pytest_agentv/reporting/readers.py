@@ -1,8 +1,10 @@
 """Reads results files, including those of crashed runs. Skips and reports what cannot be read."""
 
+import codecs
 import itertools
 import json
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -54,6 +56,7 @@ def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Prob
     """Yield the same as `iter_results`, with line numbers. Raises like `read_results`."""
     try:
         with path.open("rb") as file:
+            _refuse_utf_16(path, file)
             for entry in _read_yaml(path, file) if _is_yaml(path) else _read_jsonl(path, file):
                 if run_id is None or isinstance(entry, Problem) or entry.value.get("run_id") == run_id:
                     yield entry
@@ -68,12 +71,20 @@ def iter_texts(path: Path) -> Iterator[_NumberedText]:
     """
     try:
         with path.open("rb") as file:
+            _refuse_utf_16(path, file)
             if _is_yaml(path):
                 yield from ((line, b"---\n" + text) for line, text in _documents(file))
             else:
                 yield from enumerate(file, start=1)
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _refuse_utf_16(path: Path, file: BufferedReader) -> None:
+    """Raise `FileError` for a file in UTF-16: cut at its newlines, it would be lines that are none."""
+    if file.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        what = "is UTF-16, as `>` of Windows PowerShell writes it"
+        raise FileError(path, f"{what}: save it as UTF-8, or let `-o` write the file")
 
 
 def _is_yaml(path: Path) -> bool:

@@ -125,5 +125,5 @@ def _known_answers(result: EvalResult, is_known: bool, key: Literal["priced", "m
         return int(is_known), 1
     parts = [part for part in (result.repeat, result.repeat.confirm) if part is not None]
     asked = [part.asked - (part.cached or 0) for part in parts]
-    known = [(getattr(part, key) or count) if is_known else 0 for part, count in zip(parts, asked, strict=True)]
-    return sum(known), sum(asked)
+    told = [getattr(part, key) if is_known else 0 for part in parts]
+    return sum(count if known is None else known for known, count in zip(told, asked, strict=True)), sum(asked)

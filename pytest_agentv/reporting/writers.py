@@ -11,6 +11,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.readers import iter_texts
 from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.runtime.files import LockedAppender
 
@@ -43,6 +44,7 @@ class ResultSink:
         if not self.path.is_file():
             message = "is a device or a pipe: expected a file, because what a run says at its end is read from it"
             raise FileError(self.path, message)
+        next(iter_texts(self.path), None)
 
     def close(self) -> None:
         self._appender.close()

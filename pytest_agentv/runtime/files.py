@@ -6,6 +6,7 @@ There is no fsync. Written data survives a crash of the process, but not of the 
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -16,6 +17,9 @@ from typing import Final
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.runtime.locks import OpenFile, ProcessLock
 
+_TEMPORARY: Final = ".agentv-"
+_LEFT_SECONDS: Final = 3600.0
+"""No file takes so long to write."""
 _LOCK_SECONDS: Final = 30.0
 """A process that holds the lock for longer hangs. The run must not hang with it."""
 
@@ -144,7 +148,7 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
             path.write_bytes(b"".join(pieces))
             return
         real = path.resolve() if path.is_symlink() else path
-        temporary = real.with_name(f".{os.urandom(8).hex()}.tmp")
+        temporary = real.with_name(f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
         real.parent.mkdir(parents=True, exist_ok=True)
         _write_new(temporary, pieces, mode=_mode(real))
         temporary.replace(real)
@@ -155,6 +159,17 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what `write_atomically` left in a folder if its process was killed before the last step.
+
+    A writer cannot do so itself. Files that may still be written stay.
+    """
+    with suppress(OSError):
+        for path in folder.glob(f"{_TEMPORARY}{'[0-9a-f]' * 16}.tmp"):
+            if path.stat().st_mtime < time.time() - _LEFT_SECONDS:
+                path.unlink()
 
 
 def _is_device(path: Path) -> bool:

@@ -192,6 +192,22 @@ def test_the_target_of_a_case_that_the_matrix_overrules_is_a_warning(project):
     assert project.run().text.count("is not read") == 1
 
 
+def test_a_column_that_a_variable_of_the_matrix_hides_is_a_warning(project):
+    project.write("rows.csv", "id,tone,other,target\ntent,,,gpt\nstove,rude,,\n")
+    project.write("a.eval.yaml", f"""
+        matrix:
+          other: [a]
+          tone: [formal]
+          target: [gpt]
+        evalcases: {{from: rows.csv}}
+        case: {{id: "{{{{ id }}}}", input: "Be {{{{ tone }}}} {{{{ other }}}}", {EVALUATOR}}}
+        """)  # fmt: skip
+    warning = "a.eval.yaml:3: matrix.tone: the column 'tone' of rows.csv:3 is not read: the variable of the matrix"
+    run = project.run("--agentv-target=gpt")
+    assert warning in run.text
+    assert run.text.count("takes its place") == 1
+
+
 def test_variables_of_a_matrix_are_no_reason_for_a_hint(project):
     assert "stays as it is" not in project.run().text
 

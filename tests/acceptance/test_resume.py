@@ -89,6 +89,19 @@ def test_a_run_that_is_resumed_when_it_was_complete_calls_nothing_and_writes_not
     assert "out of tokens" in resumed.text
 
 
+def test_the_summary_names_the_file_that_a_run_went_on_from_if_it_writes_another_one(project_in_all_modes):
+    """Without a file it is the newest of the folder, and not that of --agentv-out."""
+    project = project_in_all_modes
+    write_agent(project)
+    write_cases(project, numbered(2))
+    project.run("--agentv-out=own.jsonl")
+    project.run("--agentv-out=.agentv/results/eval_2.jsonl")
+    shown = project.run("--agentv-out=own.jsonl", "--agentv-resume").lines
+    written = shown.index("Results written to: own.jsonl")
+    assert shown[written + 1] == "Resumed from:       .agentv/results/eval_2.jsonl"
+    assert "Resumed from" not in project.run("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl").text
+
+
 @pytest.mark.parametrize("flag", ["--agentv-resume", "--agentv-resume=.agentv/results"])
 def test_without_a_file_the_newest_run_of_the_folder_is_resumed(project, pytester, flag):
     for number in (1, 2):

@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.client import HttpClient
+from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.proxies import find_proxy
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
@@ -258,6 +260,67 @@ def test_a_reply_that_cannot_be_decoded_is_not_paid_for_again(encoding: str) -> 
     assert (found.kind, found.is_network) == ("crash", False)
     assert found.message.startswith("model 'm' replied with what cannot be decoded: ")
     assert encoding in found.message
+
+
+ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "Deflate": lambda data: zlib.compress(data, wbits=-zlib.MAX_WBITS),
+}
+
+
+def exchanged(place: str, *, is_stream: bool = False) -> HttpReply:
+    async def run() -> HttpReply:
+        http = HttpClient("model 'm'", "target 't'", {})
+        try:
+            return await http.exchange(HttpRequest("POST", f"http://{place}/v1", is_stream=is_stream))
+        finally:
+            await http.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_reply_whose_encoding_ends_early_is_no_answer(encoding: str) -> None:
+    """Its length is as announced. A text cut in gzip was an answer."""
+    text = "".join(map(str, range(5_000))).encode()
+    body = ENCODINGS[encoding](text)
+    bodies = iter((body, body[:-1], body[: len(body) // 2], body[:3]))
+    with serving(lambda handler: reply(handler, 200, next(bodies), content_encoding=encoding)) as place:
+        assert exchanged(place).content == text
+        for _ in range(3):
+            with pytest.raises(RequestError) as caught:
+                exchanged(place)
+            found = caught.value.failure
+            name = encoding.lower().removeprefix("x-")
+            message = f"model 'm' replied with what cannot be decoded: its {name} ends early"
+            assert (found.kind, found.message, found.is_network) == ("crash", message, False)
+
+
+def test_encoded_replies_are_read_whole_and_as_far_as_they_matter() -> None:
+    parts = gzip.compress(b"one ") + gzip.compress(b"two") + b"\0\0"
+    stream = zlib.compress(b"data: 1\n\ndata: [DONE]\n\n")
+    many = gzip.compress(b"x" * 30_000_000)
+    replies = {
+        "parts": (200, parts, "gzip"), "empty": (200, b"", "gzip"), "busy": (503, gzip.compress(b"busy")[:-9], "gzip"),
+        "stream": (200, stream[:-4], "deflate"), "many": (200, many, "gzip"), "odd": (200, b"as it is", "aws-chunked"),
+    }  # fmt: skip
+    found = {}
+    for name, (status, body, encoding) in replies.items():
+        with serving(lambda handler: reply(handler, status, body, content_encoding=encoding)) as place:  # noqa: B023
+            try:
+                found[name] = exchanged(place, is_stream=name == "stream").content
+            except RequestError as error:
+                found[name] = error.failure.message
+    assert found == {
+        "parts": b"one two",
+        "empty": b"",
+        "busy": b"busy",
+        "stream": b"data: 1\n\ndata: [DONE]\n\n",
+        "many": "the reply of model 'm' is too large: it has more than 10 MiB",
+        "odd": b"as it is",
+    }
 
 
 def test_a_reply_with_long_headers_is_read() -> None:

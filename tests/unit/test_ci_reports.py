@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.engine.repeating.combining import combine_answers
+from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics
+from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TokenUsage
 from pytest_agentv.reporting.ci.annotations import annotation_lines
 from pytest_agentv.reporting.ci.code_quality import code_quality
 from pytest_agentv.reporting.ci.comment import MARKER, comment_lines
@@ -113,6 +115,14 @@ def test_a_comment_says_of_how_many_cases_a_cost_is_known() -> None:
     base = [result("a", execution_metrics=paid(0.02, 1_000)), result("b"), result("c")]
     now = [result("a", execution_metrics=paid(0.03, 1_000)), result("b"), result("c")]
     assert "| Cost, known for 1 of 3 | $0.0200 | $0.0300 | +50% |" in list(comment_lines(now, base, Masker()))
+
+
+def test_a_comment_compares_no_cost_of_some_answers_with_that_of_all() -> None:
+    answers = [result("a", execution_metrics=metrics) for metrics in (paid(0.01, 10), None)]
+    part = combine_answers(answers, RepeatPlan(2, 0.5, "file", stops_early=False), together=True)
+    base = [part.replace(execution_metrics=paid(0.02, 20), repeat=None), result("b", execution_metrics=paid(0.02, 9))]
+    now = [part, result("b", execution_metrics=paid(0.03, 9))]
+    assert "| Cost, known for 1 of 2 | $0.0200 | $0.0300 | +50% |" in list(comment_lines(now, base, Masker()))
 
 
 def test_a_comment_without_a_base_has_no_comparison() -> None:
@@ -245,7 +255,7 @@ def test_a_report_masks_what_its_results_show(
     assert "worse" in text
 
 
-@pytest.mark.parametrize("odd", ["NaN", "1e999"])
+@pytest.mark.parametrize("odd", ["NaN", "1e999", "1e308", "-1e308", "-1"])
 def test_times_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, odd: str) -> None:
     """As other programs write them. The reports ended with a traceback."""
     run, base = stored(tmp_path / "run.jsonl", *NOW), stored(tmp_path / "base.jsonl", *BASE)
@@ -259,6 +269,32 @@ def test_times_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, od
     assert "| Cost | $0.0400 | $0.0600 | +50% |" in comment
     [suite] = ElementTree.parse(tmp_path / "junit").getroot()
     assert {each.get("time") for each in suite.iter()} - {None} == {"0.000"}
+
+
+@pytest.mark.parametrize("odd", ["NaN", "1e999", "1e308", "-1e308", "-1"])
+def test_costs_and_tokens_that_are_no_numbers_are_not_known(agentv: Any, tmp_path: Path, odd: str) -> None:
+    """Two costs of 1e308 ended the reports with a traceback."""
+    judged = {"judge_metrics": JudgeMetrics(2, token_usage=TokenUsage(1, 2), cost_usd=0.5)}
+    run = stored(tmp_path / "run.jsonl", *(each.replace(**judged) for each in NOW))
+    path = tmp_path / "run.jsonl"
+    path.write_text(re.sub(r'"(cost_usd|input)":[\d.]+', rf'"\1":{odd}', path.read_text()))
+    for form in ("html", "markdown", "junit"):
+        assert agentv("report", run, f"--format={form}", "-o", str(tmp_path / form)).exit_code == 0
+    assert agentv("convert", run, "-o", str(tmp_path / "r.csv")).exit_code == 0
+    assert not {"Cost", "Tokens"} & {each.strip() for each in (tmp_path / "markdown").read_text().split("|")}
+    assert "agentv_cost_usd" not in (tmp_path / "junit").read_text()
+
+
+@pytest.mark.parametrize("score", ["1e308", "-1e308", "1e999", "1" + "0" * 400])
+def test_a_score_that_nothing_can_be_computed_with_is_none(agentv: Any, tmp_path: Path, score: str) -> None:
+    """Scores beyond 0 to 1 are read beside a threshold of their scale. Large ones ended reports with a traceback."""
+    lines = [f'{{"eval_id": "{number}", "score": {score}, "threshold": 60}}' for number in range(3)]
+    (tmp_path / "run.jsonl").write_text("\n".join([*lines, '{"eval_id": "x", "score": 70, "threshold": 60}']))
+    path, page = str(tmp_path / "run.jsonl"), tmp_path / "r.html"
+    done = agentv("report", path, "-o", str(page))
+    assert (done.exit_code, done.err.count("has no score")) == (0, 3)
+    done = agentv("compare", path, path)
+    assert (done.exit_code, done.err.count("has no score"), json.loads(done.out)["summary"]["total"]) == (0, 6, 1)
 
 
 HOSTILE = (

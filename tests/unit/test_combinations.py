@@ -1,8 +1,17 @@
 """The table of combinations: figures, what is best, and the cases on which they disagree."""
 
+import json
+import math
+
+import pytest
+
+from pytest_agentv.engine.repeating.combining import combine_answers
+from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
 from pytest_agentv.reporting.comparing.combinations import combination_lines
+from pytest_agentv.reporting.comparing.runs import read_runs
+from pytest_agentv.reporting.comparing.runs_table import figures_of
 
 
 def result(combination, number, status="pass", ms=100.0, cost=None):
@@ -61,6 +70,34 @@ def test_a_sum_that_leaves_out_cases_is_not_the_best_and_says_so():
         "b 4 4 1.000 $0.0800 60 100 ms 100 ms",
         "a: cost known for 1 of 4 cases",
     ]
+
+
+def test_the_cost_of_some_answers_of_a_case_is_not_that_of_the_case(tmp_path):
+    """The cost of one answer of three was marked as the lowest cost of all."""
+    plan = RepeatPlan(3, 0.5, "file", stops_early=False)
+    part = [combine_answers([result("a", 1, cost=cost) for cost in (0.01, None, None)], plan, together=True)]
+    part += [result("a", number, cost=0.01) for number in (2, 3)]
+    whole = [result("b", number, cost=0.02) for number in (1, 2, 3)]
+    lines = [" ".join(line.split()) for line in combination_lines([*part, *whole])]
+    assert lines[1].startswith("a 3 3 1.000 $0.0300 ")
+    assert lines[3:] == ["a: cost known for 2 of 3 cases"]
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(f"{json.dumps(each.to_plain())}\n" for each in part))
+    [outcomes] = read_runs(path).by_target.values()
+    assert figures_of({"a": outcomes})["a"].cost_cases == 2
+    none = [each.replace(repeat=part[0].repeat) for each in part]
+    assert list(combination_lines([*none, *whole]))[3] == "a: cost known for 0 of 3 cases"
+
+
+@pytest.mark.parametrize("odd", [-1, math.inf, math.nan, 1e308, True, "1"])
+def test_amounts_that_are_none_are_not_known_of_the_runs_of_files(tmp_path, odd):
+    """As other programs write them. Tokens of which a part is no number were known to be the rest."""
+    metrics = {"cost_usd": odd, "duration_ms": odd, "token_usage": {"input": odd, "output": 1}}
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps({**result("a", 1).to_plain(), "execution_metrics": metrics}) + "\n")
+    [outcomes] = read_runs(path).by_target.values()
+    found = figures_of({"a": outcomes})["a"]
+    assert (found.cost_usd, found.tokens, found.median_ms, found.token_cases) == (None, None, None, 0)
 
 
 def test_nothing_is_shown_of_one_combination_or_none():

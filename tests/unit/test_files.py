@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.runtime.files import LockedAppender, write_atomically, write_pieces_atomically
+from pytest_agentv.runtime.files import LockedAppender, remove_leftovers, write_atomically, write_pieces_atomically
 
 
 @contextmanager
@@ -246,6 +246,30 @@ def test_probing_finds_what_opening_does_not(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No space left"):
         appender.probe()
     appender.close()
+
+
+def left_by_a_killed_writer(folder: Path) -> Path:
+    """Return a file as a writer leaves it that is killed before its last step."""
+    before, found = set(folder.iterdir()), set()
+
+    def pieces() -> Iterator[bytes]:
+        found.update(folder.iterdir())
+        yield b"half"
+
+    write_pieces_atomically(folder / "a.txt", pieces())
+    (left,) = found - before
+    left.write_bytes(b"half")
+    return left
+
+
+def test_what_a_killed_writer_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    left, now, foreign = left_by_a_killed_writer(tmp_path), left_by_a_killed_writer(tmp_path), tmp_path / ".ab12.tmp"
+    foreign.write_text("of another program")
+    for path in (left, foreign, tmp_path / "a.txt"):
+        os.utime(path, (0, 0))
+    remove_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.txt", now.name, foreign.name}
+    remove_leftovers(tmp_path / "missing")
 
 
 def test_pieces_that_cannot_be_made_leave_the_old_file(tmp_path):

@@ -210,6 +210,25 @@ def test_a_url_of_the_portal_keeps_its_version(path: str) -> None:
     assert "2024-06-01" in settings.replace(api_version="2024-06-01").api({}).request(()).url
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "version", "query"),
+    [
+        ("https://r.azure.com/openai?team=a%20b&API-Version=2025-01-01", "", "?api-version=2025-01-01&team=a%20b"),
+        ("https://r.azure.com?team=a&api-version=2025-01-01&x", "2024-06-01", "?api-version=2024-06-01&team=a&x"),
+        ("r.azure.com?team=a", "2024-06-01", "?api-version=2024-06-01&team=a"),
+        ("https://r.azure.com/openai/v1/?team=a&api-version=preview", "", "?team=a"),
+        ("https://r.azure.com/openai/v1?api-version=preview", "", ""),
+    ],
+)
+def test_the_query_of_an_endpoint_is_kept_as_that_of_a_base_url(endpoint: str, version: str, query: str) -> None:
+    """It may be what a gateway tells its callers by. It was left out."""
+    keys = {"api_version": version} if version else {}
+    api = Azure(base_url=endpoint, model="m", **keys).api({})
+    place = "v1" if "/v1" in endpoint else "deployments/m"
+    assert api.request(()).url == f"https://r.azure.com/openai/{place}/chat/completions{query}"
+    assert api.embed(["x"]).url == f"https://r.azure.com/openai/{place}/embeddings{query}"
+
+
 def test_an_error_does_not_show_the_secrets_of_headers_and_body(llm: FakeLlm) -> None:
     secrets = {"headers": {"X-Pass": Secret("hunter2-0123456789")}, "extra_body": {"k": [Secret("body-0123456789")]}}
     refusal = Reply(status=400, message="you sent hunter2-0123456789 and body-0123456789")

@@ -10,7 +10,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
-from pytest_agentv.reporting.readers import iter_results, read_results
+from pytest_agentv.reporting.readers import iter_entries, iter_results, iter_texts, read_results
 from pytest_agentv.reporting.writers import ResultSink
 
 
@@ -145,3 +145,17 @@ def test_a_missing_file_is_an_error_with_path_and_reason(tmp_path: Path) -> None
     with pytest.raises(FileError) as caught:
         read_results(path)
     assert str(caught.value) == f"{path}: cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.yaml", "run.txt"])
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
+def test_a_file_in_utf_16_is_an_error_that_says_so(tmp_path: Path, name: str, mark: bytes) -> None:
+    """As `>` of PowerShell writes it. The lines were told to be incomplete, and some of them were left out."""
+    line = '{"eval_id": "a", "score": 1}\n'.encode("utf-16-le" if mark == b"\xff\xfe" else "utf-16-be")
+    path = file_of(tmp_path, mark + line, name)
+    for reader in (iter_entries, iter_texts):
+        with pytest.raises(FileError) as caught:
+            list(reader(path))
+        assert str(caught.value).endswith(
+            f"{name}: is UTF-16, as `>` of Windows PowerShell writes it: save it as UTF-8, or let `-o` write the file"
+        )

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pytest_agentv.engine.repeating.combining import combine_answers, judged_anew
+from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by, judged_anew
 from pytest_agentv.engine.repeating.plan import RepeatPlan
+from pytest_agentv.engine.repeating.splitting import answers_of
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.reporting.figures import is_part
 from pytest_agentv.reporting.totals import total_figures
+from pytest_agentv.reporting.verdicts import case_reading
 from pytest_agentv.statistics.repeats import verdict
 
 RATES = (0.0, 0.2, 0.5, 0.8, 1.0)
@@ -158,6 +161,57 @@ def test_a_summary_does_not_say_that_the_cost_of_all_answers_is_known_where_one_
         "Tokens": "18 (6 in, 12 out), known for 6 of 7 answers",
     }
     assert [each.value for each in total_figures([whole, *paid], None)] == ["$1.2500", "15 (5 in, 10 out)"]
+
+
+def test_of_cached_answers_too_only_some_may_tell_what_they_cost() -> None:
+    """The tables of targets took the cost of two of three cached answers as that of all."""
+    told, silent = (ExecutionMetrics(None, cost, 1.0) for cost in (0.25, None))
+    cached = [answer("p", cached=True, execution_metrics=each) for each in (told, told, silent)]
+    combined = combine_answers(cached, plan_of(3, 0.5), together=True)
+    assert combined.repeat is not None
+    assert (combined.repeat.priced, combined.repeat.cached, is_part(combined, "priced")) == (2, 3, True)
+    assert "Cost" not in {each.name for each in total_figures([combined], None)}
+    fresh = confirmed_by(combined, [answer("p", execution_metrics=told)] * 2, plan_of(2, 0.5))
+    assert [each.value for each in total_figures([fresh], None)] == ["$0.5000"]
+    taken = combine_answers(answers_of(combined, Threshold(0.5, "case"), in_full=False), plan_of(3, 0.5), together=True)
+    assert (taken.repeat, taken.execution_metrics) == (combined.repeat, combined.execution_metrics)
+
+
+PRICED = ExecutionMetrics(TokenUsage(1, 2), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("own", "fresh", "known", "is_whole"),
+    [
+        ([PRICED] * 2, [None] * 3, "$0.5000, known for 2 of 5 answers", False),
+        ([None] * 2, [PRICED] * 3, "$0.7500, known for 3 of 5 answers", False),
+        ([PRICED], [None] * 3, "$0.2500, known for 1 of 4 answers", False),
+        ([PRICED, None], [None] * 3, "$0.2500, known for 1 of 5 answers", False),
+        ([PRICED] * 2, [PRICED, None], "$0.7500, known for 3 of 4 answers", False),
+        ([PRICED] * 2, [PRICED] * 3, "$1.2500", True),
+        ([None] * 2, [None] * 3, None, True),
+        (["cached"] * 2, [PRICED] * 3, "$0.7500", True),
+        (["cached"] * 2, [None, PRICED], "$0.2500, known for 1 of 2 answers", False),
+        (["cached"], ["cached"], None, True),
+    ],
+)
+def test_a_summary_does_not_say_that_the_cost_of_fresh_answers_is_known(own, fresh, known, is_whole) -> None:
+    plan = plan_of(len(own), 0.5)
+    results, more = ([_costing(each) for each in part] for part in (own, fresh))
+    first = results[0] if len(own) == 1 else combine_answers(results, plan, together=True)
+    combined = confirmed_by(first, more, plan_of(len(fresh), 0.5))
+    figures = {each.name: each.value for each in total_figures([combined], None)}
+    assert figures.get("Cost") == known
+    assert is_part(combined, "priced") is not is_whole
+    assert case_reading.is_part(combined.to_plain(), "priced") is not is_whole
+    kept = EvalResult.from_plain(combined.to_plain())
+    assert {each.name: each.value for each in total_figures([kept], None)} == figures
+
+
+def _costing(metrics: ExecutionMetrics | str | None) -> EvalResult:
+    if isinstance(metrics, str):
+        return answer("p", cached=True, execution_metrics=PRICED)
+    return answer("p", execution_metrics=metrics or ExecutionMetrics(duration_ms=1.0))
 
 
 def test_a_set_up_that_fails_is_the_error_itself() -> None:

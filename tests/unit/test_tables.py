@@ -74,6 +74,22 @@ def test_csv_is_read_as_spreadsheets_write_it(text, rows):
     assert read("q.csv", text) == rows
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a,,b,\n1,,2,\n1, x ,2,\n1,y,2,z\n", ["q.csv:1: column 2 in q.csv:3", "q.csv:1: column 4 in q.csv:4"]),
+        ("\n,a\n0,x\n", ["q.csv:2: column 1 in q.csv:3"]),
+        ("a,b,,\n1,2,, \n", []),
+    ],
+)  # fmt: skip
+def test_cells_below_a_column_without_a_name_are_no_silent_loss(text, told):
+    write("q.csv", text)
+    assert rows_of("q.csv")[1] == [
+        f"{column} has no name: its cells, such as that of {where}, are not read"
+        for column, where in (each.split(" in ") for each in told)
+    ]
+
+
 def test_more_of_csv():
     assert read("q.tsv", "a,x\tb\n1\t2\n") == [(2, {"a,x": "1", "b": "2"})]
     assert read("q.csv", "a;b\r\n1;é\r\n".encode("utf-16")) == [(2, {"a": "1", "b": "é"})]

@@ -71,12 +71,30 @@ def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPl
     """Add fresh answers of a case to its result. They change its metrics, but not its verdict."""
     figures = result.repeat or repeat_figures([result], plan.replace(answers=1), None)
     both = [result, *fresh]
+    is_cached = all(each.cached for each in both)
+    total = added_metrics(_counted(both))
+    parts = (figures, result.execution_metrics), (repeat_figures(fresh, plan, None), added_metrics(_counted(fresh)))
+    first, confirm = (_told_apart(each, own, total, is_cached=is_cached) for each, own in parts)
     return result.replace(
-        repeat=figures.replace(confirm=repeat_figures(fresh, plan, None)),
+        repeat=first.replace(confirm=confirm),
         attempts=sum(each.attempts for each in both),
-        execution_metrics=added_metrics(each for each in both if not each.cached),
+        execution_metrics=total,
         judge_metrics=added_judge_metrics(each.judge_metrics for each in both),
+        cached=is_cached or None,
     )
+
+
+def _told_apart(
+    figures: RepeatFigures, own: ExecutionMetrics | None, total: ExecutionMetrics | None, *, is_cached: bool
+) -> RepeatFigures:
+    """Return counts of answers with a 0 in place of None where others alone report a figure of the total."""
+    if total is None:
+        return figures
+    if figures.asked == figures.cached and not is_cached:  # they are no part of a total that was paid for
+        return figures.replace(priced=None, metered=None)
+    is_priced = total.cost_usd is None or (own is not None and own.cost_usd is not None)
+    is_metered = total.token_usage is None or (own is not None and own.token_usage is not None)
+    return figures.replace(priced=figures.priced if is_priced else 0, metered=figures.metered if is_metered else 0)
 
 
 def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Verdict | None) -> RepeatFigures:
@@ -84,7 +102,7 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
     judged = [result for result in results if result.status != "error"]
     passes = sum(result.status == "pass" for result in judged)
     tools = tuple(result.trace_summary.tool_names if result.trace_summary else () for result in judged)
-    paid = [result.execution_metrics for result in results if not result.cached]
+    counted = [result.execution_metrics for result in _counted(results)]
     return RepeatFigures(
         planned=plan.answers,
         asked=len(results),
@@ -94,8 +112,8 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
         same_text=len({result.candidate_answer for result in judged}) == 1 if len(judged) > 1 else None,
         tools=tools if any(tools) else None,
         cached=sum(bool(result.cached) for result in results) or None,
-        priced=_if_some(metrics is not None and metrics.cost_usd is not None for metrics in paid),
-        metered=_if_some(metrics is not None and metrics.token_usage is not None for metrics in paid),
+        priced=_if_some(metrics is not None and metrics.cost_usd is not None for metrics in counted),
+        metered=_if_some(metrics is not None and metrics.token_usage is not None for metrics in counted),
         **_rates(passes, len(judged), plan, stopped),
     )
 
@@ -199,19 +217,22 @@ def _own_part(result: EvalResult) -> JsonObject:
 
 
 def _sums(results: Sequence[EvalResult]) -> JsonObject:
-    """Add up the metrics of all answers. Cached answers count only if no other answer was paid for."""
-    is_cached = all(result.cached for result in results)
-    paid = [result for result in results if is_cached or not result.cached]
+    """Add up the metrics of all answers."""
     return {
         "attempts": sum(result.attempts for result in results),
         "request_attempts": _sum(result.request_attempts for result in results),
         "waited_ms": _sum(result.waited_ms for result in results),
         "judge_retries": _sum(result.judge_retries for result in results),
         "duration_ms": _sum(result.duration_ms for result in results),
-        "execution_metrics": added_metrics(paid),
+        "execution_metrics": added_metrics(_counted(results)),
         "judge_metrics": added_judge_metrics(result.judge_metrics for result in results),
-        "cached": is_cached or None,
+        "cached": all(result.cached for result in results) or None,
     }
+
+
+def _counted(results: Sequence[EvalResult]) -> Sequence[EvalResult]:
+    """Return the answers whose metrics count: cached ones only if no other answer was paid for."""
+    return [result for result in results if not result.cached] or results
 
 
 def _if_some(known: Iterable[bool]) -> int | None:

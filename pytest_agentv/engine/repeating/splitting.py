@@ -52,22 +52,23 @@ def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> It
     is_good = [passing([score], threshold) == 1 for score in figures.scores]
     shown = is_good.index(False) if False in is_good else 0
     fresh = len(is_good) - (figures.cached or 0)
+    counted = fresh or len(is_good)  # cached answers count if no other answer was paid for
     for number, score in enumerate(figures.scores):
         yield _one(result, figures, number, is_shown=number == shown).replace(
             score=score,
             status="pass" if is_good[number] else "fail",
             cached=True if number >= fresh else None,
-            **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _nothing_more(result, number, fresh)}),
+            **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _nothing_more(result, number, counted)}),
         )
 
 
-def _nothing_more(result: EvalResult, number: int, fresh: int) -> ExecutionMetrics | None:
+def _nothing_more(result: EvalResult, number: int, counted: int) -> ExecutionMetrics | None:
     """Return metrics of an answer that the first one has counted, so that they do not look unknown."""
     metrics, figures = result.execution_metrics, result.repeat
-    if metrics is None or figures is None or number >= fresh:
+    if metrics is None or figures is None or number >= counted:
         return None
-    is_priced = metrics.cost_usd is not None and number < (figures.priced or fresh)
-    is_metered = metrics.token_usage is not None and number < (figures.metered or fresh)
+    is_priced = metrics.cost_usd is not None and number < (counted if figures.priced is None else figures.priced)
+    is_metered = metrics.token_usage is not None and number < (counted if figures.metered is None else figures.metered)
     if not is_priced and not is_metered:
         return None
     return ExecutionMetrics(TokenUsage(0, 0) if is_metered else None, 0.0 if is_priced else None)

@@ -66,6 +66,17 @@ def read_path(data: Json, path: str) -> Json | Absent:
     return value
 
 
+def is_in_one_of_several(answer: Json, path: str) -> bool:
+    """Return whether there is something at a path of one of the JSON objects of an answer, if it is none of them."""
+    if not isinstance(answer, str) or data_of(answer) is not ABSENT:
+        return False
+    return any(read_path(each, path) is not ABSENT for each in _objects(answer))
+
+
+def _objects(answer: str, most: int | None = None) -> list[Json]:
+    return [found.value for found in itertools.islice(json_objects(answer), most)]
+
+
 def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:
     """Return what is at a path of an answer, or `ABSENT` and a miss that names the nearest place that exists.
 
@@ -75,7 +86,8 @@ def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:
     """
     data = data_of(answer) if isinstance(answer, str) else answer
     if data is ABSENT:
-        return ABSENT, f"{path} is missing: the answer holds no JSON"
+        held = "several JSON objects" if len(_objects(answer, 2)) == 2 else "no JSON"
+        return ABSENT, f"{path} is missing: the answer holds {held}"
     value, reached = data, ""
     for found in _PART.finditer(path):
         inner = _step(value, found[1] or found[0])

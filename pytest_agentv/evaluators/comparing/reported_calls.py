@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.expected_calls import DOCS, call_fits
 from pytest_agentv.models.base import ABSENT, Json
@@ -26,11 +27,29 @@ def no_trace(context: Context) -> Score:
 
 def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> Score:
     """Return a score of 0 as one that rests on what is unknown, where calls do not report the arguments wanted."""
-    silent = (call for call in calls if call.input is ABSENT and not all(call_fits(args, call) for args in wanted))
-    first = next(silent, None)
-    if score.value or first is None:
+    silent = silent_calls(wanted, calls)
+    return score.replace(unknown=_silence(silent[0])) if silent and not score.value else score
+
+
+def with_silent_count(score: Score, count: int, times: int, silent: Sequence[ToolCall]) -> Score:
+    """Return the score of a number of calls, where some do not report the arguments by which they would count.
+
+    Raises `EvaluatorError` for one that would pass only because these calls are not counted.
+    """
+    if not silent or not count <= times <= count + len(silent):
         return score
-    return score.replace(unknown=f"A call of {first.tool!r} does not report its arguments")
+    if score.value:
+        raise EvaluatorError(f"{_silence(silent[0])}: nobody knows whether it counts", kind="config")
+    return score.replace(unknown=_silence(silent[0]))
+
+
+def silent_calls(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[ToolCall]:
+    """Return the calls that do not report the arguments wanted."""
+    return [call for call in calls if call.input is ABSENT and not all(call_fits(args, call) for args in wanted)]
+
+
+def _silence(call: ToolCall) -> str:
+    return f"A call of {call.tool!r} does not report its arguments"
 
 
 def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:

@@ -54,6 +54,19 @@ def warn_of_own_targets(entries: Iterable[CaseEntry], axes: Sequence[Axis], plac
                 place.at(entry.index, *keys).warn("is not read: the targets of the file's matrix are asked")
 
 
+def warn_of_hidden_columns(entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place) -> None:
+    """Warn of columns that no case reads, because a variable of the matrix has their name.
+
+    `place` is that of the file. The rows of the entries fill a template.
+    """
+    rows = [entry.row for entry in entries if entry.row is not None]
+    for axis in axes:
+        row = next((row for row in rows if row.values.get(axis.key) not in ("", None)), None)
+        if row is not None and axis.key not in (TARGET, PROMPT):
+            what = f"the column {axis.key!r} of {row.where} is not read"
+            place.at("matrix", axis.key).warn(f"{what}: the variable of the matrix takes its place")
+
+
 def read_axes(header: JsonObject, place: Place) -> tuple[Axis, ...]:
     """Return the axes of a file, from `matrix` and `execution.targets`. Notes faults."""
     axes = []

@@ -135,7 +135,8 @@ def _create_suite(
     tables = table_spec(cases, cases_place)
     _raise_errors(problems)
     entries = _create_entries(cases, cases_place, said.shared, tables, run.call)
-    entries = _combined(entries, header, (place, cases_place), run.targets)
+    has_template = tables is not None and said.shared.template is not None
+    entries = _combined(entries, header, (place, cases_place), run.targets, has_template=has_template)
     _raise_errors(problems)
     if "{{" in source.text and not said.shared.variables:
         from pytest_agentv.loading.files.braces import missing_variables  # noqa: PLC0415 - few files have braces
@@ -155,7 +156,7 @@ def _create_suite(
         repeat=said.repeat,
         min_pass_rate=said.min_pass_rate,
         variables=said.shared.variables,
-        has_template=tables is not None and said.shared.template is not None,
+        has_template=has_template,
     )
     if "{{" not in source.text and header_source is source:
         return suite
@@ -165,7 +166,12 @@ def _create_suite(
 
 
 def _combined(
-    entries: tuple[CaseEntry, ...], header: JsonObject, places: tuple[Place, Place], targets: Sequence[str]
+    entries: tuple[CaseEntry, ...],
+    header: JsonObject,
+    places: tuple[Place, Place],
+    targets: Sequence[str],
+    *,
+    has_template: bool,
 ) -> tuple[CaseEntry, ...]:
     """Return the entries of all combinations of a file. `places` are those of the header and of the cases."""
     execution = header.get("execution") or {}
@@ -176,6 +182,8 @@ def _combined(
     axes = matrix.read_axes(header, places[0])
     if not targets:
         matrix.warn_of_own_targets(entries, axes, places[1])
+    if has_template:
+        matrix.warn_of_hidden_columns(entries, axes, places[0])
     return matrix.combined_entries(entries, axes, targets, places[0])
 
 

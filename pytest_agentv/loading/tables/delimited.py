@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import SourceError
+from pytest_agentv.errors import SourceError, locate
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.tables.rows import Row, Table
 
 _DELIMITERS: Final = ",;\t|"
@@ -35,10 +36,25 @@ def read_delimited(path: Path) -> list[Row]:
             raise SourceError(path, fault or "expected a first line with the names of the columns", number)
         columns = _columns(path, number, header)
         table = Table(path)
+        known = _noting_lost_cells(records, columns, table, number)
         return [
-            Row(table, line, index, *_values(columns, cells, fault))
-            for index, (line, cells, fault) in enumerate(records)
+            Row(table, line, index, *_values(columns, cells, fault)) for index, (line, cells, fault) in enumerate(known)
         ]
+
+
+def _noting_lost_cells(
+    records: Iterator[tuple[int, list[str], str | None]], columns: list[str], table: Table, header: int
+) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the records. Note a warning of each column without a name whose cells hold something."""
+    nameless = {position for position, name in enumerate(columns) if not name}
+    for line, cells, fault in records:
+        for position in sorted(nameless) if nameless and len(cells) >= len(columns) else ():
+            if cells[position].strip():
+                nameless.remove(position)
+                where = locate(table.path, line)
+                what = f"column {position + 1} has no name: its cells, such as that of {where}, are not read"
+                table.problems.append(Problem(table.path, header, "", what, level="warning"))
+        yield line, cells, fault
 
 
 def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[dict[str, str], str | None]:
@@ -74,7 +90,7 @@ def _reason(error: csv.Error) -> str:
 
 
 def _columns(path: Path, number: int, header: list[str]) -> list[str]:
-    """Return the names of the columns. Those without a name are not read."""
+    """Return the names of the columns, empty where there is none."""
     columns = [name.strip() for name in header]
     twice = [name for name, count in Counter(filter(None, columns)).items() if count > 1]
     if twice:

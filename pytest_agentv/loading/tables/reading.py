@@ -38,7 +38,9 @@ def read_tables(names: Sequence[tuple[str, Place]], eval_file: Path, call: CallF
             rows += _call(name, place, eval_file.parent, call)
         else:
             for path in _find(name, place, eval_file):
-                rows += _READERS[path.suffix.lower()](path)
+                found = _READERS[path.suffix.lower()](path)
+                place.problems.extend(found[0].table.problems if found else ())
+                rows += found
     return rows
 
 

@@ -1,11 +1,13 @@
 """A row of a table, and where it is written."""
 
 import math
+from dataclasses import field
 from pathlib import Path
 
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
+from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
 
@@ -24,6 +26,8 @@ class Table:
     """The values of a YAML file, for the places of faults within a row."""
     list_keys: KeyPath = ()
     """The path of the list of rows in `source`."""
+    problems: list[Problem] = field(default_factory=list)
+    """What is odd about the table, such as cells that nobody reads."""
 
 
 @record
@@ -89,6 +93,4 @@ def row_of(table: Table, number: int, index: int, value: Json) -> Row:
     """Return the row of a value, which has a fault if it is no mapping."""
     if isinstance(value, dict):
         return Row(table, number, index, value)
-    from pytest_agentv.loading.problems import describe_value  # noqa: PLC0415 - for mistakes only
-
     return Row(table, number, index, {}, f"expected a row: a mapping of columns to values, got {describe_value(value)}")

@@ -13,7 +13,12 @@ from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import ApiRequest, Embeddings, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.model import REASONING, SEED, DirectModel
-from pytest_agentv.providers.apis.model_names import is_reasoning_deployment, resource_url, version_in_url
+from pytest_agentv.providers.apis.model_names import (
+    is_reasoning_deployment,
+    query_without_version,
+    resource_url,
+    version_in_url,
+)
 from pytest_agentv.providers.apis.openai import chat_body, read_chat, read_data
 
 DEFAULT_VERSION: Final = "2024-10-01-preview"
@@ -71,24 +76,30 @@ class AzureApi:
     def __init__(self, settings: ModelSettings, _environment: Mapping[str, str]) -> None:
         endpoint = resource_url(settings.base_url or "")
         deployment, version = settings.model, settings.api_version
+        query = query_without_version(settings.base_url or "")
         if version in _UNVERSIONED:
-            self._url = f"{endpoint}/openai/v1/chat/completions"
+            self._place = f"{endpoint}/openai/v1"
         else:
-            place = f"{endpoint}/openai/deployments/{quote(deployment, safe='')}/chat/completions"
-            self._url = f"{place}?api-version={version}"
+            self._place = f"{endpoint}/openai/deployments/{quote(deployment, safe='')}"
+            query = "&".join(filter(None, (f"api-version={version}", query)))
+        self._query = f"?{query}" if query else ""
         self._headers = {"api-key": settings.api_key} if settings.api_key else {}
         self._settings = settings
         self._is_reasoning = is_reasoning_deployment(settings)
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         role = "developer" if self._is_reasoning else "system"
-        return ApiRequest(self._url, self._headers, chat_body(self._settings, messages, role, self._limits()))
+        return ApiRequest(
+            f"{self._place}/chat/completions{self._query}",
+            self._headers,
+            chat_body(self._settings, messages, role, self._limits()),
+        )
 
     def read(self, reply: JsonObject) -> ModelReply | None:
         return read_chat(reply)
 
     def embed(self, texts: Sequence[str]) -> ApiRequest:
-        url = self._url.replace("/chat/completions", "/embeddings")
+        url = f"{self._place}/embeddings{self._query}"
         return ApiRequest(url, self._headers, {"model": self._settings.model, "input": list(texts)})
 
     def read_embeddings(self, reply: JsonObject) -> Embeddings | None:

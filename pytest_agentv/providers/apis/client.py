@@ -7,7 +7,8 @@ import asyncio
 import json
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from functools import cache
 from typing import Final
 
@@ -19,6 +20,7 @@ from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten
 from pytest_agentv.providers.apis.proxies import find_proxy
+from pytest_agentv.runtime.decoding import ACCEPTED, Decoder
 from pytest_agentv.runtime.reading import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
@@ -100,19 +102,34 @@ class HttpClient:
 
     async def _read(self, reply: aiohttp.ClientResponse, *, is_stream: bool) -> bytes:
         parts, size, tail = [], 0, b""
-        async for part in reply.content.iter_any():
-            parts.append(part)
-            size += len(part)
-            tail = (tail + part)[-_LONGEST_END:] if is_stream else b""
-            if is_stream and _DONE.search(tail):
-                break
-            if size > READ_LIMIT:
-                reply.close()
-                too_large = f"it has more than {READ_LIMIT // 2**20} MiB"
-                raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {too_large}", "crash"))
+        async with aclosing(self._decoded(reply)) as pieces:
+            async for part in pieces:
+                parts.append(part)
+                size += len(part)
+                tail = (tail + part)[-_LONGEST_END:] if is_stream else b""
+                if is_stream and _DONE.search(tail):
+                    break
+                if size > READ_LIMIT:
+                    reply.close()
+                    too_large = f"it has more than {READ_LIMIT // 2**20} MiB"
+                    raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {too_large}", "crash"))
         if not reply.content.at_eof():
             reply.close()
         return b"".join(parts)
+
+    async def _decoded(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
+        """Yield the body of a reply in pieces. Raises `RequestError` for one that cannot be decoded, or is cut."""
+        try:
+            decoder = Decoder(reply.headers.get("content-encoding", ""))
+            async for part in reply.content.iter_any():
+                for piece in decoder.decode(part):
+                    yield piece
+            if reply.ok:  # of an error, its status says more
+                decoder.check_whole()
+        except ValueError as error:
+            # It came, so it was paid for, and would be encoded in the same way again.
+            reply.close()
+            raise self._unreadable(f"what cannot be decoded: {error}") from None
 
     async def _parse(self, content: bytes) -> JsonObject:
         try:
@@ -135,7 +152,8 @@ class HttpClient:
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-                headers={"user-agent": "pytest-agentv"},
+                headers={"user-agent": "pytest-agentv", "accept-encoding": ACCEPTED},
+                auto_decompress=False,
                 max_line_size=_LONGEST_HEADER,
                 max_field_size=_LONGEST_HEADER,
             )
@@ -155,11 +173,8 @@ class HttpClient:
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
             hint = f"name its issuer's certificate in {_CERTIFICATE_VARIABLES[0]}"
             return RequestFailure(f"the server of {self._model} cannot be trusted: {text} ({hint})", "config")
-        if any(isinstance(each, aiohttp.http_exceptions.ContentEncodingError) for each in _causes(error)):
-            # It came, so it was paid for, and would be encoded in the same way again.
-            return RequestFailure(f"{self._model} replied with what cannot be decoded: {text}", "crash")
         if isinstance(error, aiohttp.ClientResponseError) and not isinstance(error, aiohttp.ClientHttpProxyError):
-            # As above: it came.
+            # It came, so it was paid for.
             return RequestFailure(f"{self._model} replied with what is no HTTP: {text}", "crash")
         if isinstance(error, aiohttp.InvalidURL | ValueError) and not isinstance(error, aiohttp.ClientOSError):
             culprit = "the api_key and the headers" if "in headers" in text else "the URL"
@@ -168,13 +183,6 @@ class HttpClient:
             return RequestFailure(f"{self._model} did not reply in time: {text}", "timeout", is_network=True)
         kind: ErrorKind = "network"
         return RequestFailure(f"no whole reply from {self._model}: {text}", kind, is_network=True)
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and what it came from."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _encoded(body: JsonObject) -> bytes:

@@ -19,6 +19,8 @@ _PORTAL_PATH: Final = re.compile(
 )
 """What Azure's portal shows after the URL of a resource."""
 
+_VERSION: Final = "api-version"
+
 _NOT_REASONING: Final = ("gpt-3", "gpt-4", "chatgpt-4o", "gpt-5-chat")
 """Deployments with other names are taken for reasoning models, which take no temperature."""
 
@@ -37,13 +39,19 @@ def is_reasoning_deployment(settings: ModelSettings) -> bool:
 
 def resource_url(text: str) -> str:
     """Return the URL of a resource that is given by URL, host name or name."""
-    text = text.strip().rstrip("/")
+    text = text.partition("?")[0].strip().rstrip("/")
     if not re.match(r"(?i)https?://", text):
         return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
-    return _PORTAL_PATH.sub("", text.partition("?")[0].rstrip("/"))
+    return _PORTAL_PATH.sub("", text)
 
 
 def version_in_url(url: str) -> str | None:
     """Return the version of the API that a URL names, as those of Azure's portal do."""
     query = parse_qs(urlsplit(url).query)
-    return next((values[0] for name, values in query.items() if name.lower() == "api-version"), None)
+    return next((values[0] for name, values in query.items() if name.lower() == _VERSION), None)
+
+
+def query_without_version(url: str) -> str:
+    """Return the rest of a URL's query as it is written, for example what a gateway tells its callers by."""
+    parts = url.strip().partition("?")[2].split("&")
+    return "&".join(part for part in parts if part and part.partition("=")[0].lower() != _VERSION)

@@ -13,7 +13,15 @@ from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble, code_span, markdown_lines, table_row
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.escaping import shown
-from pytest_agentv.reporting.figures import case_name, cost_of, duration_of, format_cost, format_duration, format_score
+from pytest_agentv.reporting.figures import (
+    case_name,
+    cost_of,
+    duration_of,
+    format_cost,
+    format_duration,
+    format_score,
+    is_part,
+)
 from pytest_agentv.reporting.statistics import judged_results
 
 MARKER: Final = "<!-- pytest-agentv: evaluations -->"
@@ -118,9 +126,13 @@ def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:
     yield table_row(("---", "---:", "---:", "---:"))
     rates = [sum(pair[side].status == "pass" for pair in pairs) / len(pairs) for side in (0, 1)]
     yield table_row(("Passed", *(f"{rate:.1%}" for rate in rates), f"{100 * (rates[1] - rates[0]):+.1f} points"))
-    yield from _change_row("Cost", pairs, cost_of, math.fsum, format_cost)
+    yield from _change_row("Cost", pairs, _whole_cost_of, math.fsum, format_cost)
     yield from _change_row("Mean latency", pairs, duration_of, fmean, format_duration)
     yield ""
+
+
+def _whole_cost_of(result: EvalResult) -> float | None:
+    return None if is_part(result, "priced") else cost_of(result)
 
 
 def _change_row(

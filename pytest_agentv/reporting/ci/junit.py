@@ -1,9 +1,9 @@
 """Results of a run that is over as JUnit XML."""
 
-import math
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
+from pytest_agentv.models.base import is_amount
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
@@ -48,8 +48,7 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, masker: Masker) ->
 
 
 def _seconds(result: EvalResult) -> float:
-    known = result.duration_ms is not None and math.isfinite(result.duration_ms)
-    return (result.duration_ms or 0) / 1000 if known else 0.0
+    return result.duration_ms / 1000 if is_amount(result.duration_ms) else 0.0
 
 
 def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:

@@ -1,14 +1,14 @@
 """The scores of a results file by case, ready to compare with those of another file."""
 
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_agentv.loading.problems import Problem, describe_value
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.readers import Entry, iter_entries
+from pytest_agentv.reporting.verdicts.cases import limit_of
 
 
 @record
@@ -109,9 +109,9 @@ def _fault(path: Path, entry: Entry) -> Problem | None:
     eval_id, score = entry.value.get("eval_id"), entry.value.get("score")
     if not isinstance(eval_id, str):
         return _skipped(path, entry.line, f"the result has no eval_id: expected a text, got {describe_value(eval_id)}")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= sys.float_info.max:
+    if not is_measure(score):
         what = f"the result of {eval_id!r} has no score"
-        return _skipped(path, entry.line, f"{what}: expected a number, got {describe_value(score)}")
+        return _skipped(path, entry.line, f"{what}: expected a number{limit_of(score)}, got {describe_value(score)}")
     return None
 
 

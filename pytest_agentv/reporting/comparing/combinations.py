@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, table_lines
-from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reporting.figures import cost_of, duration_of, is_part, tokens_of
 
 
 def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
@@ -32,4 +32,6 @@ def _outcome(result: EvalResult) -> CaseOutcome:
         cost_usd=cost_of(result),
         tokens=None if usage is None else usage.total,
         duration_ms=duration_of(result),
+        is_priced=not is_part(result, "priced"),
+        is_metered=not is_part(result, "metered"),
     )

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import Json, JsonObject, Record, is_amount, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores, is_error, iter_scored, key_of, shared_names
 from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, Runs
+from pytest_agentv.reporting.verdicts.case_reading import is_part
 
 _Outcomes: TypeAlias = dict[CaseKey, CaseOutcome]
 
@@ -88,13 +89,15 @@ def _case_key(key: CaseKey, combination: str | None) -> CaseKey:
 
 def _outcome(value: JsonObject) -> CaseOutcome:
     usage = _metric(value, "token_usage")
-    tokens = [_number(usage.get(key)) for key in ("input", "output", "cached")] if isinstance(usage, dict) else []
+    told = [usage.get(key) or 0 for key in ("input", "output", "cached")] if isinstance(usage, dict) else []
     return CaseOutcome(
         status=_status(value),
         score=float(value["score"]),
-        cost_usd=_number(_metric(value, "cost_usd")),
-        tokens=sum(number or 0 for number in tokens) if tokens else None,
-        duration_ms=_number(_metric(value, "duration_ms")),
+        cost_usd=_amount(_metric(value, "cost_usd")),
+        tokens=sum(told) if told and all(map(is_amount, told)) else None,
+        duration_ms=_amount(_metric(value, "duration_ms")),
+        is_priced=not is_part(value, "priced"),
+        is_metered=not is_part(value, "metered"),
     )
 
 
@@ -114,7 +117,11 @@ def _metric(value: JsonObject, key: str) -> Json:
 
 
 def _number(value: Json) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if is_measure(value) else None
+
+
+def _amount(value: Json) -> float | None:
+    return float(value) if is_amount(value) else None
 
 
 def _text(value: Json) -> str | None:

@@ -23,6 +23,10 @@ class CaseOutcome(Record):
     cost_usd: float | None = None
     tokens: float | None = None
     duration_ms: float | None = None
+    is_priced: bool = True
+    """Whether the cost is that of all answers, where it is known."""
+    is_metered: bool = True
+    """The same of the tokens."""
 
     @property
     def shown(self) -> str:
@@ -48,7 +52,7 @@ class RunFigures(Record):
     median_ms: float | None
     p95_ms: float | None
     cost_cases: int
-    """Judged cases whose cost is known: what is not known is no part of the sum."""
+    """Judged cases whose cost is known, of all their answers: what is not known is no part of the sum."""
     token_cases: int
 
     @property
@@ -174,8 +178,8 @@ def _figures(outcomes: Sequence[CaseOutcome]) -> RunFigures:
         tokens=sum(tokens) if tokens else None,
         median_ms=statistics.median(times) if times else None,
         p95_ms=times[max(0, -(-95 * len(times) // 100) - 1)] if times else None,
-        cost_cases=sum(each.cost_usd is not None for each in judged),
-        token_cases=sum(each.tokens is not None for each in judged),
+        cost_cases=sum(each.cost_usd is not None and each.is_priced for each in judged),
+        token_cases=sum(each.tokens is not None and each.is_metered for each in judged),
     )
 
 
@@ -185,8 +189,9 @@ def _competes(figures: RunFigures, key: str) -> bool:
 
 
 def _partial_sums(name: str, figures: RunFigures) -> Iterator[str]:
-    for what, known in (("cost", figures.cost_cases), ("tokens", figures.token_cases)):
-        if 0 < known < figures.judged:
+    sums = ("cost", figures.cost_usd, figures.cost_cases), ("tokens", figures.tokens, figures.token_cases)
+    for what, value, known in sums:
+        if value is not None and known < figures.judged:
             yield f"{name}: {what} known for {known} of {figures.judged} cases"
 
 

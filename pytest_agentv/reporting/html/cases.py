@@ -9,7 +9,7 @@ from pytest_agentv.reporting.html.compared import Change, Compared
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of, why_of
 from pytest_agentv.reporting.html.reading import Result, Run
 from pytest_agentv.reporting.html.texts import case_link
-from pytest_agentv.reporting.html.values import cost_of, list_of, mapping_of, number_of, text_of
+from pytest_agentv.reporting.html.values import amount_of, cost_of, list_of, mapping_of, number_of, text_of
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
 from pytest_agentv.statistics.repeats import is_flaky
 
@@ -104,14 +104,14 @@ def _case(result: Result, compared: Compared) -> Case:
     value, case = result.value, result.case
     judgements = judgements_of(value)
     metrics = mapping_of(value, "execution_metrics")
-    duration = number_of(value, "duration_ms")
+    duration = amount_of(value, "duration_ms")
     return Case(
         result=result,
         status=_status(value.get("status"), case),
         score=number_of(value, "score") or 0.0,
         marks=_marks(result),
         cost=cost_of(value),
-        duration_ms=number_of(metrics, "duration_ms") if duration is None else duration,
+        duration_ms=amount_of(metrics, "duration_ms") if duration is None else duration,
         judgements=judgements,
         why=why_of(value, judgements, case.threshold)[:_LONGEST_WHY],
         change=compared.changes.get(result.key),

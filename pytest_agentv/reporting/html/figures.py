@@ -10,7 +10,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import bounds, counted, dollars, duration, percent, points
-from pytest_agentv.reporting.html.values import cost_of, is_part, judge_calls_of, judge_cost_of
+from pytest_agentv.reporting.html.values import cost_of, is_cached, judge_calls_of, judge_cost_of, whole_cost_of
 
 MINUS: Final = "\N{MINUS SIGN}"
 
@@ -58,14 +58,16 @@ def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObjec
     costs = [case.cost for case in cases if case.cost is not None]
     values = (*(case.result.value for case in cases), *earlier)
     for_judges = list(_cost_of_judges(values))
+    cached = sum(is_cached(case.result.value) for case in cases)
     if not costs:
-        cached = sum(case.result.value.get("cached") is True for case in cases)
         why = "all answers came from the cache" if cached == len(cases) else "not reported"
         return Figure("Cost", "–", "; ".join([why, *for_judges]))
     parts = [f"{dollars(sum(costs) / len(costs))} a case"]
-    whole = sum(case.cost is not None and not is_part(case.result.value) for case in cases)
-    if whole < len(cases):
-        parts.append(f"known for {whole:,} of {len(cases):,}")
+    whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
+    if whole < len(cases) - cached:
+        parts.append(f"known for {whole:,} of {len(cases) - cached:,}")
+    if cached:
+        parts.append(f"{cached:,} from the cache")
     parts += _change_of_cost(cases, compared)
     reruns = [cost for value in earlier if (cost := cost_of(value)) is not None]
     if reruns:
@@ -86,11 +88,11 @@ def _change_of_cost(cases: Sequence[Case], compared: Compared) -> Iterator[str]:
     """Yield how the cost changed, over the cases whose cost is known of both runs: others would be a difference."""
     results = [each for run in (compared.base,) if run is not None for each in run.results]
     known = [
-        (case.cost, before)
+        (now, before)
         for case in cases
-        if case.cost is not None and case.change is not None and case.change.word != "changed"
-        if case.change.before is not None
-        if (before := cost_of(case.change.before.value)) is not None
+        if case.change is not None and case.change.word != "changed" and case.change.before is not None
+        if (now := whole_cost_of(case.result.value)) is not None
+        if (before := whole_cost_of(case.change.before.value)) is not None
     ]
     old = math.fsum(before for _, before in known)
     if old <= 0:

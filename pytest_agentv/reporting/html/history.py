@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.reading import Run
-from pytest_agentv.reporting.html.values import cost_of
+from pytest_agentv.reporting.html.values import cost_of, is_cached, whole_cost_of
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 
@@ -31,8 +31,9 @@ class PastRun(Record):
     cost: float | None
     """US dollars; None: not known."""
     cost_cases: int
-    """Cases whose cost is known."""
+    """Cases whose cost is known, of all their answers."""
     cases: int
+    """Cases whose answers were asked: those from the cache cost nothing."""
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:
@@ -61,7 +62,9 @@ def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
 
 def _past(run: Run, rate: PassRate) -> PastRun:
     costs = [cost for result in run.results if (cost := cost_of(result.value)) is not None]
-    return PastRun(run.name, when_of(run), rate, sum(costs) if costs else None, len(costs), len(run.results))
+    whole = sum(whole_cost_of(result.value) is not None for result in run.results)
+    asked = sum(not is_cached(result.value) for result in run.results)
+    return PastRun(run.name, when_of(run), rate, sum(costs) if costs else None, whole, asked)
 
 
 def when_of(run: Run) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.texts import first_sentence
-from pytest_agentv.reporting.html.values import mapping_of, mappings_of, number_of, text_of, texts_of
+from pytest_agentv.reporting.html.values import mapping_of, mappings_of, number_of, score_of, text_of, texts_of
 
 DEFAULT_JUDGE: Final = "default judge"
 _SLACK: Final = 1e-9
@@ -78,7 +78,7 @@ def _judgement(value: JsonObject, depth: int) -> Judgement:
     return Judgement(
         name=text_of(value, "name"),
         type=text_of(value, "type"),
-        score=number_of(value, "score") or 0.0,
+        score=score_of(value),
         weight=number_of(value, "weight"),
         hits=tuple(texts_of(value, "hits")),
         misses=tuple(texts_of(value, "misses")),

@@ -16,6 +16,7 @@ from pytest_agentv.reporting.html.texts import (
     filter_link,
     percent,
 )
+from pytest_agentv.reporting.html.values import is_cached, whole_cost_of
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 _MOST_FIRST: Final = 8
@@ -120,6 +121,7 @@ def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
     rate: PassRate | None = pass_rate_of([case.judged for case in cases])
     times = [case.duration_ms for case in cases if case.duration_ms is not None]
     costs = [case.cost for case in cases if case.cost is not None]
+    whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
     return TargetRow(
         name=name,
         link=filter_link(target=name),
@@ -128,14 +130,14 @@ def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
         failed=sum(case.status == "fail" for case in cases),
         errors=sum(case.status == "error" for case in cases),
         flaky=sum(case.is_flaky for case in cases),
-        cost=_sum_of(costs, len(cases)),
+        cost=_sum_of(costs, whole, sum(not is_cached(case.result.value) for case in cases)),
         median=duration(statistics.median(times)) if times else "–",
     )
 
 
-def _sum_of(costs: Sequence[float], cases: int) -> str:
-    """Return a sum of costs, and of how many cases it is if not of all."""
+def _sum_of(costs: Sequence[float], whole: int, cases: int) -> str:
+    """Return a sum of costs, and of how many cases it is the whole cost if not of all."""
     if not costs:
         return "–"
-    part = f" ({len(costs):,} of {cases:,})" if len(costs) < cases else ""
+    part = f" ({whole:,} of {cases:,})" if whole < cases else ""
     return f"{dollars(sum(costs))}{part}"

@@ -1,8 +1,10 @@
 """Reads values of results of any origin: what has another shape than expected counts as missing."""
 
+import math
 from collections.abc import Mapping, Sequence
 
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import LARGEST, Json, JsonObject, is_amount
+from pytest_agentv.reporting.verdicts.case_reading import is_part
 from pytest_agentv.reporting.verdicts.cases import is_number
 
 
@@ -16,6 +18,20 @@ def number_of(value: JsonObject, key: str) -> float | None:
     """Return a finite number; None where there is none."""
     found = value.get(key)
     return found if is_number(found) else None
+
+
+def score_of(value: JsonObject) -> float:
+    """Return the score of an evaluator; 0 where there is none, and for one that is too large the largest number."""
+    found = value.get("score")
+    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
+        return 0.0
+    return max(-LARGEST, min(LARGEST, found))
+
+
+def amount_of(value: JsonObject, key: str) -> float | None:
+    """Return a finite number of 0 or more; None where there is none."""
+    found = value.get(key)
+    return found if is_amount(found) else None
 
 
 def mapping_of(value: JsonObject, key: str) -> JsonObject:
@@ -45,25 +61,30 @@ def cost_of(value: JsonObject) -> float | None:
 
     None where it is not known, and for answers from the cache, which cost nothing now.
     """
-    if value.get("cached") is True:
+    if is_cached(value):
         return None
     metrics = (mapping_of(value, key) for key in ("execution_metrics", "trace_summary"))
-    return next((cost for each in metrics if (cost := number_of(each, "cost_usd")) is not None), None)
+    return next((cost for each in metrics if (cost := amount_of(each, "cost_usd")) is not None), None)
 
 
 def judge_cost_of(value: JsonObject) -> float | None:
     """Return what the models cost in US dollars that judged a result; None where it is not known."""
-    return number_of(mapping_of(value, "judge_metrics"), "cost_usd")
+    return amount_of(mapping_of(value, "judge_metrics"), "cost_usd")
 
 
 def judge_calls_of(value: JsonObject) -> tuple[float, float]:
     """Return how many calls of judges report their cost, and how many there were."""
     metrics = mapping_of(value, "judge_metrics")
-    calls, cost = number_of(metrics, "calls") or 0, number_of(metrics, "cost_usd")
+    calls, cost = amount_of(metrics, "calls") or 0, amount_of(metrics, "cost_usd")
     priced = number_of(metrics, "priced")
     return 0 if cost is None else calls if priced is None else priced, calls
 
 
-def is_part(value: JsonObject) -> bool:
-    """Whether the cost of a result is that of some of its answers only."""
-    return number_of(mapping_of(value, "repeat"), "priced") is not None
+def is_cached(value: JsonObject) -> bool:
+    """Whether the answers of a result came from the cache, so that it is known that they cost nothing now."""
+    return value.get("cached") is True
+
+
+def whole_cost_of(value: JsonObject) -> float | None:
+    """Return what all answers of a result cost; None where that is not known, or only of some."""
+    return None if is_part(value, "priced") else cost_of(value)

@@ -9,7 +9,7 @@ from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import iter_entries
-from pytest_agentv.reporting.verdicts.cases import Confirmation, JudgedCase, is_number, unique_names
+from pytest_agentv.reporting.verdicts.cases import Confirmation, JudgedCase, is_number, limit_of, unique_names
 from pytest_agentv.statistics.repeats import Verdict, passing
 
 _STOPS: Final[Mapping[str, Verdict]] = {"certain pass": "pass", "certain fail": "fail"}
@@ -53,7 +53,9 @@ def result_fault(value: JsonObject) -> str | None:
     if not isinstance(eval_id, str):
         return f"the result has no eval_id: expected a text, got {describe_value(eval_id)}"
     if not is_number(score):
-        return f"the result of {eval_id!r} has no score: expected a number, got {describe_value(score)}"
+        return (
+            f"the result of {eval_id!r} has no score: expected a number{limit_of(score)}, got {describe_value(score)}"
+        )
     scores = _repeat(value).get("scores", [score])
     if not isinstance(scores, list | tuple) or not all(map(is_number, scores)):
         return f"the result of {eval_id!r} has no repeat.scores: expected a list of numbers"
@@ -61,6 +63,13 @@ def result_fault(value: JsonObject) -> str | None:
     if outside and not is_number(value.get("threshold")) and not _is_error(value):
         return f"the result of {eval_id!r} has the score {outside[0]:g} and no threshold: expected 0 to 1"
     return None
+
+
+def is_part(value: JsonObject, key: str) -> bool:
+    """Whether a figure of a result is that of some of its answers only: `priced` of the cost, `metered` of tokens."""
+    repeat = _repeat(value)
+    confirm = repeat.get("confirm")
+    return any(is_number(part.get(key)) for part in (repeat, confirm) if isinstance(part, Mapping))
 
 
 def ended_at(timestamp: Json) -> datetime | None:

@@ -1,12 +1,11 @@
 """The cases of a run or of a baseline, and what their answers scored."""
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import LARGEST, Record, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.statistics.repeats import Verdict, pass_rate
 
@@ -109,7 +108,14 @@ def is_graded(cases: Sequence[JudgedCase]) -> bool:
 
 
 def is_number(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    """Whether a value of a results file is a number to compute with."""
+    return is_measure(value)
+
+
+def limit_of(value: object) -> str:
+    """Return how large a number may be, for the message about one that is too large; else nothing."""
+    is_large = isinstance(value, int | float) and LARGEST < abs(value) < math.inf
+    return f" of at most {LARGEST:g}" if is_large else ""
 
 
 def _item_name(case: JudgedCase) -> str:

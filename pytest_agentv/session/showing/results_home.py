@@ -11,6 +11,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.writers import ResultSink, answers_path, unjudged_folder, verdict_path
+from pytest_agentv.runtime.files import remove_leftovers
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
@@ -41,6 +42,7 @@ class ResultsHome:
         self.drop_verdict()  # a fault shows at the end of the run
         if not self._identity.goes_on:  # they belong to an earlier run with this file
             shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
+        remove_leftovers(self._identity.results_path.parent)
         return None
 
     def append(self, texts: Sequence[str]) -> None:

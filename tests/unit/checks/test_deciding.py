@@ -117,6 +117,29 @@ def test_arguments_that_are_not_reported_are_no_pass_when_they_are_negated(bench
     assert bench.judged(negated, "x", **called("read")).score == 1.0
 
 
+FITS, OTHER, TOLD_NOTHING = ToolCall("rm", {"path": "/"}), ToolCall("rm", {"path": "x"}), ToolCall("rm")
+
+
+@pytest.mark.parametrize(
+    ("times", "calls", "plain", "negated"),
+    [
+        (0, [TOLD_NOTHING], None, None),
+        (1, [FITS, TOLD_NOTHING], None, None),
+        (1, [TOLD_NOTHING], 0.0, None),
+        (1, [FITS, FITS, TOLD_NOTHING], 0.0, 1.0),
+        (3, [FITS, TOLD_NOTHING], 0.0, 1.0),
+        (0, [OTHER, ToolCall("read")], 1.0, 0.0),
+    ],
+)
+def test_a_number_of_calls_does_not_pass_for_arguments_that_are_not_reported(
+    bench, called, times: int, calls: list[ToolCall], plain: float | None, negated: float | None
+) -> None:
+    value = {"name": "rm", "args": {"path": "/"}, "times": times}
+    for kind, score in (("tool-called", plain), ("not-tool-called", negated)):
+        result = bench.judged({kind: value}, "x", **called(*calls))
+        assert (result.score, result.error_kind) == ((0.0, "config") if score is None else (score, None))
+
+
 def test_a_limit_that_is_not_kept_decides_without_arguments(bench, called) -> None:
     value = {**IN_ORDER["tool_trajectory"], "max_calls": 0}
     assert bench.judged({"not-tool_trajectory": value}, "x", **called("rm")).score == 1.0

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import html
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,12 @@ class TestFigures:
         metrics = {"execution_metrics": {"cost_usd": 0.5}}
         cases = shown(metrics, metrics | {"cached": True})
         cost = next(figure for figure in figures(*cases) if figure.label == "Cost")
-        assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; known for 1 of 2")
+        assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; 1 from the cache")
+        cases = shown(metrics, {}, metrics | {"cached": True})
+        cost = next(figure for figure in figures(*cases) if figure.label == "Cost")
+        assert cost.text == "$0.50 a case; known for 1 of 2; 1 from the cache"
+        [row] = overview.target_rows(cases[0])
+        assert row.cost == "$0.50 (1 of 2)"
 
     def test_what_judges_took_is_named_beside_the_cost_of_the_answers(self) -> None:
         judged = {"judge_metrics": {"calls": 1, "cost_usd": 0.25}}
@@ -273,7 +279,7 @@ def test_the_cost_of_judges_says_of_how_many_calls_it_is(metrics: list[Any], tol
     assert cost.text == "; ".join(filter(None, ("not reported", told)))
 
 
-@pytest.mark.parametrize("score", [-1, 1e308, 85])
+@pytest.mark.parametrize("score", [-1, 1e308, math.inf, 85])
 def test_a_score_of_others_beyond_the_scale_stands_at_its_end(score: float) -> None:
     """One of -1 ended `agentv report` with a ZeroDivisionError."""
     judged = {"name": "a", "type": "code_judge", "score": score}
@@ -282,11 +288,35 @@ def test_a_score_of_others_beyond_the_scale_stands_at_its_end(score: float) -> N
     assert histogram.counts == ((1, *[0] * 9) if score < 0 else (*[0] * 9, 1))
 
 
+def test_the_cost_of_some_answers_is_compared_with_nothing() -> None:
+    told, base = costs_of("run", 1, 1), run_of(**costs_of("base", 4, 1))
+    told["values"][0]["repeat"] = {"asked": 4, "priced": 1}
+    run = run_of(**told)
+    compared = compare(run, base, margin=0.05)
+    [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
+    assert cost.text == "$1.00 a case; known for 1 of 2; as much as the baseline over 1 case"
+    [row] = overview.target_rows(cases_of(run, compared))
+    assert row.cost == "$2.00 (1 of 2)"
+    plot = history_plot(past_runs([run, base]))
+    assert plot is not None
+    assert [point.cost for point in plot.points] == ["$2.00, known for 1 of 2", "$5.00"]
+
+
 def test_a_cost_that_is_not_known_is_not_zero_in_the_history() -> None:
     runs = [run_of(**costs_of("a", None)), run_of(**costs_of("b", 1, None)), run_of(**costs_of("c", 2))]
     plot = history_plot(past_runs(runs))
     assert plot is not None
     assert [point.cost for point in plot.points] == ["cost not known", "$1.00, known for 1 of 2", "$2.00"]
+
+
+def test_answers_from_the_cache_are_not_unknown_in_the_history() -> None:
+    told = costs_of("a", 1, 2)
+    told["values"][1]["cached"] = True
+    free = costs_of("c", 1)
+    free["values"][0]["cached"] = True
+    plot = history_plot(past_runs([run_of(**told), run_of(**costs_of("b", 1, 2)), run_of(**free)]))
+    assert plot is not None
+    assert [point.cost for point in plot.points] == ["$1.00", "$3.00", "from the cache"]
 
 
 def test_long_texts_are_cut_and_say_so() -> None:

@@ -6,7 +6,14 @@ from pydantic import Field
 
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.expected_calls import Arguments, call_fits
-from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls, with_silent_calls
+from pytest_agentv.evaluators.comparing.reported_calls import (
+    call_counts,
+    no_trace,
+    reported_calls,
+    silent_calls,
+    with_silent_calls,
+    with_silent_count,
+)
 from pytest_agentv.evaluators.kinds.text.check import verdict
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.kind import Text, spelled
@@ -50,13 +57,13 @@ class ToolCalled(Evaluator):
         counts, calls = call_counts(context), reported_calls(context)
         if counts is None or (self.args is not ABSENT and not calls and any(counts.values())):
             return no_trace(context)
-        if self.args is ABSENT:
-            count = counts.get(self.value, 0)
-        else:
-            fitting = [call for call in calls or () if call.tool == self.value and call_fits(self.args, call)]
-            count = len(fitting)
+        same = [call for call in calls or () if call.tool == self.value]
+        fitting = [call for call in same if call_fits(self.args, call)]
+        count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
         wanted = "at least once" if self.times is None else f"expected: {self.times}"
         times = "1 time" if count == 1 else f"{count} times"
         what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
         found = verdict(count > 0 if self.times is None else count == self.times, what, what)
-        return with_silent_calls(found, [self.args], [call for call in calls or () if call.tool == self.value])
+        if self.times is None:
+            return with_silent_calls(found, [self.args], same)
+        return with_silent_count(found, count, self.times, silent_calls([self.args], same))

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator, Services, scope_of
-from pytest_agentv.evaluators.comparing.answer_data import locate_part
+from pytest_agentv.evaluators.comparing.answer_data import is_in_one_of_several, locate_part
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.run import judge
 from pytest_agentv.evaluators.shared import shared_key, text_of_part
@@ -105,7 +105,12 @@ class AnswerField(Evaluator):
         answer = context.candidate_answer if context.part is ABSENT else context.part
         part, miss = await off_loop(len(context.candidate_answer), locate_part, answer, self.path)
         if self.check is None:
-            return Score(0.0, misses=(miss,)) if part is ABSENT else Score(1.0, hits=(f"{self.path} is there",))
+            if part is not ABSENT:
+                return Score(1.0, hits=(f"{self.path} is there",))
+            if self.negate and await off_loop(len(context.candidate_answer), is_in_one_of_several, answer, self.path):
+                # Which of them counts is not known, but the part is not missing.
+                return Score(1.0, hits=(f"{self.path} is there, in one of several JSON objects",))
+            return Score(0.0, misses=(miss,))
         if part is ABSENT:  # without a value the check fails, even a negated one
             return Score(1.0, hits=(miss,)) if self.negate else Score(0.0, misses=(miss,))
         return await judge(self.check, context.replace(candidate_answer=text_of_part(part), part=part))

@@ -65,6 +65,6 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
 def _cost(run: PastRun) -> str:
     """Return what a run cost, and for how many cases that is known if not for all."""
     if run.cost is None:
-        return "cost not known"
+        return "cost not known" if run.cases else "from the cache"
     part = f", known for {run.cost_cases:,} of {run.cases:,}" if run.cost_cases < run.cases else ""
     return f"{dollars(run.cost)}{part}"

@@ -1,7 +1,7 @@
 """Prints the end of a run: the summary, the section on statistics, and what went wrong beside the cases."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.totals import waiting_hint
 from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.showing.ending.ended_run import EndedRun
 from pytest_agentv.session.showing.item_outcomes import lost_text
 
@@ -58,7 +59,7 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
         ),
         told=ended.outcomes.told if terminal.config.getoption("tbstyle", "auto") != "no" else (),
     )
-    for line in itertools.chain(lines, end.section):
+    for line in itertools.chain(lines, _source_lines(ended.identity), end.section):
         _write(terminal, line)
     for note in end.notes:
         terminal.write_line(f"agentv: {visible(note)}")
@@ -71,6 +72,12 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
     _write_losses(terminal, ended)
     for annotation in end.annotations:
         terminal.write_line(annotation)
+
+
+def _source_lines(identity: RunIdentity) -> Iterator[SummaryLine]:
+    """Yield what file a run went on from if that is not the one that it writes: nobody may have named it."""
+    if identity.resumed is not None and identity.resumed.path != identity.results_path:
+        yield SummaryLine(f"Resumed from:       {locate(identity.resumed.path, None)}")
 
 
 def _write_losses(terminal: TerminalReporter, ended: EndedRun) -> None:

@@ -1,0 +1,60 @@
+"""Decodes the bodies of replies, and tells whether they are whole: aiohttp takes a cut one as an answer."""
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+ACCEPTED: Final = "gzip, deflate"
+"""The encodings that servers are asked for."""
+_NAMES: Final = {"gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
+_REFUSED: Final = frozenset(("br", "zstd", "compress"))
+_GZIP_BITS: Final = 16 + zlib.MAX_WBITS
+_GZIP_MARK: Final = b"\x1f\x8b"
+_DEFLATED: Final = 8
+"""The lower half of the first byte of zlib's format; some servers send the bare data instead."""
+_PIECE: Final = 2**20
+
+
+class Decoder:
+    """Decodes one body piece by piece. An encoding that is none, such as `identity`, leaves it as it is."""
+
+    def __init__(self, encoding: str) -> None:
+        """Raises `ValueError` for an encoding that was not asked for."""
+        name = encoding.strip().lower()
+        if name in _REFUSED:
+            raise ValueError(f"its content-encoding is {name!r}, and {ACCEPTED} were asked for")
+        self._name = _NAMES.get(name)
+        self._inner: zlib._Decompress | None = None
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        """Yield the next pieces, of at most 1 MiB each. Raises `ValueError` for data that is not so encoded."""
+        if self._name is None:
+            yield data
+            return
+        while data:
+            if self._inner is None or (self._inner.eof and data.startswith(_GZIP_MARK)):
+                self._inner = zlib.decompressobj(self._bits(data))
+            elif self._inner.eof:
+                return  # some servers fill up what they send
+            yield from self._pieces(self._inner, data)
+            data = self._inner.unused_data
+
+    def check_whole(self) -> None:
+        """Raises `ValueError` if the body ended early."""
+        if self._inner is not None and not self._inner.eof:
+            raise ValueError(f"its {self._name} ends early")
+
+    def _pieces(self, inner: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
+        is_full = True
+        while data or is_full:
+            try:
+                piece = inner.decompress(data, _PIECE)
+            except zlib.error as error:
+                raise ValueError(f"it is no {self._name}: {error}") from None
+            data, is_full = inner.unconsumed_tail, len(piece) == _PIECE
+            yield piece
+
+    def _bits(self, data: bytes) -> int:
+        if self._name == "gzip":
+            return _GZIP_BITS
+        return zlib.MAX_WBITS if data[0] & 0xF == _DEFLATED else -zlib.MAX_WBITS
