@@ -14,6 +14,7 @@ from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge
 from pytest_agentv.evaluators.judging.grading import FEEDBACK_LIMIT, feedback, has_score, reasoning_of
 from pytest_agentv.evaluators.judging.json_text import FoundObject, json_object, json_objects
+from pytest_agentv.evaluators.judging.thoughts import first_end_of_thoughts, without_thoughts
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.records import record
@@ -39,9 +40,6 @@ NO_JUDGEMENT: Final = "The judge's reply holds no JSON object with a number as `
 
 _LARGE: Final = 50_000
 """Characters whose parsing would hold up the cases in flight."""
-
-_THOUGHTS: Final = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
-"""What a reasoning model thinks aloud before its reply, behind servers that do not keep it apart. It holds drafts."""
 
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*(\{.*\})\s*```", re.DOTALL)
 
@@ -161,12 +159,10 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
     """
     if len(reply) > REPLY_LIMIT:
         return None
-    thoughts = _THOUGHTS.match(reply)
-    text = trim(reply[thoughts.end() :] if thoughts else reply)
-    fenced = _FENCE.fullmatch(text)
-    whole = json_object(fenced[1] if fenced else text)
-    if whole is not None:
-        return whole if accepts(whole) else None
+    text = without_thoughts(reply)  # they hold drafts
+    for said in (reply, reply[first_end_of_thoughts(reply) :], text):
+        if (whole := _whole_object(said)) is not None:
+            return whole if accepts(whole) else None
     found = [each for each in json_objects(text) if accepts(each.value)]
     found = _without_copies(found, question) if found else []
     offered = list(_objects_within([question.instructions])) if len(found) > 1 else []
@@ -175,6 +171,13 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
         return own[0]
     values = [each.value for each in found]
     return values[0] if values and all(json_equal(values[0], value) for value in values) else None
+
+
+def _whole_object(text: str) -> JsonObject | None:
+    """Return the JSON object that a text is, perhaps in a code fence."""
+    text = trim(text)
+    fenced = _FENCE.fullmatch(text)
+    return json_object(fenced[1] if fenced else text)
 
 
 def _without_copies(found: list[FoundObject], question: JudgeQuestion) -> list[FoundObject]:
