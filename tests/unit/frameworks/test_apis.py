@@ -135,7 +135,9 @@ def test_an_anthropic_message_and_messages(read, told):
     assert told(response) == ([], ["It is sent."])
     assert response.token_usage == TokenUsage(26, 5, 4)
     assert response.retrieved_context == ("a page",)
-    assert response.cost_usd is not None
+    usual = read({**reply, "usage": {**usage, "input_tokens": 26, "cache_creation_input_tokens": 0}})
+    assert response.token_usage == usual.token_usage
+    assert response.cost_usd > usual.cost_usd, "what is written into a cache costs more"
     result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "sent"}]}
     messages = [USER, {"role": "assistant", "content": [call]}, result, {"role": "assistant", "content": [text]}]
     assert told(read(messages)) == ([("lookup", {"order": 7}, "sent")], ["It is sent."])
