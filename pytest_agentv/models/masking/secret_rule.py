@@ -169,7 +169,12 @@ def _url_secrets(text: str) -> Iterator[str]:
         if not colon and is_secret_value(user):
             yield user
     if "://" in text:
-        yield from (each[2] for each in _QUERY.finditer(text) if each[1] == "sig" or _is_secret_pair(*each.groups()))
+        yield from (each[2] for each in _QUERY.finditer(text) if _is_secret_parameter(*each.groups()))
+
+
+def _is_secret_parameter(name: str, value: str) -> bool:
+    """Whether a parameter of a URL is a secret: Google takes keys as `key`, Azure's functions take them as `code`."""
+    return name == "sig" or (name in ("key", "code") and is_secret_value(value)) or _is_secret_pair(name, value)
 
 
 def _connection_secrets(text: str) -> Iterator[str]:

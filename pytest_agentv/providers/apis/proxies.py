@@ -1,4 +1,4 @@
-"""Which proxy the environment names for a URL."""
+"""Which proxy the environment names for a URL, and what of a URL may be shown."""
 
 import ipaddress
 import re
@@ -23,6 +23,11 @@ def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
     if any(_is_meant(entry.strip().lower(), host, port) for entry in variables.get("no_proxy", "").split(",")):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without its login and its query, which may be secrets; it need not be a whole URL."""
+    return re.sub(r"(?<=//).*@", "", url, flags=re.DOTALL).partition("?")[0]
 
 
 def is_loopback(url: str) -> bool:
