@@ -23,6 +23,7 @@ _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"
 
 _USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
 """In the bodies with which OpenAI and Google refuse a question until money is paid or the day is over: HTTP 429."""
+_LIMITED: Final = ("rate_limit_error", "rate_limit_exceeded")
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
 _HINTS: Final = {
@@ -61,16 +62,26 @@ def without_choice(reply: JsonObject, model: str) -> RequestFailure:
 
     The error may tell the status that the other server replied; it counts as if it were that of the reply.
     """
-    error = reply.get("error")
+    error, body = reply.get("error"), json.dumps(reply, ensure_ascii=False)
     if not error:
-        return RequestFailure(f"{model} replied without any choice", "crash")
-    code = error.get("code") if isinstance(error, dict) else None
-    status = code if isinstance(code, int) and 400 <= code < 600 else None
-    body = json.dumps(reply)
+        return RequestFailure(f"{model} replied without any choice: {shorten(body)}", "crash")
+    status = _told_status(error)
     kind = "crash" if status is None else status_kind(status)
     message = f"{model} replied with an error: {read_error_text(body)}{f' (code {status})' if status else ''}"
     kind = "no_answer" if _FILTERED.search(body) else kind
     return RequestFailure(message, kind, status, False, _retry_after({}, body), _should_retry({}, body))
+
+
+def _told_status(error: Json) -> int | None:
+    """Return the status that an error in a reply tells: as a number, as a text, or as that of a limit."""
+    if not isinstance(error, dict):
+        return None
+    code = error.get("code")
+    if code in _LIMITED or error.get("type") in _LIMITED:
+        return HTTPStatus.TOO_MANY_REQUESTS
+    if isinstance(code, str) and re.fullmatch(r"[45]\d\d", code):
+        return int(code)
+    return code if isinstance(code, int) and 400 <= code < 600 else None
 
 
 def status_kind(status: int) -> ErrorKind:

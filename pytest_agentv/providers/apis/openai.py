@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from pytest_agentv.loading.targets.fields import Flag, OptionalText, Whole
-from pytest_agentv.models.base import ABSENT, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
@@ -157,7 +157,7 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
         content,
         name_of(reply.get("model")),
         "error" if is_broken else name_of(choices[0].get("finish_reason")),
-        name_of(message.get("refusal")),
+        name_of(message.get("refusal")) or name_of(_part(message, "refusal")),
         tuple(map(_call, entries(message.get("tool_calls")))),
         _usage(usage, cached, reasoning),
         reasoning or None,
@@ -213,3 +213,8 @@ def _content(message: JsonObject) -> str:
     content = message.get("content")
     parts = [part for part in entries(content) if part.get("type") not in _THOUGHTS]
     return text_of(content) or "".join(text_of(part.get("text")) for part in parts)
+
+
+def _part(message: JsonObject, kind: str) -> Json:
+    """Return what the first part of a kind holds."""
+    return next((part.get(kind) for part in entries(message.get("content")) if part.get("type") == kind), None)
