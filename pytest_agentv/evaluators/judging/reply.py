@@ -43,6 +43,9 @@ _LARGE: Final = 50_000
 
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*(\{.*\})\s*```", re.DOTALL)
 
+_MENDED: Final = re.compile(r"""\\n|[\s,"'`´“”„‘’\\]""")
+"""Characters that a judge changes when it quotes an object that is no JSON: quotation marks, commas, escapes."""
+
 
 @record
 class JudgeQuestion(Record):
@@ -183,14 +186,21 @@ def _whole_object(text: str) -> JsonObject | None:
 def _without_copies(found: list[FoundObject], question: JudgeQuestion) -> list[FoundObject]:
     """Leave out the objects that stand in the material, whole or in part, and the sample of the system prompt."""
     quoted = list(_objects_within(question.material))
+    loose = [_loose(text) for text in question.material]
     samples = list(_objects_within([question.system_prompt]))
     return [
         each
         for each in found
         if not any(each.text in text for text in question.material)
+        and not any(_loose(each.text) in text for text in loose)
         and not any(_is_part(each.value, known) for known in quoted)
         and not any(json_equal(each.value, sample) for sample in samples)
     ]
+
+
+def _loose(text: str) -> str:
+    """Return a text without what a judge mends when it quotes an object that is no JSON."""
+    return _MENDED.sub("", text).lower()
 
 
 def _is_part(value: JsonObject, known: JsonObject) -> bool:
