@@ -119,6 +119,7 @@ def test_the_proxy_of_a_url(url: str, environment: dict[str, str], proxy: str | 
         ("http://llm.example.com/v1", ".example.com", True),
         ("http://llm.example.com./v1", "Example.COM", True),
         ("http://llm.example.com/v1", "a.test, *", True),
+        ("http://llm.example.com/v1", "a.test llm.example.com", True),
         ("http://llm.example.com/v1", ",", False),
         ("http://llm.example.com/v1", "example.com/v1", False),
         ("http://llm.example.com/v1", "..", False),

@@ -24,6 +24,14 @@ _PACKAGE: Final = "pytest_agentv."
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
 
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        *("timeout_seconds", "verbose", "keep_temp_files", "healthcheck", "log_dir", "log_format"),
+        *("max_retries", "retry_initial_delay_ms", "retry_max_delay_ms", "retry_backoff_factor", "retry_status_codes"),
+    }
+)
+"""Settings that do not affect an answer: after a change of them, nothing is paid for again."""
+
 
 class CachedProvider:
     """Calls the provider behind it only for requests that are not in the cache.
@@ -53,7 +61,8 @@ class CachedProvider:
             self._batch_provider = provider
             self.invoke_batch = self._invoke_batch
         self._provider = provider
-        self._target = {"kind": target.kind, "settings": public_settings(target.settings.to_plain())}
+        plain = {key: value for key, value in target.settings.to_plain().items() if key not in WITHOUT_EFFECT}
+        self._target = {"kind": target.kind, "settings": public_settings(plain)}
         if target.provider_batching:
             self._target["batching"] = True  # the same command prints something else
         code = _code_place(target)

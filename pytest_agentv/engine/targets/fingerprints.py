@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.overrides import Overrides
+from pytest_agentv.engine.targets.cache import WITHOUT_EFFECT
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.judging import needs_judge, needs_targets
 from pytest_agentv.engine.targets.pool import TargetPool
@@ -19,11 +20,6 @@ from pytest_agentv.models.targets import Target
 
 _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
-
-_WITHOUT_EFFECT: Final = frozenset(
-    {"timeout_seconds", "verbose", "keep_temp_files", "healthcheck", "log_dir", "log_format"}
-)
-"""Settings that do not affect an answer."""
 
 _SHELL: Final = ("sh", "-lc")
 
@@ -91,7 +87,7 @@ class Fingerprints:
             settings = self._plain(target.settings.to_plain())
             self._targets[key] = _digest({
                 "kind": target.kind,
-                "settings": {key: value for key, value in settings.items() if key not in _WITHOUT_EFFECT},
+                "settings": {key: value for key, value in settings.items() if key not in WITHOUT_EFFECT},
                 "batching": target.provider_batching,
                 "files": files.hashes(_target_files(target, files)),
             })  # fmt: skip

@@ -20,7 +20,9 @@ def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
     if not proxy:
         return None
     host, port = (parts.hostname or "").rstrip("."), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    if any(_is_meant(entry.strip().lower(), host, port) for entry in variables.get("no_proxy", "").split(",")):
+    if any(
+        _is_meant(entry.strip().lower(), host, port) for entry in re.split(r"[,\s]+", variables.get("no_proxy", ""))
+    ):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
