@@ -110,6 +110,11 @@ def test_the_cost_that_a_gateway_tells_counts(llm: FakeLlm, name: str, usage: An
     assert response.cost_source is None
 
 
+@pytest.mark.parametrize("model", ["gpt-oss-20b", "gpt-oss:20b", "openai/gpt-oss-120b"])
+def test_the_price_of_a_model_that_anybody_runs_is_not_known(llm: FakeLlm, name: str, model: str) -> None:
+    assert ask(llm, name, "openai", chat({}, model=model)).cost_usd is None
+
+
 def test_the_cost_that_a_gateway_tells_counts_more_than_a_table(llm: FakeLlm, name: str) -> None:
     assert ask(llm, name, "openai", chat({"cost": 7.5})).cost_usd == 7.5
 

@@ -61,8 +61,7 @@ class CachedProvider:
             self._batch_provider = provider
             self.invoke_batch = self._invoke_batch
         self._provider = provider
-        plain = {key: value for key, value in target.settings.to_plain().items() if key not in WITHOUT_EFFECT}
-        self._target = {"kind": target.kind, "settings": public_settings(plain)}
+        self._target = {"kind": target.kind, "settings": lasting_settings(target)}
         if target.provider_batching:
             self._target["batching"] = True  # the same command prints something else
         code = _code_place(target)
@@ -178,6 +177,12 @@ def _hash_file(path: str) -> str:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError:
         return "missing"
+
+
+def lasting_settings(target: Target) -> Json:
+    """Return the settings of a target that affect its answers, without secrets."""
+    plain = target.settings.to_plain()
+    return public_settings({key: value for key, value in plain.items() if key not in WITHOUT_EFFECT})
 
 
 def public_settings(value: object) -> Json:

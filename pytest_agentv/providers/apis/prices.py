@@ -1,6 +1,7 @@
 """What an answer cost, by the tables of genai-prices, else of litellm where it is loaded."""
 
 import functools
+import re
 import sys
 import warnings
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Billing
 
 _USUAL: Final = Billing()
+_OPEN_WEIGHTS: Final = re.compile(r"(openai/)?gpt-oss")
+"""Models that OpenAI gives away: what they cost depends on who runs them, which may be the user's own machine."""
 
 
 @record
@@ -38,7 +41,7 @@ def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing 
 
     The first call imports genai-prices, unless `load_tables` has been called: call it in a thread.
     """
-    if usage is None or billing.is_unknown:
+    if usage is None or billing.is_unknown or (provider == "openai" and _OPEN_WEIGHTS.match(model)):
         return None
     for source, look_up in (("genai-prices", _by_genai_prices), ("litellm", _by_litellm)):
         if (usd := look_up(model, provider, usage, billing)) is not None:
