@@ -14,7 +14,7 @@ from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker, Secret
-from pytest_agentv.models.targets import Target
+from pytest_agentv.models.targets import WITHOUT_EFFECT, Target
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.runtime.files import write_atomically
@@ -23,14 +23,6 @@ _LOGGER: Final = logging.getLogger(__name__)
 _PACKAGE: Final = "pytest_agentv."
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
-
-WITHOUT_EFFECT: Final = frozenset(
-    {
-        *("timeout_seconds", "verbose", "keep_temp_files", "healthcheck", "log_dir", "log_format"),
-        *("max_retries", "retry_initial_delay_ms", "retry_max_delay_ms", "retry_backoff_factor", "retry_status_codes"),
-    }
-)
-"""Settings that do not affect an answer: after a change of them, nothing is paid for again."""
 
 
 class CachedProvider:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.overrides import Overrides
-from pytest_agentv.engine.targets.cache import WITHOUT_EFFECT
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.judging import needs_judge, needs_targets
 from pytest_agentv.engine.targets.pool import TargetPool
@@ -16,7 +15,7 @@ from pytest_agentv.loading.project_files import ProjectFiles, command_words, sou
 from pytest_agentv.models.base import ATOMS, Json, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.targets import Target
+from pytest_agentv.models.targets import WITHOUT_EFFECT, Target
 
 _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
