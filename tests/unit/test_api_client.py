@@ -398,6 +398,51 @@ def test_a_certificate_of_another_host_is_not_a_matter_of_trust(certificate: Pat
     assert (found.kind, found.is_network) == ("config", False)
 
 
+@pytest.mark.parametrize(
+    ("reply_bytes", "kind", "end"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "config", "(does it speak http:// only? check the URL of target 't')"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "config", "]"),  # an alert: protocol version
+        (b"\x15\x03\x03\x00\x02\x02\x50", "network", "]"),  # an alert: internal error
+    ],
+)
+def test_a_server_without_tls_is_told_as_such(reply_bytes: bytes, kind: str, end: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(reply_bytes)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        found = failure(f"https://127.0.0.1:{server.getsockname()[1]}/v1")
+        thread.join()
+
+    assert found.message.startswith("no secure connection to the server of model 'm': ")
+    assert found.message.endswith(end)
+    assert (found.kind, found.is_network) == (kind, kind == "network")
+
+
+def test_a_server_that_hangs_up_before_it_speaks_tls_is_a_failure_of_the_network() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            connection.recv(1000)
+            connection.close()
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        found = failure(f"https://{place}/v1")
+        thread.join()
+
+    assert found.message == f"no whole reply from model 'm': Cannot connect to host {place}"
+    assert (found.kind, found.is_network) == ("network", True)
+
+
 def test_a_bundle_that_is_missing_is_an_error_of_the_configuration() -> None:
     found = failure("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "/nowhere.pem"})
 

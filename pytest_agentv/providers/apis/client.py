@@ -30,8 +30,8 @@ _CONNECT_SECONDS: Final = 30
 _KEEP_ALIVE_SECONDS: Final = 30
 _LONGEST_HEADER: Final = 2**16
 """Bytes; aiohttp takes 8 KiB by itself, which gateways exceed."""
-_OBJECT: Final = re.compile(r"(?:\s+ssl)?:?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)")
-"""A Python object that aiohttp shows in a message."""
+_OBJECT: Final = re.compile(r"(?:\s+ssl)?:?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)|\s+\[None\]$")
+"""A Python object that aiohttp shows in a message, or None where the system gave no reason."""
 _STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
 """What aiohttp writes around its own words about a reply that it cannot read; the server sent no status 400."""
 _DONE: Final = re.compile(rb"(?:^|\n)data: ?\[DONE\]\r?\n\r?\n\Z")
@@ -170,8 +170,7 @@ class HttpClient:
     def _explain(self, error: Exception) -> RequestFailure:
         text = shorten(_OBJECT.sub("", _STATUS.sub("", str(error)))) or type(error).__name__
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-            hint = _what_to_do(error)
-            return RequestFailure(f"the server of {self._model} cannot be trusted: {text}{hint}", "config")
+            return self._untrusted(error, text)
         if isinstance(error, aiohttp.ClientHttpProxyError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             return self._refused_by_proxy(error)
         if any(isinstance(each, aiohttp.http_exceptions.ContentEncodingError) for each in _causes(error)):
@@ -190,6 +189,19 @@ class HttpClient:
         kind: ErrorKind = "network"
         return RequestFailure(f"no whole reply from {self._model}: {text}", kind, is_network=True)
 
+    def _untrusted(self, error: aiohttp.ClientConnectorSSLError, text: str) -> RequestFailure:
+        """Tell why TLS failed; to trust another issuer helps where the certificate itself is right."""
+        cause = getattr(error, "certificate_error", None)
+        if cause is not None:
+            is_right = getattr(cause, "verify_code", None) not in _NOT_THE_ISSUER
+            hint = f" (name its issuer's certificate in {_CERTIFICATE_VARIABLES[0]})" if is_right else ""
+            return RequestFailure(f"the server of {self._model} cannot be trusted: {text}{hint}", "config")
+        is_plain = "WRONG_VERSION_NUMBER" in text
+        hint = f" (does it speak http:// only? check the URL of {self._target})" if is_plain else ""
+        message = f"no secure connection to the server of {self._model}: {text}{hint}"
+        is_passing = "ALERT_INTERNAL_ERROR" in text
+        return RequestFailure(message, "network" if is_passing else "config", is_network=is_passing)
+
     def _refused_by_proxy(self, error: aiohttp.ClientHttpProxyError) -> RequestFailure:
         """Tell that a proxy did not connect: the server was never asked."""
         status = error.status
@@ -203,13 +215,6 @@ class HttpClient:
         is_proxy = any(name.lower().endswith("_proxy") and url in value for name, value in self._environment.items())
         culprit = _PROXY_VARIABLES if is_proxy else f"the URL of {self._target}"
         return self._misconfigured(f"{shown_url(url)} is no URL that can be asked", culprit).failure
-
-
-def _what_to_do(error: aiohttp.ClientConnectorSSLError) -> str:
-    """Return what mends a fault of TLS: to trust another issuer helps where the certificate itself is right."""
-    cause = getattr(error, "certificate_error", None)
-    code = getattr(cause, "verify_code", None)
-    return "" if code in _NOT_THE_ISSUER else f" (name its issuer's certificate in {_CERTIFICATE_VARIABLES[0]})"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
