@@ -19,7 +19,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten, status_kind
-from pytest_agentv.providers.apis.proxies import find_proxy, shown_url
+from pytest_agentv.providers.apis.proxies import CERTIFICATE_VARIABLES, certificate_variable, find_proxy, shown_url
 from pytest_agentv.runtime.reading import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
@@ -43,7 +43,6 @@ _NOT_THE_ISSUER: Final = (9, 10, 62, 64)
 """OpenSSL's codes of certificates that are not valid yet, expired, or of another host or address."""
 _PROXY_VARIABLES: Final = "ALL_PROXY, HTTP_PROXY and HTTPS_PROXY"
 _SCHEMES: Final = ("http://", "https://")
-_CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 class HttpClient:
@@ -159,7 +158,7 @@ class HttpClient:
         return self._session
 
     def _trust(self) -> ssl.SSLContext:
-        variable = next((name for name in _CERTIFICATE_VARIABLES if self._environment.get(name)), None)
+        variable = certificate_variable(self._environment)
         bundle = self._environment[variable] if variable else None
         try:
             return _tls(bundle)
@@ -194,7 +193,7 @@ class HttpClient:
         cause = getattr(error, "certificate_error", None)
         if cause is not None:
             is_right = getattr(cause, "verify_code", None) not in _NOT_THE_ISSUER
-            hint = f" (name its issuer's certificate in {_CERTIFICATE_VARIABLES[0]})" if is_right else ""
+            hint = f" (name its issuer's certificate in {CERTIFICATE_VARIABLES[0]})" if is_right else ""
             return RequestFailure(f"the server of {self._model} cannot be trusted: {text}{hint}", "config")
         is_plain = "WRONG_VERSION_NUMBER" in text
         hint = f" (does it speak http:// only? check the URL of {self._target})" if is_plain else ""
