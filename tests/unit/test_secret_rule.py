@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.models.masking.secret_rule import is_secret_name, is_secret_value, secrets_of
 
 KEY_ALPHABET = string.ascii_letters + string.digits
@@ -184,3 +185,22 @@ def test_a_password_of_eight_characters_is_masked_unless_it_is_well_known(value:
 def test_any_text_can_be_asked_about(name: str, value: str) -> None:
     for secret in secrets_of(name, value):
         assert len(secret) >= 6
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("Authorization: Bearer sk-Zq9S01234", "the text 'Authorization: Bearer ***'"),
+        ("ftp://x.test/?token=sk-Zq9S01234", "the text 'ftp://x.test/?token=***'"),
+        ("x.test/ask?key=sk-Zq9S01234", "the text 'x.test/ask?key=***'"),
+        ("ada:hunter2Passw0rd@x.test/ask", "the text 'ada:***@x.test/ask'"),
+        ("Bearer of good news", "the text 'Bearer of good news'"),
+        ("x.test/ask?page=2", "the text 'x.test/ask?page=2'"),
+    ],
+)
+def test_a_fault_of_a_file_shows_no_secret_of_a_wrong_value(value: str, shown: str) -> None:
+    assert describe_value(value) == shown
+
+
+def test_a_fault_of_a_file_cuts_no_secret_in_half() -> None:
+    assert "sk-" not in describe_value("Authorization: Bearer sk-Zq9Secret0123456789abcdefXY")

@@ -51,6 +51,7 @@ _URL: Final = re.compile(r"(?<=[A-Za-z0-9+.-])://([^\s/?#]+)@")
 _QUERY: Final = re.compile(r"[?&;]([A-Za-z_][\w.-]*)=([^&;#\s]+)")
 _PAIR: Final = re.compile(r"(?:^|[;\s])\s*([A-Za-z_][\w .-]*?)\s*=\s*(\"[^\"]*\"|'[^']*'|[^;\s]+)")
 _LOGIN: Final = re.compile(r"[^\s:/@]+[:/](\S+)@[^@]*")
+_CREDENTIALS: Final = re.compile(r"(?i)\b(?:bearer|basic|token|apikey)\s+(\S+)")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|token|apikey)\s+(\S+)")
 
 
@@ -101,6 +102,12 @@ def secrets_of(name: str, value: str) -> Iterator[str]:
     found = [*_url_secrets(text), *(_connection_secrets(text) if _CONNECTION_NAME.search(name) else ())]
     for secret in found:
         yield from {secret, unquote(secret)}
+
+
+def secrets_within(text: str) -> Iterator[str]:
+    """Yield the secrets that a text shows to be such, whatever its name: in a URL, or after `Bearer` and the like."""
+    yield from secrets_of("", text if "://" in text else f"url://{text}")
+    yield from (found[1] for found in _CREDENTIALS.finditer(text) if is_secret_value(found[1]))
 
 
 def _words(name: str) -> list[str]:
