@@ -7,7 +7,8 @@ from typing import Final, Literal, TypeVar
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import Record
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.masking.secret_rule import secrets_within
+from pytest_agentv.models.masking.secrets import Masker, masked
 from pytest_agentv.models.records import record
 
 _Error = TypeVar("_Error", bound=AgentvError)
@@ -79,7 +80,8 @@ def describe_value(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, str):
-        return f"the text {value!r}" if len(value) <= _SHOWN else f"the text {masked(value)[:_SHOWN] + '…'!r}"
+        text = Masker(secrets_within(value)).mask(value)  # the value of a wrong key, which no rule about names finds
+        return f"the text {text!r}" if len(value) <= _SHOWN else f"the text {masked(text)[:_SHOWN] + '…'!r}"
     if isinstance(value, int | float):
         return f"the number {value}"
     kind = "list" if isinstance(value, list | tuple) else "mapping"

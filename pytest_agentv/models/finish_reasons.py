@@ -2,33 +2,47 @@
 
 from typing import Final
 
-_CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "incomplete"})
+_CUT: Final = frozenset(
+    {
+        *("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "incomplete"),
+        *("model_length", "max_length", "token_limit"),
+    }
+)
 _FILTERED: Final = frozenset(
     {
         *("content_filter", "content_filtered", "guardrail_intervened", "sensitive"),
         *("safety", "recitation", "blocklist", "prohibited_content", "spii", "language", "image_safety"),
+        *("image_prohibited_content", "image_recitation", "model_armor", "error_toxic"),
     }
 )
 _REFUSED: Final = frozenset({"refusal"})
 _STOPPED: Final = frozenset(
-    {"pause_turn", "malformed_function_call", "malformed_response", "unexpected_tool_call", "too_many_tool_calls"}
+    {
+        *("pause_turn", "malformed_function_call", "malformed_response", "unexpected_tool_call", "too_many_tool_calls"),
+        *("other", "image_other", "no_image", "missing_thought_signature", "time_limit"),
+    }
 )
-_BROKEN: Final = frozenset({"error"})
+_BROKEN: Final = frozenset({"error", "insufficient_system_resource", "abort", "aborted", "cancelled", "canceled"})
+
+
+def _plain(finish_reason: str | None) -> str:
+    """Return a word as the tables have it: some libraries write `content-filter`, some APIs upper case."""
+    return (finish_reason or "").lower().replace("-", "_")
 
 
 def is_cut(finish_reason: str | None) -> bool:
     """Whether the token limit cut the answer."""
-    return (finish_reason or "").lower() in _CUT
+    return _plain(finish_reason) in _CUT
 
 
 def is_broken(finish_reason: str | None) -> bool:
     """Whether an error of the model's server ended the answer: it says nothing about the model."""
-    return (finish_reason or "").lower() in _BROKEN
+    return _plain(finish_reason) in _BROKEN
 
 
 def incomplete_reason(finish_reason: str | None) -> str | None:
     """Return the reason why an answer is incomplete; None for a complete answer."""
-    word = (finish_reason or "").lower()
+    word = _plain(finish_reason)
     if word in _CUT:
         return "it was cut at the token limit"
     if word in _FILTERED:

@@ -7,6 +7,14 @@ from pytest_agentv.models.records import record
 
 DEFAULT_RETRY_STATUS_CODES: Final = (500, 408, 429, 502, 503, 504)
 
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        *("timeout_seconds", "verbose", "keep_temp_files", "healthcheck", "log_dir", "log_format"),
+        *("max_retries", "retry_initial_delay_ms", "retry_max_delay_ms", "retry_backoff_factor", "retry_status_codes"),
+    }
+)
+"""Settings that do not affect an answer: after a change of them, nothing is paid for again."""
+
 
 @record
 class RetryPolicy(Record):

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.masking.pieces import mask_pieces
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.targets import RetryPolicy
 from pytest_agentv.models.text import format_number
@@ -27,7 +28,8 @@ class Repeater:
         """Take the policy, what messages call the asked one, the values that no message may show, and what waits."""
         self._policy = policy
         self._asked = asked
-        self._masker = Masker(secrets)
+        self._secrets = frozenset(secrets)
+        self._masker = Masker(self._secrets)
         self._sleep = sleep
 
     async def ask(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
@@ -57,7 +59,8 @@ class Repeater:
             return await ask()
         except RequestError as error:  # a server may repeat the key in its message
             failure = error.failure
-            raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
+            message = mask_pieces(self._masker.mask(failure.message), self._secrets)
+            raise RequestError(failure.replace(message=message)) from None
 
     def _describe_attempts(self, error: RequestError, log: RequestLog) -> str:
         if is_retryable(error.failure, self._policy) and log.attempts <= self._policy.max_retries:

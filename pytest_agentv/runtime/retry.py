@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.models.targets import RetryPolicy
+from pytest_agentv.models.targets import DEFAULT_RETRY_STATUS_CODES, RetryPolicy
 
 T = TypeVar("T")
 
@@ -33,6 +33,8 @@ class RequestFailure(Record):
     """Whether the network lost the request or its reply."""
     retry_after_ms: float | None = None
     """How long the server asks to wait."""
+    should_retry: bool | None = None
+    """Whether the server says that asking again may help; None: it does not say."""
 
 
 class RequestError(Exception):
@@ -74,11 +76,16 @@ def backoff(attempt: int, policy: RetryPolicy, jitter: float = 1.0) -> float:
 def is_retryable(failure: RequestFailure, policy: RetryPolicy) -> bool:
     """Whether a retry may help: the network failed, or the policy lists the status.
 
+    A server may say that none helps. It may also say that one helps at a status that the usual policy does not list.
+
     Source: agentv-formats 4.7, "Non-retryable errors", "Custom retryable status codes".
     """
     if failure.status is None:
         return failure.is_network
-    return failure.status in policy.status_codes and failure.status not in _REFUSED
+    if failure.status in _REFUSED or failure.should_retry is False:
+        return False
+    is_asked_for = failure.should_retry is True and policy.status_codes == DEFAULT_RETRY_STATUS_CODES
+    return is_asked_for or failure.status in policy.status_codes
 
 
 def next_delay(failure: RequestFailure, attempt: int, policy: RetryPolicy, jitter: float = 1.0) -> float | None:

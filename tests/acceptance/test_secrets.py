@@ -159,6 +159,17 @@ def test_a_function_that_raises_with_its_key_in_the_message_does_not_tell_it(pro
     assert leaks(everything(project, run)) == set()
 
 
+def test_the_line_of_a_misspelt_key_is_not_shown(project_in_all_modes):
+    project = project_in_all_modes
+    target = {"name": "default", "provider": "mock", "response": "hello", "api_keyy": DOTENV}
+    project.write("targets.yaml", "targets:\n" + f"  - {json.dumps(target)}\n")
+    words = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
+    project.write("a.eval.yaml", json.dumps({"evalcases": [{"id": "a", "input": "q", "evaluators": words}]}))
+    run = project.run()
+    assert "targets.yaml:2: targets[0].api_keyy: unknown key" in run.text
+    assert leaks(run.text) == set()
+
+
 def test_handlers_that_others_put_on_the_root_logger_get_no_secret(project, monkeypatch):
     monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
     project.write(

@@ -121,6 +121,7 @@ def test_the_proxy_of_a_url(url: str, environment: dict[str, str], proxy: str | 
         ("http://llm.example.com/v1", ".example.com", True),
         ("http://llm.example.com./v1", "Example.COM", True),
         ("http://llm.example.com/v1", "a.test, *", True),
+        ("http://llm.example.com/v1", "a.test llm.example.com", True),
         ("http://llm.example.com/v1", ",", False),
         ("http://llm.example.com/v1", "example.com/v1", False),
         ("http://llm.example.com/v1", "..", False),
@@ -143,6 +144,34 @@ def test_a_proxy_that_speaks_no_http_is_told_without_its_password() -> None:
         "model 'm' cannot be asked: its proxy speaks socks5h, and only http:// and https:// proxies are supported "
         "(check ALL_PROXY, HTTP_PROXY and HTTPS_PROXY)"
     )
+    assert (found.kind, found.is_network) == ("config", False)
+
+
+@pytest.mark.parametrize("password", ["pw12345678#x", "pw12345678/x", "pw12345678?x", "pw12345678@x#"])
+def test_a_proxy_whose_url_is_none_is_told_without_its_password(password: str) -> None:
+    found = failure("http://api.test/v1", {"HTTP_PROXY": f"http://me:{password}@127.0.0.1:1"})
+
+    assert "pw1234" not in found.message
+    if "no URL" in found.message:
+        assert found.message.endswith("is no URL that can be asked (check ALL_PROXY, HTTP_PROXY and HTTPS_PROXY)")
+        assert (found.kind, found.is_network) == ("config", False)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("ftp://me:pw12345678@h/v1?key=abc", "ftp://h/v1 does not begin with"),
+        ("http://127.0.0.1:99999/v1?key=abc", "http://127.0.0.1:99999/v1 is no URL that can be asked (check the URL"),
+        (
+            "http://me:pw#12345678@127.0.0.1:99999/v1",
+            "http://127.0.0.1:99999/v1 is no URL that can be asked (check the",
+        ),
+    ],
+)
+def test_a_url_that_cannot_be_asked_is_told_without_what_may_be_secret(url: str, shown: str) -> None:
+    found = failure(url)
+
+    assert found.message.startswith(f"model 'm' cannot be asked: {shown}")
     assert (found.kind, found.is_network) == ("config", False)
 
 
@@ -190,6 +219,39 @@ def test_a_proxy_that_refuses_to_connect_is_a_failure_of_the_network() -> None:
 
     assert (found.kind, found.is_network) == ("network", True)
     assert "502" in found.message
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "hint"),
+    [(407, "config", " (check the login in ALL_PROXY, HTTP_PROXY and HTTPS_PROXY)"), (403, "auth", "")],
+)
+def test_a_proxy_that_refuses_a_user_is_not_asked_again(status: int, kind: str, hint: str) -> None:
+    with serving(lambda handler: reply(handler, status, b"")) as place:
+        found = failure("https://api.test/v1", {"HTTPS_PROXY": f"http://{place}"})
+
+    assert (found.kind, found.is_network, found.status) == (kind, False, status)
+    assert found.message.startswith(f"the proxy before model 'm' replied HTTP {status}: ")
+    assert found.message.endswith(hint)
+
+
+def test_where_a_redirect_leads_is_told_without_what_may_be_secret() -> None:
+    place = "https://me:pw12345678@api.test/v2?key=abc"
+    with serving(lambda handler: reply(handler, 308, b"", location=place)) as server:
+        found = failure(f"http://{server}/v1")
+
+    assert found.message == (
+        "model 'm' replied HTTP 308: Permanent Redirect "
+        "(it leads to https://api.test/v2: if that is right, name it in target 't')"
+    )
+
+
+@pytest.mark.parametrize("body", [b'data: {"choices": []}\n\n', b": PROCESSING\n\ndata: {}\n\n", b"event: ping\n\n"])
+def test_a_stream_that_was_not_asked_for_is_told(body: bytes) -> None:
+    with serving(lambda handler: reply(handler, 200, body)) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert found.message == "model 'm' replied with a stream of events, which it was not asked for"
+    assert (found.kind, found.is_network) == ("crash", False)
 
 
 def test_a_redirect_is_not_followed_with_the_key() -> None:
@@ -384,6 +446,64 @@ def test_a_certificate_that_nobody_trusts_is_final_and_says_what_to_do(certifica
 
     assert (found.kind, found.is_network) == ("config", False)
     assert found.message.endswith("(name its issuer's certificate in SSL_CERT_FILE)")
+
+
+def test_a_certificate_of_another_host_is_not_a_matter_of_trust(certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    with serving(lambda handler: reply(handler, 200, b"{}"), context) as place:
+        port = place.rpartition(":")[2]
+        found = failure(f"https://localhost:{port}/v1", {"SSL_CERT_FILE": str(certificate.with_suffix(".crt"))})
+
+    assert "certificate is not valid for 'localhost'" in found.message
+    assert "name its issuer's certificate" not in found.message
+    assert (found.kind, found.is_network) == ("config", False)
+
+
+@pytest.mark.parametrize(
+    ("reply_bytes", "kind", "end"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "config", "(does it speak http:// only? check the URL of target 't')"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "config", "]"),  # an alert: protocol version
+        (b"\x15\x03\x03\x00\x02\x02\x50", "network", "]"),  # an alert: internal error
+    ],
+)
+def test_a_server_without_tls_is_told_as_such(reply_bytes: bytes, kind: str, end: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(reply_bytes)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        found = failure(f"https://127.0.0.1:{server.getsockname()[1]}/v1")
+        thread.join()
+
+    assert found.message.startswith("no secure connection to the server of model 'm': ")
+    assert found.message.endswith(end)
+    assert (found.kind, found.is_network) == (kind, kind == "network")
+
+
+def test_a_server_that_hangs_up_before_it_speaks_tls_is_a_failure_of_the_network() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            connection.recv(1000)
+            connection.close()
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        found = failure(f"https://{place}/v1")
+        thread.join()
+
+    assert found.message == f"no whole reply from model 'm': Cannot connect to host {place}"
+    assert (found.kind, found.is_network) == ("network", True)
 
 
 def test_a_bundle_that_is_missing_is_an_error_of_the_configuration() -> None:

@@ -59,6 +59,16 @@ def test_the_same_question_is_asked_once_and_the_hit_is_marked(tmp_path: Path) -
     assert second.token_usage == TokenUsage(1, 2)
 
 
+def test_settings_that_do_not_affect_an_answer_do_not_have_it_paid_for_again(tmp_path: Path) -> None:
+    provider = CountingProvider()
+    for patience in ({}, {"max_retries": 7}, {"retry_max_delay_ms": 9, "retry_status_codes": [429]}):
+        ask(cached(provider, tmp_path, target(OpenAi(model="gpt", **patience))))
+    assert provider.calls == 1
+
+    ask(cached(provider, tmp_path, target(OpenAi(model="gpt", max_retries=7, temperature=0.1))))
+    assert provider.calls == 2
+
+
 def test_an_answer_that_holds_a_secret_is_not_kept(tmp_path: Path) -> None:
     leaky = RESPONSE.replace(output_messages=(Message("assistant", "the key is sk-secret-1"),))
     provider = CountingProvider(leaky)

@@ -1,8 +1,12 @@
 import asyncio
 import os
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,8 +24,11 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/to":
             self.send_response(302)
             self.send_header("Location", "/204")
+        elif self.path == "/login":
+            login = b64encode(b"ada:pw#12345678").decode()
+            self.send_response(200 if self.headers["Authorization"] == f"Basic {login}" else 401)
         else:
-            self.send_response(int(self.path[1:]))
+            self.send_response(int(self.path.rpartition("/")[2].partition("?")[0]))
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
@@ -38,8 +45,10 @@ def server() -> Iterator[str]:
         thread.join()
 
 
-def check(healthcheck: HttpHealthcheck | CommandHealthcheck, timeout_seconds: float | None = None) -> None:
-    environment = {"PATH": os.environ["PATH"]}
+def check(
+    healthcheck: HttpHealthcheck | CommandHealthcheck, timeout_seconds: float | None = None, **variables: str
+) -> None:
+    environment = {"PATH": os.environ["PATH"], **variables}
     asyncio.run(
         run_healthcheck(healthcheck, target_name="agent", environment=environment, timeout_seconds=timeout_seconds)
     )
@@ -80,6 +89,47 @@ def test_a_proxy_is_not_asked_for_this_machines_own_servers(
     monkeypatch.delenv("NO_PROXY", raising=False)
 
     check(HttpHealthcheck(url=server.replace("127.0.0.1", host) + "/200"))
+
+
+def test_the_proxy_of_the_targets_variables_is_asked(server: str) -> None:
+    check(HttpHealthcheck(url="http://service.test/200"), HTTP_PROXY=server)
+
+    with pytest.raises(ProviderError):
+        check(HttpHealthcheck(url="http://service.test/200"), HTTP_PROXY=server, NO_PROXY="service.test")
+
+
+def test_the_certificates_of_the_targets_variables_are_trusted(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1")
+    places = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate))
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is missing")
+    subprocess.run(["openssl", *words, *places], capture_output=True, check=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as tls_server:
+        tls_server.socket = context.wrap_socket(tls_server.socket, server_side=True)
+        thread = threading.Thread(target=tls_server.serve_forever, args=(0.01,))
+        thread.start()
+        probe = HttpHealthcheck(url=f"https://127.0.0.1:{tls_server.server_port}/200")
+        try:
+            check(probe, REQUESTS_CA_BUNDLE=str(certificate))
+            with pytest.raises(ProviderError, match="CERTIFICATE_VERIFY_FAILED"):
+                check(probe)
+        finally:
+            tls_server.shutdown()
+            thread.join()
+
+
+def test_the_login_in_a_url_is_sent_and_not_shown(server: str) -> None:
+    url = server.replace("//", "//ada:pw%2312345678@")
+    place = server.removeprefix("http://")
+
+    assert fault(HttpHealthcheck(url=f"{url}/404?key=abc")) == (
+        f"GET http://{place}/404 answered 404 Not Found, expected 2xx",
+        "network",
+    )
+    check(HttpHealthcheck(url=f"{url}/login"))
 
 
 def test_a_server_that_is_not_there_is_not_healthy() -> None:

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.models.targets import RetryPolicy
 from pytest_agentv.providers.apis.failures import parse_retry_after, read_error_text
 from pytest_agentv.providers.llm.failure import read_failure
-from pytest_agentv.runtime.retry import RequestFailure
+from pytest_agentv.runtime.retry import RequestFailure, is_retryable
 
 MODEL = "model 'm' (openai)"
 TARGET = "target 't' (targets.yaml:3)"
@@ -155,6 +156,63 @@ class TestNoReply:
         assert len(failure(LitellmError("x" * 5000, 500)).message) < 500
 
 
+class TestWhetherToAskAgain:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"},
+            {
+                "code": 429,
+                "status": "RESOURCE_EXHAUSTED",
+                "details": [
+                    {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},
+                    {"retryDelay": "34s"},
+                ],
+            },
+        ],
+    )
+    def test_a_quota_that_is_used_up_is_final(self, error: object) -> None:
+        found = replied(429, json.dumps({"error": error}))
+
+        assert (found.kind, found.should_retry) == ("rate_limit", False)
+        assert not is_retryable(found, RetryPolicy())
+        assert not is_retryable(found, RetryPolicy(status_codes=(429,)))
+
+    def test_a_limit_of_a_minute_is_not(self) -> None:
+        quota = {"violations": [{"quotaId": "GenerateRequestsPerMinutePerProjectPerModel"}]}
+        body = json.dumps({"error": {"code": 429, "details": [quota, {"retryDelay": "34.5s"}]}})
+
+        found = replied(429, body)
+
+        assert (found.should_retry, found.retry_after_ms) == (None, 34_500)
+        assert is_retryable(found, RetryPolicy())
+
+    def test_headers_come_before_the_body(self) -> None:
+        assert replied(429, '{"retryDelay": "34s"}', {"retry-after": "7"}).retry_after_ms == 7000
+
+    @pytest.mark.parametrize("text", ["", "s", "-3s", "1e9s", "9" * 400 + "s"])
+    def test_a_delay_that_makes_no_sense_is_none(self, text: str) -> None:
+        assert replied(429, json.dumps({"retryDelay": text})).retry_after_ms is None
+
+    @pytest.mark.parametrize(
+        ("status", "said", "policy", "is_repeated"),
+        [
+            (529, "true", RetryPolicy(), True),
+            (529, None, RetryPolicy(), False),
+            (529, "true", RetryPolicy(status_codes=(503,)), False),
+            (503, "false", RetryPolicy(), False),
+            (503, "perhaps", RetryPolicy(), True),
+            (401, "true", RetryPolicy(), False),
+        ],
+    )
+    def test_a_server_may_say_whether_asking_again_helps(
+        self, status: int, said: str | None, policy: RetryPolicy, is_repeated: bool
+    ) -> None:
+        found = replied(status, "{}", {"X-Should-Retry": said} if said else {})
+
+        assert is_retryable(found, policy) == is_repeated
+
+
 class TestErrorTexts:
     @pytest.mark.parametrize(
         ("body", "text"),
@@ -214,6 +272,11 @@ class TestRetryAfter:
         then = (NOW + timedelta(seconds=90)).astimezone(zone)
 
         assert parse_retry_after({"retry-after": format_datetime(then)}, NOW) == 90_000
+
+    def test_a_date_is_held_against_the_clock_of_the_server(self) -> None:
+        hours_off = {"date": format_datetime(NOW), "retry-after": format_datetime(NOW + timedelta(seconds=20))}
+
+        assert parse_retry_after(hours_off) == 20_000
 
     def test_a_date_of_the_past_asks_for_no_wait(self) -> None:
         assert parse_retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, NOW) == 0

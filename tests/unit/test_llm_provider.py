@@ -433,6 +433,14 @@ class TestAnswers:
             ({"error": {"message": "no credits", "code": 402}}, 1, "config", "no credits"),
             ({"error": "boom", "choices": []}, 1, "crash", "boom"),
             ({"error": {"message": "odd", "code": "invalid"}}, 1, "crash", "odd"),
+            ({"error": {"message": "too many", "code": "429"}}, 3, "rate_limit", "too many"),
+            ({"error": {"message": "too many", "type": "rate_limit_error"}}, 3, "rate_limit", "too many"),
+            (
+                {"error": {"message": "no money", "code": 429, "type": "insufficient_quota"}},
+                1,
+                "rate_limit",
+                "no money",
+            ),
         ],
     )
     def test_an_error_with_the_status_200_is_told(
@@ -443,6 +451,26 @@ class TestAnswers:
         assert str(error).startswith(f"model 'gpt-4o' (openai) replied with an error: {message}")
         assert error.kind == kind
         assert len(llm.asked(name)) == asked
+
+    def test_a_reply_of_another_kind_is_shown(self, llm: FakeLlm, name: str) -> None:
+        body = {"choices": None, "base_resp": {"status_code": 1004, "status_msg": "login fäil"}}
+
+        error = failure(target("openai", llm.script(name, Reply(content=body))))
+
+        assert str(error) == (
+            "model 'gpt-4o' (openai) replied without any choice: "
+            '{"choices": null, "base_resp": {"status_code": 1004, "status_msg": "login fäil"}}'
+        )
+        assert (error.kind, len(llm.asked(name))) == ("crash", 1)
+
+    def test_a_refusal_in_a_part_of_the_content_is_told(self, llm: FakeLlm, name: str) -> None:
+        body = chat("", "stop")
+        body["choices"][0]["message"]["content"] = [{"type": "refusal", "refusal": "I will not."}]
+
+        response = ask(target("openai", llm.script(name, Reply(content=body))))
+
+        assert response.error == "model 'gpt-4o' (openai): the model refused: I will not. (finish_reason=stop)"
+        assert response.error_kind == "no_answer"
 
     @pytest.mark.parametrize("before", [372, 380, 386])
     def test_a_long_refusal_does_not_show_half_a_secret(self, llm: FakeLlm, name: str, before: int) -> None:
@@ -500,7 +528,8 @@ class TestAnswers:
 
         error = failure(target("openai", llm.script(name, reply)))
 
-        assert (error.kind, str(error)) == ("crash", "model 'gpt-4o' (openai) replied without any choice")
+        assert error.kind == "crash"
+        assert str(error).startswith("model 'gpt-4o' (openai) replied without any choice: {")
 
 
 class TestRetries:

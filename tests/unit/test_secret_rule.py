@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.models.masking.secret_rule import is_secret_name, is_secret_value, secrets_of
 
 KEY_ALPHABET = string.ascii_letters + string.digits
@@ -127,6 +128,9 @@ def test_well_known_passwords_are_words_like_others(value: str) -> None:
         ("A_CONNECTION_STRING", "Server=tcp:x;User ID=me;Password=abc12345;", {"abc12345"}),
         ("STORAGE_CONNECTION_STRING", "Name=n;AccountKey=ab12+/cd34==;Suffix=s", {"ab12+/cd34=="}),
         ("UPLOAD_URL", "https://x.example/y?sv=1&sig=abc%2Fdef123", {"abc%2Fdef123", "abc/def123"}),
+        ("GEMINI", "https://x.example/v1?alt=json&key=AIzaSyA0123456789", {"AIzaSyA0123456789"}),
+        ("FUNCTION_URL", "https://x.example/api/ask?code=aB3dE5gH7jK9mN1p&user=ada", {"aB3dE5gH7jK9mN1p"}),
+        ("PAGE", "https://x.example/?key=chapter-two&code=404&monkey=aB3dE5gH7jK9mN1p", set()),
         ("BASIC_AUTH", "user:s3cretpass", {"user:s3cretpass", "s3cretpass"}),
         ("AUTH_HEADER", "Bearer sk-abc12345678", {"Bearer sk-abc12345678", "sk-abc12345678"}),
     ],
@@ -181,3 +185,22 @@ def test_a_password_of_eight_characters_is_masked_unless_it_is_well_known(value:
 def test_any_text_can_be_asked_about(name: str, value: str) -> None:
     for secret in secrets_of(name, value):
         assert len(secret) >= 6
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("Authorization: Bearer sk-Zq9S01234", "the text 'Authorization: Bearer ***'"),
+        ("ftp://x.test/?token=sk-Zq9S01234", "the text 'ftp://x.test/?token=***'"),
+        ("x.test/ask?key=sk-Zq9S01234", "the text 'x.test/ask?key=***'"),
+        ("ada:hunter2Passw0rd@x.test/ask", "the text 'ada:***@x.test/ask'"),
+        ("Bearer of good news", "the text 'Bearer of good news'"),
+        ("x.test/ask?page=2", "the text 'x.test/ask?page=2'"),
+    ],
+)
+def test_a_fault_of_a_file_shows_no_secret_of_a_wrong_value(value: str, shown: str) -> None:
+    assert describe_value(value) == shown
+
+
+def test_a_fault_of_a_file_cuts_no_secret_in_half() -> None:
+    assert "sk-" not in describe_value("Authorization: Bearer sk-Zq9Secret0123456789abcdefXY")

@@ -368,6 +368,43 @@ class TestReplies:
 
         assert [candidate_answer(each.output_messages) for each in found] == ["It is 4.", "It is 4."]
 
+    @pytest.mark.parametrize("answer", ["$.delta?", "$.delta", None])
+    @pytest.mark.parametrize(
+        ("event", "said"),
+        [
+            ({"error": {"message": "overloaded", "code": 502}}, "overloaded"),
+            ({"error": "overloaded", "delta": ""}, "overloaded"),
+        ],
+    )
+    def test_an_answer_that_an_error_in_the_stream_broke_off_is_not_judged(
+        self, server: Server, event: Any, said: str, answer: str | None
+    ) -> None:
+        text = f'data: {{"delta": "It is fo"}}\n\ndata: {json.dumps(event)}\n\ndata: [DONE]\n\n'
+        server.answer = replying(text.encode(), **{"content-type": "text/event-stream"})
+        place = {} if answer is None else {"answer": answer}
+
+        error = str(failure(server, stream="sse", **place))
+
+        assert "sent an error in its stream: " in error
+        assert said in error
+
+    def test_events_may_say_that_there_is_no_error(self, server: Server) -> None:
+        text = "".join(
+            f'data: {{"delta": "{part}", "error": {none}}}\n\n' for part, none in (("fo", "null"), ("ur", '""'))
+        )
+        server.answer = replying(text.encode(), **{"content-type": "text/event-stream"})
+
+        (found,) = ask(server, stream="sse", answer="$.delta")
+
+        assert candidate_answer(found.output_messages) == "four"
+
+    def test_a_stream_that_ends_within_json_is_not_judged(self, server: Server) -> None:
+        chunk = {"object": "chat.completion.chunk", "choices": [{"delta": {"content": "It is fo"}}]}
+        text = f'data: {json.dumps(chunk)}\n\ndata: {{"object": "chat.compl'
+        server.answer = replying(text.encode(), **{"content-type": "text/event-stream"})
+
+        assert "an event that is no whole JSON" in str(failure(server, stream="sse"))
+
     def test_an_error_in_a_stream_is_one(self, server: Server) -> None:
         server.answer = replying(b"data: a\n\nevent: error\ndata: out of memory\n\n")
 

@@ -8,6 +8,7 @@ from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.judging.grading import section
 from pytest_agentv.evaluators.judging.json_text import first_json_object
+from pytest_agentv.evaluators.judging.thoughts import without_thoughts
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import masked
@@ -81,7 +82,7 @@ def build_user_prompt(request: RubricRequest) -> str:
 
 def read_rubrics(reply: str) -> tuple[WrittenRubric, ...]:
     """Return the rubrics of a reply; empty if it holds no JSON object with a list of rubrics."""
-    found = first_json_object(reply, lambda found: bool(_described(found.get("rubrics"))))
+    found = first_json_object(without_thoughts(reply), lambda found: bool(_described(found.get("rubrics"))))
     items = _described(found["rubrics"]) if found else []
     ids = _unique_ids(items)
     return tuple(_rubric(rubric_id, item) for rubric_id, item in zip(ids, items, strict=True))

@@ -13,7 +13,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker, Secret
-from pytest_agentv.models.targets import Target
+from pytest_agentv.models.targets import WITHOUT_EFFECT, Target
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 
@@ -47,7 +47,7 @@ class CachedProvider:
             self._batch_provider = provider
             self.invoke_batch = self._invoke_batch
         self._provider = provider
-        self._target = {"kind": target.kind, "settings": public_settings(target.settings.to_plain())}
+        self._target = {"kind": target.kind, "settings": lasting_settings(target)}
         if target.provider_batching:
             self._target["batching"] = True  # the same command prints something else
         code = _code_place(target)
@@ -109,6 +109,12 @@ def _code_place(target: Target) -> Path | None:
     kind = type(settings)
     own = getattr(kind, "factory", None) if kind.__module__.startswith(_PACKAGE) else kind
     return None if own is None else source_file(own)
+
+
+def lasting_settings(target: Target) -> Json:
+    """Return the settings of a target that affect its answers, without secrets."""
+    plain = target.settings.to_plain()
+    return public_settings({key: value for key, value in plain.items() if key not in WITHOUT_EFFECT})
 
 
 def public_settings(value: object) -> Json:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.engine.targets.cache import public_settings
+from pytest_agentv.engine.targets.cache import lasting_settings
 from pytest_agentv.errors import AgentvError, EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
 from pytest_agentv.models.targets import Target
@@ -41,7 +41,7 @@ class TargetEmbedder:
             timeout_seconds: The longest that a request may take.
         """
         self._name = target.name
-        self._settings = {"kind": target.kind, "settings": public_settings(target.settings.to_plain())}
+        self._settings = {"kind": target.kind, "settings": lasting_settings(target)}
         self._ask = ask
         self._cache = cache
         self._timeout_seconds = timeout_seconds

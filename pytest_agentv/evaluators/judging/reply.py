@@ -14,6 +14,7 @@ from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge
 from pytest_agentv.evaluators.judging.grading import FEEDBACK_LIMIT, feedback, has_score, reasoning_of
 from pytest_agentv.evaluators.judging.json_text import FoundObject, json_object, json_objects
+from pytest_agentv.evaluators.judging.thoughts import first_end_of_thoughts, without_thoughts
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.records import record
@@ -40,10 +41,10 @@ NO_JUDGEMENT: Final = "The judge's reply holds no JSON object with a number as `
 _LARGE: Final = 50_000
 """Characters whose parsing would hold up the cases in flight."""
 
-_THOUGHTS: Final = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
-"""What a reasoning model thinks aloud before its reply, behind servers that do not keep it apart. It holds drafts."""
-
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*(\{.*\})\s*```", re.DOTALL)
+
+_MENDED: Final = re.compile(r"""\\n|[\s,"'`´“”„‘’\\]""")
+"""Characters that a judge changes when it quotes an object that is no JSON: quotation marks, commas, escapes."""
 
 
 @record
@@ -161,12 +162,10 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
     """
     if len(reply) > REPLY_LIMIT:
         return None
-    thoughts = _THOUGHTS.match(reply)
-    text = trim(reply[thoughts.end() :] if thoughts else reply)
-    fenced = _FENCE.fullmatch(text)
-    whole = json_object(fenced[1] if fenced else text)
-    if whole is not None:
-        return whole if accepts(whole) else None
+    text = without_thoughts(reply)  # they hold drafts
+    for said in (reply, reply[first_end_of_thoughts(reply) :], text):
+        if (whole := _whole_object(said)) is not None:
+            return whole if accepts(whole) else None
     found = [each for each in json_objects(text) if accepts(each.value)]
     found = _without_copies(found, question) if found else []
     offered = list(_objects_within([question.instructions])) if len(found) > 1 else []
@@ -177,17 +176,31 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
     return values[0] if values and all(json_equal(values[0], value) for value in values) else None
 
 
+def _whole_object(text: str) -> JsonObject | None:
+    """Return the JSON object that a text is, perhaps in a code fence."""
+    text = trim(text)
+    fenced = _FENCE.fullmatch(text)
+    return json_object(fenced[1] if fenced else text)
+
+
 def _without_copies(found: list[FoundObject], question: JudgeQuestion) -> list[FoundObject]:
     """Leave out the objects that stand in the material, whole or in part, and the sample of the system prompt."""
     quoted = list(_objects_within(question.material))
+    loose = [_loose(text) for text in question.material]
     samples = list(_objects_within([question.system_prompt]))
     return [
         each
         for each in found
         if not any(each.text in text for text in question.material)
+        and not any(_loose(each.text) in text for text in loose)
         and not any(_is_part(each.value, known) for known in quoted)
         and not any(json_equal(each.value, sample) for sample in samples)
     ]
+
+
+def _loose(text: str) -> str:
+    """Return a text without what a judge mends when it quotes an object that is no JSON."""
+    return _MENDED.sub("", text).lower()
 
 
 def _is_part(value: JsonObject, known: JsonObject) -> bool:

@@ -51,6 +51,7 @@ _URL: Final = re.compile(r"(?<=[A-Za-z0-9+.-])://([^\s/?#]+)@")
 _QUERY: Final = re.compile(r"[?&;]([A-Za-z_][\w.-]*)=([^&;#\s]+)")
 _PAIR: Final = re.compile(r"(?:^|[;\s])\s*([A-Za-z_][\w .-]*?)\s*=\s*(\"[^\"]*\"|'[^']*'|[^;\s]+)")
 _LOGIN: Final = re.compile(r"[^\s:/@]+[:/](\S+)@[^@]*")
+_CREDENTIALS: Final = re.compile(r"(?i)\b(?:bearer|basic|token|apikey)\s+(\S+)")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|token|apikey)\s+(\S+)")
 
 
@@ -101,6 +102,12 @@ def secrets_of(name: str, value: str) -> Iterator[str]:
     found = [*_url_secrets(text), *(_connection_secrets(text) if _CONNECTION_NAME.search(name) else ())]
     for secret in found:
         yield from {secret, unquote(secret)}
+
+
+def secrets_within(text: str) -> Iterator[str]:
+    """Yield the secrets that a text shows to be such, whatever its name: in a URL, or after `Bearer` and the like."""
+    yield from secrets_of("", text if "://" in text else f"url://{text}")
+    yield from (found[1] for found in _CREDENTIALS.finditer(text) if is_secret_value(found[1]))
 
 
 def _words(name: str) -> list[str]:
@@ -169,7 +176,12 @@ def _url_secrets(text: str) -> Iterator[str]:
         if not colon and is_secret_value(user):
             yield user
     if "://" in text:
-        yield from (each[2] for each in _QUERY.finditer(text) if each[1] == "sig" or _is_secret_pair(*each.groups()))
+        yield from (each[2] for each in _QUERY.finditer(text) if _is_secret_parameter(*each.groups()))
+
+
+def _is_secret_parameter(name: str, value: str) -> bool:
+    """Whether a parameter of a URL is a secret: Google takes keys as `key`, Azure's functions take them as `code`."""
+    return name == "sig" or (name in ("key", "code") and is_secret_value(value)) or _is_secret_pair(name, value)
 
 
 def _connection_secrets(text: str) -> Iterator[str]:

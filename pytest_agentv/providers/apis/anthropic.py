@@ -12,7 +12,7 @@ from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import ApiRequest, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.base import ApiRequest, Billing, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.data import (
     call_of,
     count,
@@ -25,6 +25,7 @@ from pytest_agentv.providers.apis.data import (
     name_of,
     schema_of,
     split_query,
+    terms_of,
     text_of,
 )
 from pytest_agentv.providers.apis.model import DirectModel
@@ -102,6 +103,7 @@ class AnthropicApi:
             tools=tuple(map(_call, (block for block in blocks if block.get("type") in _CALLS))),
             usage=_usage(mapping(reply.get("usage"))),
             reasoning_tokens=_thinking_tokens(mapping(reply.get("usage"))) or None,
+            billing=_billing(mapping(reply.get("usage"))),
         )
 
 
@@ -202,3 +204,17 @@ def _usage(usage: JsonObject) -> TokenUsage | None:
     total_in, total_out = count(usage.get("input_tokens")) + written, count(usage.get("output_tokens"))
     cached = count(usage.get("cache_read_input_tokens"))
     return TokenUsage(total_in, total_out, cached or None) if total_in or total_out or cached else None
+
+
+def _billing(usage: JsonObject) -> Billing:
+    """Return what else was paid for: writing into a cache, searches, speed, a tier, a region."""
+    written = count(usage.get("cache_creation_input_tokens"))
+    for_hour = count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+    speed = {} if usage.get("speed") in (None, "standard") else {"speed": text_of(usage["speed"])}
+    return Billing(
+        context={**terms_of(usage.get("service_tier")), **speed},
+        written=written,
+        written_for_hour=min(for_hour, written),
+        web_searches=count(mapping(usage.get("server_tool_use")).get("web_search_requests")),
+        is_unknown=text_of(usage.get("inference_geo")) not in ("", "global", "not_available"),
+    )

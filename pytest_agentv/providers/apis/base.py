@@ -62,6 +62,23 @@ class ModelSettings(Record):
 
 
 @record
+class Billing(Record):
+    """What the price of a reply depends on, beside the model and the tokens."""
+
+    cost_usd: float | None = None
+    """US dollars, where the reply tells them itself."""
+    context: Mapping[str, str] = field(default_factory=dict)
+    """Terms other than the usual ones, in the words of genai-prices: `{"service_tier": "flex"}`."""
+    written: int = 0
+    """Those of the input tokens that were written into a cache."""
+    written_for_hour: int = 0
+    """Those of them that stay there for an hour."""
+    web_searches: int = 0
+    is_unknown: bool = False
+    """Something else was paid for, which no table of prices tells."""
+
+
+@record
 class ModelReply(Record):
     """What a model replied, in whatever API."""
 
@@ -78,6 +95,7 @@ class ModelReply(Record):
     usage: TokenUsage | None = None
     reasoning_tokens: int | None = None
     """Those of the output tokens that were spent on reasoning."""
+    billing: Billing = field(default_factory=Billing)
 
 
 @record

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import cache
+from http import HTTPStatus
 from typing import Final
 
 import aiohttp
@@ -18,8 +19,8 @@ from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
-from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten
-from pytest_agentv.providers.apis.proxies import find_proxy
+from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten, status_kind
+from pytest_agentv.providers.apis.proxies import CERTIFICATE_VARIABLES, certificate_variable, find_proxy, shown_url
 from pytest_agentv.runtime.decoding import ACCEPTED, Decoder
 from pytest_agentv.runtime.reading import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -31,15 +32,19 @@ _CONNECT_SECONDS: Final = 30
 _KEEP_ALIVE_SECONDS: Final = 30
 _LONGEST_HEADER: Final = 2**16
 """Bytes; aiohttp takes 8 KiB by itself, which gateways exceed."""
-_OBJECT: Final = re.compile(r"(?:\s+ssl)?:?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)")
-"""A Python object that aiohttp shows in a message."""
+_OBJECT: Final = re.compile(r"(?:\s+ssl)?:?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)|\s+\[None\]$")
+"""A Python object that aiohttp shows in a message, or None where the system gave no reason."""
 _STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
 """What aiohttp writes around its own words about a reply that it cannot read; the server sent no status 400."""
 _DONE: Final = re.compile(rb"(?:^|\n)data: ?\[DONE\]\r?\n\r?\n\Z")
 """The end of a stream of events: servers may leave the connection open after it."""
+_EVENT: Final = re.compile(rb"\s*(data|event|id|retry)?:")
+"""The beginning of a stream of events."""
 _LONGEST_END: Final = 24
+_NOT_THE_ISSUER: Final = (9, 10, 62, 64)
+"""OpenSSL's codes of certificates that are not valid yet, expired, or of another host or address."""
+_PROXY_VARIABLES: Final = "ALL_PROXY, HTTP_PROXY and HTTPS_PROXY"
 _SCHEMES: Final = ("http://", "https://")
-_CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 class HttpClient:
@@ -58,7 +63,8 @@ class HttpClient:
         headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
         reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
         if reply.status != 200:
-            raise RequestError(refused(reply.status, reply.headers, reply.text, self._model, self._target))
+            failure = refused(reply.status, reply.headers, reply.text, self._model, self._target)
+            raise RequestError(self._redirected(failure, reply.headers.get("location")))
         return await self._parse(reply.content)
 
     async def exchange(self, request: HttpRequest) -> HttpReply:
@@ -90,12 +96,20 @@ class HttpClient:
     def _proxy(self, url: str) -> str | None:
         """Return the proxy for a URL. Raises `RequestError` for one that aiohttp cannot talk to."""
         if not url.lower().startswith(_SCHEMES):
-            raise self._misconfigured(f"{url} does not begin with http:// or https://", f"the URL of {self._target}")
+            what = f"{shown_url(url)} does not begin with http:// or https://"
+            raise self._misconfigured(what, f"the URL of {self._target}")
         proxy = find_proxy(url, self._environment)
         if proxy is None or proxy.lower().startswith(_SCHEMES):
             return proxy
         speaks = f"its proxy speaks {proxy.partition(':')[0]}, and only http:// and https:// proxies are supported"
-        raise self._misconfigured(speaks, "ALL_PROXY, HTTP_PROXY and HTTPS_PROXY")
+        raise self._misconfigured(speaks, _PROXY_VARIABLES)
+
+    def _redirected(self, failure: RequestFailure, place: str | None) -> RequestFailure:
+        """Say where a redirect leads: a request that followed it would take the key along."""
+        if not place or failure.status is None or not 300 <= failure.status < 400:
+            return failure
+        leads = f"it leads to {shown_url(place)}: if that is right, name it in {self._target}"
+        return failure.replace(message=f"{failure.message} ({leads})")
 
     def _misconfigured(self, what: str, check: str) -> RequestError:
         return RequestError(RequestFailure(f"{self._model} cannot be asked: {what} (check {check})", "config"))
@@ -135,6 +149,8 @@ class HttpClient:
         try:
             value = json.loads(content) if len(content) < _LARGE else await asyncio.to_thread(json.loads, content)
         except json.JSONDecodeError as error:
+            if _EVENT.match(content):
+                raise self._unreadable("a stream of events, which it was not asked for") from None
             raise self._unreadable(describe_no_json(error)) from None
         except (ValueError, RecursionError) as error:
             raise self._unreadable(f"what is no JSON: {type(error).__name__}") from None
@@ -160,7 +176,7 @@ class HttpClient:
         return self._session
 
     def _trust(self) -> ssl.SSLContext:
-        variable = next((name for name in _CERTIFICATE_VARIABLES if self._environment.get(name)), None)
+        variable = certificate_variable(self._environment)
         bundle = self._environment[variable] if variable else None
         try:
             return _tls(bundle)
@@ -171,18 +187,48 @@ class HttpClient:
     def _explain(self, error: Exception) -> RequestFailure:
         text = shorten(_OBJECT.sub("", _STATUS.sub("", str(error)))) or type(error).__name__
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-            hint = f"name its issuer's certificate in {_CERTIFICATE_VARIABLES[0]}"
-            return RequestFailure(f"the server of {self._model} cannot be trusted: {text} ({hint})", "config")
+            return self._untrusted(error, text)
+        if isinstance(error, aiohttp.ClientHttpProxyError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return self._refused_by_proxy(error)
         if isinstance(error, aiohttp.ClientResponseError) and not isinstance(error, aiohttp.ClientHttpProxyError):
             # It came, so it was paid for.
             return RequestFailure(f"{self._model} replied with what is no HTTP: {text}", "crash")
-        if isinstance(error, aiohttp.InvalidURL | ValueError) and not isinstance(error, aiohttp.ClientOSError):
+        if isinstance(error, aiohttp.InvalidURL):
+            return self._without_url(error)
+        if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientOSError):
             culprit = "the api_key and the headers" if "in headers" in text else "the URL"
             return self._misconfigured(text, f"{culprit} of {self._target}").failure
         if isinstance(error, TimeoutError):
             return RequestFailure(f"{self._model} did not reply in time: {text}", "timeout", is_network=True)
         kind: ErrorKind = "network"
         return RequestFailure(f"no whole reply from {self._model}: {text}", kind, is_network=True)
+
+    def _untrusted(self, error: aiohttp.ClientConnectorSSLError, text: str) -> RequestFailure:
+        """Tell why TLS failed; to trust another issuer helps where the certificate itself is right."""
+        cause = getattr(error, "certificate_error", None)
+        if cause is not None:
+            is_right = getattr(cause, "verify_code", None) not in _NOT_THE_ISSUER
+            hint = f" (name its issuer's certificate in {CERTIFICATE_VARIABLES[0]})" if is_right else ""
+            return RequestFailure(f"the server of {self._model} cannot be trusted: {text}{hint}", "config")
+        is_plain = "WRONG_VERSION_NUMBER" in text
+        hint = f" (does it speak http:// only? check the URL of {self._target})" if is_plain else ""
+        message = f"no secure connection to the server of {self._model}: {text}{hint}"
+        is_passing = "ALERT_INTERNAL_ERROR" in text
+        return RequestFailure(message, "network" if is_passing else "config", is_network=is_passing)
+
+    def _refused_by_proxy(self, error: aiohttp.ClientHttpProxyError) -> RequestFailure:
+        """Tell that a proxy did not connect: the server was never asked."""
+        status = error.status
+        hint = f" (check the login in {_PROXY_VARIABLES})" if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED else ""
+        message = f"the proxy before {self._model} replied HTTP {status}: {shorten(error.message)}{hint}"
+        return RequestFailure(message, status_kind(status), status)
+
+    def _without_url(self, error: aiohttp.InvalidURL) -> RequestFailure:
+        """Tell that a URL is none, without the login and the query in it, which may be secrets."""
+        url = str(error.url)
+        is_proxy = any(name.lower().endswith("_proxy") and url in value for name, value in self._environment.items())
+        culprit = _PROXY_VARIABLES if is_proxy else f"the URL of {self._target}"
+        return self._misconfigured(f"{shown_url(url)} is no URL that can be asked", culprit).failure
 
 
 def _encoded(body: JsonObject) -> bytes:

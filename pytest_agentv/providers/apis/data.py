@@ -3,13 +3,15 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.media import parts_of
+
+_USUAL_TIERS: Final = ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified")
 
 
 def split_query(url: str) -> tuple[str, str]:
@@ -103,6 +105,12 @@ def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
     if not total_in and not total_out:
         return None
     return TokenUsage(max(0, total_in - cached), total_out, cached or None)
+
+
+def terms_of(tier: Json) -> dict[str, str]:
+    """Return the terms of a service tier, as `Billing.context` has them; those of the usual tiers are empty."""
+    word = text_of(tier).strip().lower()
+    return {} if word in _USUAL_TIERS else {"processing": word} if word == "batch" else {"service_tier": word}
 
 
 def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:

@@ -21,6 +21,11 @@ _KINDS: Final[dict[int, ErrorKind]] = {401: "auth", 403: "auth", 408: "timeout",
 _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"')
 """In the body with which Azure and OpenAI refuse a prompt: HTTP 400, without a completion."""
 
+_USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
+"""In the bodies with which OpenAI and Google refuse a question until money is paid or the day is over: HTTP 429."""
+_LIMITED: Final = ("rate_limit_error", "rate_limit_exceeded")
+_RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
+
 _HINTS: Final = {
     401: "check the api_key of",
     403: "check what the api_key may use, and the model, of",
@@ -47,7 +52,8 @@ def refused(
         f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
         "no_answer" if _FILTERED.search(body) else status_kind(status),
         status,
-        retry_after_ms=parse_retry_after(headers),
+        retry_after_ms=_retry_after(headers, body),
+        should_retry=_should_retry(headers, body),
     )
 
 
@@ -56,15 +62,26 @@ def without_choice(reply: JsonObject, model: str) -> RequestFailure:
 
     The error may tell the status that the other server replied; it counts as if it were that of the reply.
     """
-    error = reply.get("error")
+    error, body = reply.get("error"), json.dumps(reply, ensure_ascii=False)
     if not error:
-        return RequestFailure(f"{model} replied without any choice", "crash")
-    code = error.get("code") if isinstance(error, dict) else None
-    status = code if isinstance(code, int) and 400 <= code < 600 else None
-    body = json.dumps(reply)
+        return RequestFailure(f"{model} replied without any choice: {shorten(body)}", "crash")
+    status = _told_status(error)
     kind = "crash" if status is None else status_kind(status)
     message = f"{model} replied with an error: {read_error_text(body)}{f' (code {status})' if status else ''}"
-    return RequestFailure(message, "no_answer" if _FILTERED.search(body) else kind, status)
+    kind = "no_answer" if _FILTERED.search(body) else kind
+    return RequestFailure(message, kind, status, False, _retry_after({}, body), _should_retry({}, body))
+
+
+def _told_status(error: Json) -> int | None:
+    """Return the status that an error in a reply tells: as a number, as a text, or as that of a limit."""
+    if not isinstance(error, dict):
+        return None
+    code = error.get("code")
+    if code in _LIMITED or error.get("type") in _LIMITED:
+        return HTTPStatus.TOO_MANY_REQUESTS
+    if isinstance(code, str) and re.fullmatch(r"[45]\d\d", code):
+        return int(code)
+    return code if isinstance(code, int) and 400 <= code < 600 else None
 
 
 def status_kind(status: int) -> ErrorKind:
@@ -74,23 +91,44 @@ def status_kind(status: int) -> ErrorKind:
     return "network" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "config"
 
 
+def _should_retry(headers: Mapping[str, str], body: str) -> bool | None:
+    """Return whether the server says that asking again may help: a quota that is used up lasts for days."""
+    if _USED_UP.search(body):
+        return False
+    return {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
+
+
+def _retry_after(headers: Mapping[str, str], body: str) -> float | None:
+    """Return the milliseconds that a reply asks to wait; Google's APIs say so in the body."""
+    asked = parse_retry_after(headers)
+    found = _RETRY_DELAY.search(body) if asked is None else None
+    return asked if found is None else float(found[1]) * 1000
+
+
 def parse_retry_after(headers: Any, now: datetime | None = None) -> float | None:
     """Return the milliseconds that the headers of a reply ask to wait; None where they do not, or ask nonsense.
 
     Args:
         headers: A mapping that finds names in any case.
-        now: The time that a date is held against.
+        now: The time that a date is held against; by default that of the server's clock, where it tells it.
     """
     for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
         text = (headers.get(name) or "").strip()
         if re.fullmatch(r"\d{1,9}(\.\d*)?", text):
             return float(text) * factor
+    then = _date(headers.get("retry-after"))
+    if then is None:
+        return None
+    now = now or _date(headers.get("date")) or datetime.now(UTC)
+    return max(0.0, (then - now).total_seconds() * 1000)
+
+
+def _date(text: str | None) -> datetime | None:
     try:
-        then = parsedate_to_datetime((headers.get("retry-after") or "").strip())
+        found = parsedate_to_datetime((text or "").strip())
     except (ValueError, OverflowError):
         return None
-    then = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return max(0.0, (then - (now or datetime.now(UTC))).total_seconds() * 1000)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def read_error_text(body: str) -> str:

@@ -11,7 +11,7 @@ from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import ApiRequest, Embeddings, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.base import ApiRequest, Billing, Embeddings, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.data import (
     call_of,
     count,
@@ -24,6 +24,7 @@ from pytest_agentv.providers.apis.data import (
     name_of,
     schema_of,
     split_query,
+    terms_of,
     text_of,
     usage_of,
     vectors_of,
@@ -39,6 +40,9 @@ _HAS_BUDGET: Final = re.compile(r"gemini-(1|2)")
 """Models that are told how many tokens they may think."""
 _BUDGETS: Final = {"none": 0, "minimal": 512, "low": 1024, "medium": 2048, "high": 4096}
 """These tokens, by `reasoning_effort`; -1 leaves it to the model."""
+
+_TIERS: Final = ("ON_DEMAND_FLEX", "ON_DEMAND_PRIORITY")
+"""Traffic that has other prices; the reply tells it in some regions only."""
 
 
 class Gemini(DirectModel):
@@ -74,6 +78,7 @@ class GeminiApi:
         self._takes_system = not _NO_SYSTEM.match(settings.known_as)
         config = _generation_config(settings)
         self._config: dict[str, Any] = {"generationConfig": config} if config else {}
+        self._tier = settings.extra_body.get("serviceTier", settings.extra_body.get("service_tier"))
         if settings.tools:
             self._config["tools"] = _tools(settings.tools)
 
@@ -101,6 +106,20 @@ class GeminiApi:
             tools=tuple(_call(mapping(part["functionCall"])) for part in parts if "functionCall" in part),
             usage=_usage(usage),
             reasoning_tokens=count(usage.get("thoughtsTokenCount")) or None,
+            billing=self._billing(usage, mapping(candidates[0].get("groundingMetadata"))),
+        )
+
+    def _billing(self, usage: JsonObject, grounding: JsonObject) -> Billing:
+        """Return what else was paid for. Some searches are free: nobody knows which."""
+        traffic = text_of(usage.get("trafficType")).upper()
+        details = [*entries(usage.get("promptTokensDetails")), *entries(usage.get("candidatesTokensDetails"))]
+        drawn = entries(usage.get("candidatesTokensDetails"))
+        return Billing(
+            context=terms_of(traffic.removeprefix("ON_DEMAND_") if traffic in _TIERS else self._tier),
+            is_unknown=traffic == "PROVISIONED_THROUGHPUT"
+            or bool(grounding.get("webSearchQueries"))
+            or any(count(each.get("tokenCount")) and each.get("modality") == "AUDIO" for each in details)
+            or any(count(each.get("tokenCount")) and each.get("modality") not in (None, "TEXT") for each in drawn),
         )
 
     def embed(self, texts: Sequence[str]) -> ApiRequest:
@@ -172,8 +191,12 @@ def _part(part: str | FilePart) -> dict[str, Any]:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; thoughts are paid for as output. None without those of the question."""
+    """Return the tokens; thoughts are paid for as output, results of Google's tools as input.
+
+    None without those of the question.
+    """
     if not is_count(usage.get("promptTokenCount")):
         return None
     written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
-    return usage_of(count(usage.get("promptTokenCount")), written, count(usage.get("cachedContentTokenCount")))
+    read = count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount"))
+    return usage_of(read, written, count(usage.get("cachedContentTokenCount")))

@@ -116,7 +116,11 @@ class Model(RetryKeys):
     def secrets(self) -> Collection[str]:
         """The values that no message may show."""
         key = secrets_of("api_key", self.api_key.reveal()) if self.api_key else ()
-        return {*key, *secrets_in([self.headers, self.extra_body, self.tools])}
+        return {
+            *key,
+            *secrets_of("base_url", self.base_url or ""),
+            *secrets_in([self.headers, self.extra_body, self.tools]),
+        }
 
     def api(self, variables: Mapping[str, str]) -> Api:
         """Return the API that is asked directly."""

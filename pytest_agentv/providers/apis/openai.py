@@ -1,26 +1,29 @@
 """OpenAI's chat completions, and every server that speaks them."""
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from pytest_agentv.loading.targets.fields import Flag, OptionalText, Whole
-from pytest_agentv.models.base import ABSENT, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import ApiRequest, Embeddings, ModelReply, ModelSettings
+from pytest_agentv.providers.apis.base import ApiRequest, Billing, Embeddings, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.data import (
     call_of,
     count,
     entries,
     is_count,
+    is_number,
     known,
     mapping,
     name_of,
     parsed,
     split_query,
+    terms_of,
     text_of,
     usage_of,
     vectors_of,
@@ -35,6 +38,9 @@ _REASONING: Final = re.compile(r"o\d|gpt-5(?!-chat)(?!\.\d-chat)")
 """Models that limit tokens, reasoning included, by `max_completion_tokens`."""
 _FIXED_TEMPERATURE: Final = re.compile(r"o\d|gpt-5(?![.-]?\d*-chat)(?!\.\d)")
 """Models that refuse every temperature but 1."""
+
+_THOUGHTS: Final = ("thinking", "reasoning", "redacted_thinking")
+"""Parts of a message that are not said."""
 
 
 class OpenAi(DirectModel):
@@ -151,17 +157,49 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
         content,
         name_of(reply.get("model")),
         "error" if is_broken else name_of(choices[0].get("finish_reason")),
-        name_of(message.get("refusal")),
+        name_of(message.get("refusal")) or name_of(_part(message, "refusal")),
         tuple(map(_call, entries(message.get("tool_calls")))),
-        _usage(usage, cached),
+        _usage(usage, cached, reasoning),
         reasoning or None,
+        _billing(reply, usage),
     )
 
 
-def _usage(usage: JsonObject, cached: int) -> TokenUsage | None:
-    """Return the tokens; None where one of both is missing: their price would be too low."""
+def _usage(usage: JsonObject, cached: int, reasoning: int) -> TokenUsage | None:
+    """Return the tokens; None where one of both is missing: their price would be too low.
+
+    xAI counts those of reasoning beside the answer's, in the total only.
+    """
     total_in, total_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return usage_of(count(total_in), count(total_out), cached) if is_count(total_in) and is_count(total_out) else None
+    if not (is_count(total_in) and is_count(total_out)):
+        return None
+    read, written = count(total_in), count(total_out)
+    is_beside = reasoning and count(usage.get("total_tokens")) == read + written + reasoning
+    return usage_of(read, written + reasoning if is_beside else written, cached)
+
+
+def _billing(reply: JsonObject, usage: JsonObject) -> Billing:
+    details = [mapping(usage.get(name)) for name in ("prompt_tokens_details", "completion_tokens_details")]
+    return Billing(
+        _told_cost(usage),
+        terms_of(reply.get("service_tier")),
+        is_unknown=any(count(each.get("audio_tokens")) for each in details),
+    )
+
+
+def _told_cost(usage: JsonObject) -> float | None:
+    """Return the US dollars that a gateway tells: OpenRouter a number, Perplexity parts and their sum.
+
+    A user's own key at OpenRouter (`is_byok`) pays the model's vendor as well.
+    """
+    cost = usage.get("cost")
+    parts = [cost.get("total_cost") if isinstance(cost, dict) else cost]
+    if usage.get("is_byok") is True:
+        parts.append(mapping(usage.get("cost_details")).get("upstream_inference_cost"))
+    found = [
+        float(part) for part in parts if isinstance(part, int | float) and is_number(part) and 0 <= part < math.inf
+    ]
+    return sum(found) or None if len(found) == len(parts) else None
 
 
 def _call(call: JsonObject) -> ToolCall:
@@ -173,4 +211,10 @@ def _call(call: JsonObject) -> ToolCall:
 def _content(message: JsonObject) -> str:
     """Return a message's text; some servers send it in parts."""
     content = message.get("content")
-    return text_of(content) or "".join(text_of(part.get("text")) for part in entries(content))
+    parts = [part for part in entries(content) if part.get("type") not in _THOUGHTS]
+    return text_of(content) or "".join(text_of(part.get("text")) for part in parts)
+
+
+def _part(message: JsonObject, kind: str) -> Json:
+    """Return what the first part of a kind holds."""
+    return next((part.get(kind) for part in entries(message.get("content")) if part.get("type") == kind), None)

@@ -1,12 +1,19 @@
 """What an answer cost, by the tables of genai-prices, else of litellm where it is loaded."""
 
 import functools
+import re
 import sys
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.apis.base import Billing
+
+_USUAL: Final = Billing()
+_OPEN_WEIGHTS: Final = re.compile(r"(openai/)?gpt-oss")
+"""Models that OpenAI gives away: what they cost depends on who runs them, which may be the user's own machine."""
 
 
 @record
@@ -20,53 +27,80 @@ class Price:
 
 def load_tables() -> None:
     """Load the tables of genai-prices, where it is installed. It takes up to half a second: call it in a thread."""
-    _by_genai_prices("gpt-4o", "openai", TokenUsage(1, 1))  # the first price takes 30 ms, whatever is asked
+    _by_genai_prices("gpt-4o", "openai", TokenUsage(1, 1), _USUAL)  # the first price takes 30 ms, whatever is asked
 
 
-def price(model: str, provider: str, usage: TokenUsage | None) -> Price | None:
+def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing = _USUAL) -> Price | None:
     """Return the price of an answer; None where nobody knows it, or the tokens are not known.
 
     Args:
         model: The model, as its API names it.
         provider: `openai`, `azure`, `anthropic` or `google`.
         usage: The answer's tokens; `input` without those from a cache.
+        billing: What else the price depends on.
 
     The first call imports genai-prices, unless `load_tables` has been called: call it in a thread.
     """
-    if usage is None:
+    if usage is None or billing.is_unknown or (provider == "openai" and _OPEN_WEIGHTS.match(model)):
         return None
     for source, look_up in (("genai-prices", _by_genai_prices), ("litellm", _by_litellm)):
-        if (usd := look_up(model, provider, usage)) is not None:
+        if (usd := look_up(model, provider, usage, billing)) is not None:
             return Price(usd, source)
     return None
 
 
-def _by_genai_prices(model: str, provider: str, usage: TokenUsage) -> float | None:
-    cached = int(usage.cached or 0)
+def _by_genai_prices(model: str, provider: str, usage: TokenUsage, billing: Billing) -> float | None:
     try:
         genai_prices = _genai_prices()
         if genai_prices is None:
             return None
-        tokens = genai_prices.Usage(
-            input_tokens=int(usage.input) + cached, cache_read_tokens=cached, output_tokens=int(usage.output)
-        )
-        total = genai_prices.calc_price(tokens, model, provider_id=provider).total_price
+
+        def total(counts: Mapping[str, int], **terms: Any) -> Any:
+            asked = genai_prices.Usage(**counts)
+            return genai_prices.calc_price(asked, model, provider_id=provider, **terms).total_price
+
+        found = total(counts := _counts(usage, billing))
+        # The tables leave out what they do not know: a sum that stays the same is the price of something else.
+        terms = {"price_context": dict(billing.context)} if billing.context else {}
+        if terms and found == (found := total(counts, **terms)):
+            return None
+        if billing.web_searches and found == (
+            found := total({**counts, "web_searches": billing.web_searches}, **terms)
+        ):
+            return None
     except Exception:  # noqa: BLE001 - an answer that is paid for must not be lost because its price cannot be told
         return None
-    return float(total) or None
+    return float(found) or None
 
 
-def _by_litellm(model: str, provider: str, usage: TokenUsage) -> float | None:
+def _counts(usage: TokenUsage, billing: Billing) -> dict[str, int]:
+    """Return the tokens in the words of genai-prices, which counts those of caches in as input."""
+    cached = int(usage.cached or 0)
+    counts = {
+        "input_tokens": int(usage.input) + cached,
+        "cache_read_tokens": cached,
+        "output_tokens": int(usage.output),
+    }
+    written = {"cache_write_tokens": billing.written, "cache_write_1h_tokens": billing.written_for_hour}
+    return {**counts, **{name: tokens for name, tokens in written.items() if tokens}}
+
+
+def _by_litellm(model: str, provider: str, usage: TokenUsage, billing: Billing) -> float | None:
+    if billing.context or billing.web_searches or billing.written_for_hour:
+        return None
     litellm = sys.modules.get("litellm")
     table: dict[str, Any] = getattr(litellm, "model_cost", {})
     prefix = "gemini" if provider == "google" else provider
     entry = table.get(f"{prefix}/{model}") or table.get(model) or {}
     per_input, per_output = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    per_written = entry.get("cache_creation_input_token_cost") if billing.written else 0
     if not isinstance(per_input, int | float) or not isinstance(per_output, int | float):
         return None
+    if not isinstance(per_written, int | float):
+        return None
     per_cached = entry.get("cache_read_input_token_cost") or per_input
-    total = usage.input * per_input + (usage.cached or 0) * per_cached + usage.output * per_output
-    return float(total) or None
+    total = (usage.input - billing.written) * per_input + billing.written * per_written
+    return float(total + (usage.cached or 0) * per_cached + usage.output * per_output) or None
 
 
 @functools.cache

@@ -1,10 +1,12 @@
-"""Which proxy the environment names for a URL."""
+"""Which proxy and which certificates the environment names for a URL, and what of a URL may be shown."""
 
 import ipaddress
 import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
+
+CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 _ENTRY: Final = re.compile(r"\[?(?P<host>[^\[\]]*?)\]?(:(?P<port>\d+))?")
 """A host of `NO_PROXY`, perhaps with a port; an address of IPv6 has brackets then."""
@@ -20,9 +22,21 @@ def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
     if not proxy:
         return None
     host, port = (parts.hostname or "").rstrip("."), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    if any(_is_meant(entry.strip().lower(), host, port) for entry in variables.get("no_proxy", "").split(",")):
+    if any(
+        _is_meant(entry.strip().lower(), host, port) for entry in re.split(r"[,\s]+", variables.get("no_proxy", ""))
+    ):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without its login and its query, which may be secrets; it need not be a whole URL."""
+    return re.sub(r"(?<=//).*@", "", url, flags=re.DOTALL).partition("?")[0]
+
+
+def certificate_variable(environment: Mapping[str, str]) -> str | None:
+    """Return which variable names the certificates to trust; None: those of the system are."""
+    return next((name for name in CERTIFICATE_VARIABLES if environment.get(name)), None)
 
 
 def is_loopback(url: str) -> bool:

@@ -2,13 +2,16 @@
 
 import asyncio
 import http.client
+import ssl
 import tempfile
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BeforeValidator, Field
 
@@ -17,7 +20,7 @@ from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.loading.targets.fields import OptionalText, RealSeconds, Url, path_in
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number
-from pytest_agentv.providers.apis.proxies import is_loopback
+from pytest_agentv.providers.apis.proxies import certificate_variable, find_proxy, is_loopback, shown_url
 from pytest_agentv.providers.cli.output import describe_exit, report_output
 from pytest_agentv.providers.cli.placeholders import CommandTemplate
 from pytest_agentv.providers.cli.template import CallValues, render_command
@@ -84,7 +87,7 @@ async def run_healthcheck(
     limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
         if isinstance(healthcheck, HttpHealthcheck):
-            await _probe_url_within(healthcheck.url, limit)
+            await _probe_url_within(healthcheck.url, limit, environment)
         else:
             await _probe_command(healthcheck, environment, limit)
     except _UnhealthyError as fault:
@@ -97,33 +100,54 @@ class _UnhealthyError(Exception):
         self.kind: ErrorKind = kind
 
 
-async def _probe_url_within(url: str, limit: float) -> None:
+async def _probe_url_within(url: str, limit: float, environment: Mapping[str, str]) -> None:
     """Probe a URL. A server that answers in drops would keep the limit of each of them, and never that of the probe."""
     try:
         async with asyncio.timeout(limit):
-            await run_in_thread(lambda: probe_url(url, limit), "agentv-healthcheck")
+            await run_in_thread(lambda: probe_url(url, limit, environment), "agentv-healthcheck")
     except TimeoutError as error:
         raise _too_late(url, limit) from error
 
 
 def _too_late(url: str, limit: float) -> _UnhealthyError:
-    return _UnhealthyError(f"GET {url} did not answer within {format_number(limit)}s", "timeout")
+    return _UnhealthyError(f"GET {shown_url(url)} did not answer within {format_number(limit)}s", "timeout")
 
 
-def probe_url(url: str, timeout_seconds: float) -> None:
-    """GET a URL and expect 2xx."""
-    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_loopback(url) else []))
+def probe_url(url: str, timeout_seconds: float, environment: Mapping[str, str]) -> None:
+    """GET a URL and expect 2xx; proxies and certificates are those of models."""
+    shown = shown_url(url)
     try:
-        with opener.open(url, timeout=timeout_seconds):
+        with _opener(url, environment).open(_request(url), timeout=timeout_seconds):
             return
     except urllib.error.HTTPError as error:
         error.close()
-        raise _UnhealthyError(f"GET {url} answered {_status(error.code)}, expected 2xx", "network") from error
+        raise _UnhealthyError(f"GET {shown} answered {_status(error.code)}, expected 2xx", "network") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, TimeoutError):
             raise _too_late(url, timeout_seconds) from error
-        raise _UnhealthyError(f"GET {url} failed: {reason}", "network") from error
+        raise _UnhealthyError(f"GET {shown} failed: {reason}", "network") from error
+
+
+def _opener(url: str, environment: Mapping[str, str]) -> urllib.request.OpenerDirector:
+    proxy = None if is_loopback(url) else find_proxy(url, environment)
+    scheme = urlsplit(url).scheme
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({scheme: proxy} if proxy else {})]
+    if scheme == "https":
+        variable = certificate_variable(environment)
+        trust = ssl.create_default_context(cafile=environment[variable] if variable else None)
+        handlers.append(urllib.request.HTTPSHandler(context=trust))
+    return urllib.request.build_opener(*handlers)
+
+
+def _request(url: str) -> urllib.request.Request:
+    """Return the request for a URL; its login, which urllib takes for a part of the host, goes into a header."""
+    parts = urlsplit(url)
+    login, at, host = parts.netloc.rpartition("@")
+    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310 - `Url` is checked before
+    if at:
+        request.add_unredirected_header("Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}")
+    return request
 
 
 async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import Api, ApiRequest, AskedModel, EmbeddingApi, Embeddings, extended
+from pytest_agentv.providers.apis.base import Api, ApiRequest, AskedModel, Billing, EmbeddingApi, Embeddings, extended
 from pytest_agentv.providers.apis.failures import without_choice
-from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.llm.reply import build_response
+from pytest_agentv.providers.llm.reply import Asked, build_response
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.threads import abandon
 
@@ -45,7 +44,7 @@ class DirectClient:
         """Wait for the import of the HTTP client. Raises `ProviderError` when it cannot be imported."""
         await _loaded(load_network().client)
 
-    async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
+    async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
         """Make one request. Raises `RequestError`, and `ProviderError` when the HTTP client cannot be imported."""
         http = await self._opened()
         request = await self._request(messages)
@@ -55,13 +54,14 @@ class DirectClient:
         reply = self._api.read(raw)
         if reply is None:
             raise RequestError(without_choice(raw, self._model))
-        return build_response(reply, self._model, self._told).replace(duration_ms=duration_ms)
+        response = build_response(reply, self._model, self._told)
+        return Asked(response.replace(duration_ms=duration_ms, cost_usd=reply.billing.cost_usd), reply.billing)
 
-    async def price(self, model: str | None, usage: TokenUsage | None) -> "Price | None":
+    async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> "Price | None":
         """Return what a reply cost, by the tables of prices; None where nobody knows."""
         prices = await _loaded(load_network().prices)
         name = self._told.base_model or model or self._told.model
-        found: Price | None = prices.price(name, self._api.price_provider, usage)
+        found: Price | None = prices.price(name, self._api.price_provider, usage, billing)
         return found
 
     async def _request(self, messages: Sequence[ChatMessage]) -> ApiRequest:

@@ -12,12 +12,11 @@ from weakref import WeakSet
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
-from pytest_agentv.providers.apis.base import AskedModel
-from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.apis.base import AskedModel, Billing
 from pytest_agentv.providers.llm.failure import read_failure
 from pytest_agentv.providers.llm.limit import limited_replies
 from pytest_agentv.providers.llm.litellm_import import begin_import, imported_litellm, load_litellm
-from pytest_agentv.providers.llm.reply import build_response, read_cost, read_litellm
+from pytest_agentv.providers.llm.reply import Asked, build_response, read_cost, read_litellm
 from pytest_agentv.providers.llm.request import build_arguments, system_role
 from pytest_agentv.providers.media import chat_content
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -68,7 +67,7 @@ class LitellmClient:
         """Wait for the import of litellm. Raises `ProviderError` when it cannot be imported."""
         await load_litellm()
 
-    async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
+    async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
         """Make one request. Raises `RequestError`, and `ProviderError` when litellm cannot be imported."""
         litellm = await load_litellm()
         turns = await self._turns(messages)
@@ -85,9 +84,9 @@ class LitellmClient:
         if known is None:
             raise RequestError(RequestFailure(f"{self._model} replied without any choice", "crash"))
         response = build_response(known, self._model, self._told)
-        return response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm")
+        return Asked(response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm"))
 
-    async def price(self, model: str | None, usage: TokenUsage | None) -> None:
+    async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> None:
         """Return None: litellm tells the price with its reply."""
 
     async def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:

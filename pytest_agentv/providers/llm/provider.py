@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, PromptMode
-from pytest_agentv.providers.apis.base import AskedModel, Embeddings
+from pytest_agentv.providers.apis.base import AskedModel, Billing, Embeddings
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.llm.reply import Asked
 from pytest_agentv.providers.llm.request import build_messages
 from pytest_agentv.providers.repeating import Repeater
 
@@ -25,12 +26,12 @@ class ModelClient(Protocol):
     async def ready(self) -> None:
         """Wait for what `warm_up` starts. Raises `ProviderError` when it cannot be had."""
 
-    async def ask(self, messages: Sequence[ChatMessage]) -> ProviderResponse:
+    async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
         """Make one request. Raises `RequestError`, and `ProviderError` for what no second request could mend."""
         ...
 
-    async def price(self, model: str | None, usage: TokenUsage | None) -> "Price | None":
-        """Return what a reply of a model, as its API names it, cost; None where nobody knows or the reply tells it."""
+    async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> "Price | None":
+        """Return what a reply of a model, as its API names it, cost; None where nobody knows or litellm told it."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -80,8 +81,11 @@ class LlmProvider:
         """
         messages = build_messages(request)
         await self._client.ready()
-        response, log = await self._repeater.ask(lambda: self._client.ask(messages), request.timeout_seconds)
-        price = await self._client.price(response.raw["model"], response.token_usage)
+        asked, log = await self._repeater.ask(lambda: self._client.ask(messages), request.timeout_seconds)
+        response = asked.response
+        is_told = response.cost_usd is not None
+        model, usage = response.raw["model"], response.token_usage
+        price = None if is_told else await self._client.price(model, usage, asked.billing)
         cost = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
         return response.replace(raw={**response.raw, **log.to_raw()}, **cost)
 
@@ -92,7 +96,7 @@ class LlmProvider:
         client = self._client
         await client.ready()
         found, _ = await self._repeater.ask(lambda: client.embed(texts), timeout_seconds)
-        price = await client.price(found.model, TokenUsage(found.tokens, 0) if found.tokens else None)
+        price = await client.price(found.model, TokenUsage(found.tokens, 0) if found.tokens else None, Billing())
         return found.replace(cost_usd=None if price is None else price.usd)
 
     async def close(self) -> None:

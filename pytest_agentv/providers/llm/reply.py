@@ -1,17 +1,27 @@
 """From a model's reply to a response: the answer's text, its tokens, and why there is none."""
 
 import math
+from dataclasses import field
 from typing import Any
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.base import ABSENT, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken, is_cut
 from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.apis.base import ModelReply, ModelSettings
+from pytest_agentv.providers.apis.base import Billing, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.data import parsed
 from pytest_agentv.providers.apis.failures import shorten
 from pytest_agentv.providers.base import ProviderResponse
+
+
+@record
+class Asked(Record):
+    """What came of one request."""
+
+    response: ProviderResponse
+    billing: Billing = field(default_factory=Billing)
 
 
 def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> ProviderResponse:

@@ -10,13 +10,13 @@ _END = "[DONE]"
 
 
 class StreamError(Exception):
-    """The service sent an event of the type `error`; the text is its data."""
+    """The service sent an event of the type `error`, or one that holds an `error`; the text is its data."""
 
 
 def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
     """Return the data of all events, in order: JSON where it is JSON, else the text.
 
-    Raises `StreamError`, and with `needs_json` `ValueError` for JSON that is cut.
+    Raises `StreamError`. Raises `ValueError` for JSON that is cut, with `needs_json` or after an event that is JSON.
     """
     found: list[Json] = []
     for event, data in _events(text):
@@ -24,7 +24,10 @@ def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
             raise StreamError(data)
         if data == _END:
             break
-        found.append(_parsed(data, needs_json=needs_json))
+        value = _parsed(data, needs_json=needs_json or any(isinstance(each, dict) for each in found[:1]))
+        if isinstance(value, dict) and isinstance(value.get("error"), dict | str) and value["error"]:
+            raise StreamError(data)
+        found.append(value)
     return found
 
 

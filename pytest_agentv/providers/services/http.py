@@ -2,12 +2,14 @@
 
 import asyncio
 import importlib
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.targets.fields import Url
+from pytest_agentv.models.masking.secret_rule import secrets_of
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.base import TargetEnvironment
 from pytest_agentv.providers.cli.healthcheck import Healthcheck, run_healthcheck
@@ -28,6 +30,10 @@ class Http(Service):
 
     def open(self, environment: TargetEnvironment) -> ServiceProvider:
         return ServiceProvider(self, self.url, environment, NetworkTransport(self, environment))
+
+    @property
+    def secrets(self) -> Collection[str]:
+        return {*super().secrets, *secrets_of("url", self.url)}
 
     @property
     def is_probed(self) -> bool:

@@ -1,5 +1,6 @@
 """Masks secrets in what pytest itself shows of items: captured prints and logs, tracebacks."""
 
+import linecache
 import warnings
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import harmless_in_ci, visible
+from pytest_agentv.session.outcomes import AgentvWarning
 
 _REPRESENTATIONS = "_pytest._code.code"
 
@@ -29,7 +31,16 @@ def mask_traceback(report: pytest.TestReport, masker: Masker) -> None:
 
 
 def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
-    """Mask a warning that pytest shows at the end: targets run in its process, so theirs are among them."""
+    """Mask a warning that pytest shows at the end: targets run in its process, so theirs are among them.
+
+    pytest shows the line of the file as well. Ours are about misspelt keys: nobody knows which of these hold a secret.
+    """
+    if issubclass(recorded.category, AgentvWarning):
+        recorded.line = ""
+    elif recorded.line is None:
+        line = linecache.getline(recorded.filename, recorded.lineno).strip()
+        clean = masker.mask(line)
+        recorded.line = None if clean == line else clean
     text = str(recorded.message)
     clean = harmless_in_ci(masker.mask(text))
     if clean != text:

@@ -4,6 +4,7 @@ import pytest
 
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.python.frameworks import chat
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"order": 7}'}}
 ASKED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
@@ -60,6 +61,27 @@ def test_what_was_said_before_the_last_question_is_no_answer(read, told):
     response = read([USER, SAID, USER])
     assert "nothing was said after the last message of the user" in response.error
     assert response.error_kind == "no_answer"
+
+
+@pytest.mark.parametrize(("tier", "times"), [("default", 1), ("flex", 0.5), ("of-tomorrow", None)])
+def test_a_service_tier_has_prices_of_its_own(read, tier, times):
+    usage = {"input_tokens": 30, "output_tokens": 5}
+    response = {"object": "response", "output": [], "model": "gpt-5", "usage": usage, "status": "completed"}
+    chunk = {"object": "chat.completion.chunk", "model": "gpt-5", "choices": [{"delta": {"content": "four"}}]}
+    counts = {"prompt_tokens": 30, "completion_tokens": 5}
+    for usual in (completion(SAID, model="gpt-5"), response):
+        cost = read({**usual, "service_tier": tier}).cost_usd
+        assert cost == (times and pytest.approx(times * read(usual).cost_usd))
+    streamed = chat.join([{**chunk, "service_tier": tier}, {**chunk, "choices": [], "usage": counts}])
+    assert streamed["service_tier"] == tier
+
+
+def test_searches_of_a_response_are_paid_for(read):
+    usage = {"input_tokens": 30, "output_tokens": 5}
+    reply = {"object": "response", "output": [], "model": "gpt-5", "usage": usage, "status": "completed"}
+    search = {"type": "web_search_call", "id": "s1", "status": "completed", "action": {"query": "tents"}}
+
+    assert read({**reply, "output": [search]}).cost_usd > read(reply).cost_usd + 0.005
 
 
 def test_arguments_that_are_no_json_stay_a_text(read, told):
@@ -135,7 +157,9 @@ def test_an_anthropic_message_and_messages(read, told):
     assert told(response) == ([], ["It is sent."])
     assert response.token_usage == TokenUsage(26, 5, 4)
     assert response.retrieved_context == ("a page",)
-    assert response.cost_usd is not None
+    usual = read({**reply, "usage": {**usage, "input_tokens": 26, "cache_creation_input_tokens": 0}})
+    assert response.token_usage == usual.token_usage
+    assert response.cost_usd > usual.cost_usd, "what is written into a cache costs more"
     result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "sent"}]}
     messages = [USER, {"role": "assistant", "content": [call]}, result, {"role": "assistant", "content": [text]}]
     assert told(read(messages)) == ([("lookup", {"order": 7}, "sent")], ["It is sent."])

@@ -1,12 +1,14 @@
 """What is read from another package's result, and what its tokens cost."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Any
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.prices import price
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.providers.python.frameworks.plain import get
@@ -23,6 +25,8 @@ class Spent(Record):
     """Whose price table is looked into; None: the price is not known."""
     cost_usd: float | None = None
     """US dollars, where the reply tells them."""
+    billing: Billing = field(default_factory=Billing)
+    """What else the price depends on."""
 
 
 @record
@@ -136,5 +140,5 @@ def _price_of_reply(spent: Spent) -> _Price | None:
         return _Price(spent.cost_usd, None)
     if spent.model is None or spent.provider is None:
         return None
-    found = price(spent.model, spent.provider, spent.usage)
+    found = price(spent.model, spent.provider, spent.usage, spent.billing)
     return None if found is None else _Price(found.usd, found.source)

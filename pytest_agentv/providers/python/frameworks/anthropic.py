@@ -6,6 +6,7 @@ from typing import Any, Final
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, count, part_count
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
@@ -91,7 +92,12 @@ def _spent(reply: object) -> Spent | None:
         return None
     reasoning = part_count(usage, "output_tokens_details", "thinking_tokens")
     found = TokenUsage(read, written, cached or None, reasoning or None)
-    return Spent(found, text(get(reply, "model")), "anthropic")
+    billing = Billing(
+        written=count(get(usage, "cache_creation_input_tokens")),
+        written_for_hour=part_count(usage, "cache_creation", "ephemeral_1h_input_tokens"),
+        web_searches=part_count(usage, "server_tool_use", "web_search_requests"),
+    )
+    return Spent(found, text(get(reply, "model")), "anthropic", billing=billing)
 
 
 def is_event(value: object) -> bool:
@@ -137,5 +143,5 @@ def _extend(block: dict[str, Any], delta: object) -> None:
 
 def _counts(usage: object) -> dict[str, Any]:
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    found = {name: get(usage, name) for name in (*names, "output_tokens_details")}
+    found = {name: get(usage, name) for name in (*names, "output_tokens_details", "cache_creation", "server_tool_use")}
     return {name: value for name, value in found.items() if value is not None}

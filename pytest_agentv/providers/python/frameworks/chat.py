@@ -5,6 +5,8 @@ from typing import Any
 
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.providers.apis.base import Billing
+from pytest_agentv.providers.apis.data import terms_of
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
@@ -82,7 +84,8 @@ def _spent(reply: object) -> Spent | None:
         return None
     cost = get(get(reply, "_hidden_params"), "response_cost") or get(usage, "cost")
     known = float(cost) if isinstance(cost, int | float) and cost > 0 else None
-    return Spent(found, text(get(reply, "model")), "openai", known)
+    billing = Billing(context=terms_of(get(reply, "service_tier")))
+    return Spent(found, text(get(reply, "model")), "openai", known, billing)
 
 
 def is_chunk(value: object) -> bool:
@@ -95,8 +98,9 @@ def join(chunks: Sequence[Any]) -> dict[str, Any]:
     contents: list[str] = []
     refusals: list[str] = []
     calls: dict[Any, dict[str, str]] = {}
-    reason = usage = None
+    reason = usage = tier = None
     for chunk in chunks:
+        tier = get(chunk, "service_tier") or tier
         usage = get(chunk, "usage") or usage
         for choice in items(get(chunk, "choices"))[:1]:
             delta = get(choice, "delta")
@@ -108,7 +112,7 @@ def join(chunks: Sequence[Any]) -> dict[str, Any]:
     tool_calls = [{"id": call["id"], "function": call} for call in calls.values()]
     message = {"content": "".join(contents) or None, "refusal": "".join(refusals) or None, "tool_calls": tool_calls}
     choices = [{"message": message, "finish_reason": reason}]
-    return {"choices": choices, "usage": usage, "model": get(chunks[-1], "model")}
+    return {"choices": choices, "usage": usage, "model": get(chunks[-1], "model"), "service_tier": tier}
 
 
 def _extend(call: dict[str, str], delta: object) -> None:

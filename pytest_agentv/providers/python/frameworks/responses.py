@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.providers.apis.base import Billing
+from pytest_agentv.providers.apis.data import terms_of
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
@@ -34,8 +36,10 @@ def read_reply(reply: object) -> NativeAnswer:
     reason = text(get(get(reply, "incomplete_details"), "reason")) or text(get(reply, "status"))
     failure = text(get(get(reply, "error"), "message"))
     spent = read_usage(get(reply, "usage"), text(get(reply, "model")))
+    searches = sum(get(item, "type") == "web_search_call" for item in items(get(reply, "output")))
+    billing = Billing(context=terms_of(get(reply, "service_tier")), web_searches=searches)
     return answer.replace(
-        spent=(spent,) if spent else (),
+        spent=(spent.replace(billing=billing),) if spent else (),
         finish_reason=reason,
         error=f"the response has failed: {failure}" if failure else None,
         is_single_reply=True,

@@ -1,0 +1,39 @@
+"""Leaves out what a model thinks aloud before its reply, behind servers that do not keep it apart."""
+
+import re
+from typing import Final
+
+_WORDS: Final = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|analysis|reflection|scratchpad)"
+_TAG: Final = re.compile(
+    rf"(?P<end></{_WORDS}\s*>|\[/think\]|◁/think▷"
+    r"|<\|channel\|>\s*final\b[^{}]{0,40}?<\|message\|>|<channel\|>|assistantfinal)"
+    rf"|<{_WORDS}(?:\s[^<>]*)?>|\[think\]|◁think▷|<\|channel\|>\s*(?:analysis|commentary)\b|<\|channel>",
+    re.IGNORECASE,
+)
+"""Where thoughts begin and end, in the words of DeepSeek, Qwen, Claude, Mistral, Kimi, gpt-oss and Gemma."""
+
+
+def first_end_of_thoughts(text: str) -> int:
+    """Return where the first thoughts of a text end; 0 where none do."""
+    return next((tag.end() for tag in _TAG.finditer(text) if tag["end"]), 0)
+
+
+def without_thoughts(text: str) -> str:
+    """Return a text without thoughts.
+
+    What precedes an end without a beginning is thoughts as well: the prompts of many models hold the beginning, so that
+    their replies do not. Where only a beginning stands at the start, the thoughts were cut and there is no reply.
+    """
+    pieces: list[str] = []
+    begun, done = None, 0
+    for tag in _TAG.finditer(text):
+        if not tag["end"]:
+            begun = tag.start() if begun is None else begun
+            continue
+        if begun is None:
+            pieces.clear()
+        else:
+            pieces.append(text[done:begun])
+        begun, done = None, tag.end()
+    is_cut = begun is not None and not "".join([*pieces, text[done:begun]]).strip()
+    return "" if is_cut else "".join([*pieces, text[done:]])
