@@ -87,6 +87,20 @@ def has_fixtures_of_conftest(item: pytest.Function) -> bool:
     return True
 
 
+def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str, bool] | None:
+    """Return the reason of the mark `xfail` by which pytest expects an error of an item, and whether it is strict.
+
+    None: pytest does not expect it, or its turn has not come.
+    """
+    with suppress(ImportError, AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
+        from _pytest.skipping import xfailed_key  # noqa: PLC0415 - loaded already, unless it is blocked
+
+        mark: Any = None if item.config.getoption("runxfail", default=False) else item.stash.get(xfailed_key, None)
+        if mark is not None and (mark.raises is None or issubclass(error, mark.raises)):
+            return str(mark.reason), bool(mark.strict)
+    return None
+
+
 def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
     """Return the missing fixture, the fixtures that ask for it, and the available ones."""
     told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))

@@ -168,6 +168,8 @@ def what_may_change(identity: CaseIdentity) -> JsonObject:
         "line": identity.line,
         "row": identity.row,
         "required": identity.required,
+        "xfail": identity.xfail,
+        "xfail_strict": identity.xfail_strict,
         "group": identity.group,
     }
 
@@ -181,7 +183,8 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 def _says(result: EvalResult) -> tuple[object, ...]:
     rules = result.status, result.threshold, result.repeat, result.required, result.group
-    return *rules, result.node_id, result.run_id, result.shard
+    marks = result.xfail, result.xfail_strict
+    return *rules, *marks, result.node_id, result.run_id, result.shard
 
 
 def _modified_at(path: Path) -> int | None:

@@ -32,6 +32,8 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.values import MAX_REPEAT
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult, ShardFigures
+from pytest_agentv.session.compat import expected_failure
+from pytest_agentv.session.outcomes import EvalFailed
 
 
 def _to_plain(value: object) -> Json:
@@ -41,7 +43,7 @@ def _to_plain(value: object) -> Json:
 _RULES: Final = frozenset(
     (
         *("threshold", "threshold_source", "repeat", "repeat_source", "min_pass_rate", "min_pass_rate_source"),
-        *("required", "group"),
+        *("required", "group", "skip", "xfail"),
     )
 )
 """The fields of a case that affect its verdict, but not its answer."""
@@ -75,6 +77,15 @@ class PreparedCase(Record):
     def case(self) -> EvalCase | None:
         """None: it cannot be loaded."""
         return self.job.case if isinstance(self.job, CaseJob) else None
+
+    def marked(self, item: pytest.Item) -> "PreparedCase":
+        """Return the case with what the marks of its item expect of it, whose turn it is."""
+        expected = expected_failure(item, EvalFailed)
+        if expected is None or isinstance(self.job, EvalResult):
+            return self
+        reason, is_strict = expected
+        identity = self.job.identity.replace(xfail=reason, xfail_strict=is_strict or None)
+        return self.replace(job=self.job.replace(identity=identity))
 
 
 class CasePreparer:
