@@ -179,3 +179,25 @@ def test_a_required_case_may_be_expected_to_fail_where_the_run_is_judged_as_a_wh
     told_by(shop, capsys, f"--out={pages[1]}")
     assert ["Failed:" in page.read_text("utf-8") for page in pages] == [False, False]
     assert "## ✅ Evaluations: 1 passed, 1 judged with the run" in told_by(shop, capsys)
+
+
+def test_a_dry_run_fails_no_case_for_passing_against_a_strict_mark(shop: Project) -> None:
+    shop.write("pytest.ini", "[pytest]\nxfail_strict = true\n")
+    shop.write(
+        "test_it.py",
+        """
+        import pytest
+
+        @pytest.mark.xfail(reason="in Python")
+        def test_it(agentv):
+            assert agentv.run("hi", evaluators=[{"contains": "nothing"}])
+
+        @pytest.mark.xfail(reason="no evaluation")
+        def test_other():
+            pass
+        """,
+    )
+    run = shop.run("--agentv-dry-run")
+    assert run.outcomes == {"passed": 1, "xpassed": 2, "failed": 1}
+    assert "Total eval cases: 3 (3 passed, 0 failed, 0 errors)" in run.lines
+    assert "FAILED test_it.py::test_other - [XPASS(strict)] no evaluation" in run.lines
