@@ -116,7 +116,7 @@ async def _ask(job: CaseJob, prepared: _Prepared, member: "BatchMember | None") 
     request = ProviderRequest(
         prepared.asked.prompt,
         eval_id=job.case.eval_id,
-        answer=job.answer,
+        answer=job.fresh_answer,
         guideline_paths=job.case.guideline_paths,
         input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
         timeout_seconds=job.timeout_seconds,
@@ -146,7 +146,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         trace_summary=answered.summary,
         metrics=answered.metrics,
         attempt=max(0, attempts.count - 1),
-        answer=job.answer,
+        answer=job.fresh_answer,
         timeout_seconds=job.timeout_seconds,
         target=prepared.target.name,
         reports_calls=not answered.is_text_only,

@@ -52,6 +52,13 @@ class CaseJob(Record):
     """Separates the case's dumps from those of another case with the same id."""
     answer: int = 0
     """The number of the answer, 0-based, where the case asks for several."""
+    reruns: int = 0
+    """How often the case was asked before in this run, as by `--reruns`."""
+
+    @property
+    def fresh_answer(self) -> int:
+        """The number of the answer among all that the run asks of the case: a rerun is not to get those that failed."""
+        return self.reruns * self.repeat + self.answer
 
     @property
     def timeout_seconds(self) -> float | None:

@@ -47,7 +47,7 @@ class ProxiedQuestion(Record):
     timeout_seconds: float | None
     """The longest that the call may take, in seconds; None: no limit."""
     answer: int = 0
-    """The number of the answer that is judged, 0-based, where the case asks for several (`repeat`)."""
+    """The number of the answer that is judged, 0-based, where the case asks for several (`repeat`) or is rerun."""
 
 
 class ProxiedTargets(Protocol):

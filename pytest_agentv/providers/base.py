@@ -30,7 +30,7 @@ class ProviderRequest(Record):
     attempt: int = 0
     """The number of the call, 0-based."""
     answer: int = 0
-    """The number of the answer, 0-based, where the case asks for several (`repeat`)."""
+    """The number of the answer, 0-based, where the case asks for several (`repeat`) or is rerun."""
     guideline_paths: tuple[str, ...] = ()
     """Absolute paths of the guidelines."""
     input_paths: tuple[str, ...] = ()
