@@ -67,8 +67,8 @@ class SessionHooks:
         self._collected = [item.nodeid for item in items]
         self._session.asking.learn(items, _is_eval)
         cases = [item for item in items if isinstance(item, EvalItem)]
-        counts = Counter(item.entry.eval_id for item in cases)
-        self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
+        counts = Counter(eval_id.casefold() for item in cases if (eval_id := item.entry.eval_id))
+        self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1}
         if self._session.options.eval_id:
             known = {eval_id for item in cases for eval_id in item.entry.ids if eval_id}
             _warn_of_unknown_ids(self._session.options.eval_id, known)

@@ -100,7 +100,7 @@ class CasePreparer:
         own_evaluators: KindsOf,
     ) -> None:
         self.ambiguous_ids: set[str] = set()
-        """Ids that several of the collected cases have."""
+        """Ids that several of the collected cases have, in lower case: disks of macOS do not tell `a` from `A`."""
         self.shard: ShardFigures | None = None
         """The part of the run that all cases are in, known when they are collected."""
         self._root = config.rootpath
@@ -144,7 +144,7 @@ class CasePreparer:
             reference_answer=case.reference_answer or None,
             case_hash=self._hash_case(suite, loaded, case),
         )
-        qualifier = node_id if case.eval_id in self.ambiguous_ids else None
+        qualifier = node_id if case.eval_id.casefold() in self.ambiguous_ids else None
         problems = (*found, *loaded.warnings, *self._overruled(case))
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), problems)
 
