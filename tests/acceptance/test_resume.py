@@ -11,6 +11,10 @@ import pytest
 import warm
 from scripted_agent import figures, numbered, read_calls, write_agent, write_cases
 
+from pytest_agentv.errors import FileError
+from pytest_agentv.models.results import SCHEMA_VERSION
+from pytest_agentv.reporting.ci.stored import read_stored
+
 SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
 """Six cases, of which one fails and one is an error."""
 
@@ -275,7 +279,8 @@ def test_retrying_errors_alone_runs_nothing_else_and_completes_the_summary(proje
         ("--agentv-retry-errors", "--agentv-retry-errors: .agentv/results holds no results file to go on from", ()),
         (
             "--agentv-resume=foreign.jsonl",
-            "--agentv-resume: foreign.jsonl holds no results of a run of pytest-agentv",
+            "--agentv-resume: foreign.jsonl holds no results of a run of pytest-agentv; foreign.jsonl:1: timestamp: "
+            "the key is missing; the result was skipped",
             (),
         ),
     ],
@@ -287,6 +292,19 @@ def test_a_run_that_cannot_be_resumed_is_one_clear_error_and_nothing_is_called(p
     assert broken.exit_code == (pytest.ExitCode.USAGE_ERROR if mode else pytest.ExitCode.INTERRUPTED)
     assert [line.removeprefix("ERROR: ") for line in broken.lines].count(message) == 1
     assert (called(project), broken.internals) == ([], [])
+
+
+def test_results_of_a_newer_format_are_not_taken_for_what_they_may_not_say(project, whole):
+    newer = [{**each, "schema_version": SCHEMA_VERSION + 1} for each in results(project)]
+    path = project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))
+    called(project)
+    refused = run(project, "--agentv-resume=newer.jsonl", out=None)
+    reason = "schema_version: expected 1 or less, got 2: a newer pytest-agentv wrote it; the result was skipped"
+    message = f"newer.jsonl holds no results of a run of pytest-agentv; newer.jsonl:1: {reason}"
+    assert f"--agentv-resume: {message}" in refused.lines
+    assert (called(project), refused.outcomes) == ([], {"errors": 1})
+    with pytest.raises(FileError, match="schema_version: expected 1 or less, got 2"):
+        read_stored(path)
 
 
 PYTHON_AGENT = """

@@ -93,7 +93,8 @@ def _read(file: Path, flag: str) -> ResumedFile:
         statuses.setdefault((answer.eval_file or "", answer.eval_id), "open")
         node_files[(answer.node_id or "").partition("::")[0]] = None
     if run_id is None:
-        raise pytest.UsageError(f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv")
+        text = f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv"
+        raise pytest.UsageError("; ".join([text, *remarks[:1]]))
     if unsigned:
         remarks.append(_unsigned_text(file, unsigned))
     return ResumedFile(
