@@ -178,7 +178,14 @@ def test_a_required_case_may_be_expected_to_fail_where_the_run_is_judged_as_a_wh
     assert (run.exit_code, run.outcomes["xfailed"]) == (0, 1)
     told_by(shop, capsys, f"--out={pages[1]}")
     assert ["Failed:" in page.read_text("utf-8") for page in pages] == [False, False]
-    assert "## ✅ Evaluations: 1 passed, 1 judged with the run" in told_by(shop, capsys)
+    assert "Total eval cases: 2 (1 passed, 0 failed, 1 failed as expected, 0 errors)" in run.lines
+    assert "## ✅ Evaluations: 1 passed, 1 failed as expected" in told_by(shop, capsys)
+
+
+@IN_ONE_PROCESS
+def test_cases_of_a_run_without_a_verdict_are_not_said_to_be_judged_with_it(shop: Project) -> None:
+    run = shop.run("--agentv-gate=run", "--agentv-min-rate=0.3", "--deselect=a.eval.yaml::good")
+    assert "Total eval cases: 1 (0 passed, 0 failed, 1 failed as expected, 0 errors)" in run.lines
 
 
 def test_a_dry_run_fails_no_case_for_passing_against_a_strict_mark(shop: Project) -> None:

@@ -70,7 +70,7 @@ def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
     return RunVerdict(
         tuple(results),
         expected_failures=excused | ending.expected,
-        expected_words="judged with the run" if ending.replaces_cases else "failed as expected",
+        expected_words="judged with the run" if excused - ending.expected else "failed as expected",
         unexpected_passes=ending.unexpected,
         troubles=tuple(troubles),
         unjudged=ending.unjudged,
