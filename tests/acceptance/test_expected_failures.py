@@ -1,10 +1,12 @@
 """Cases that a mark `xfail` expects to fail: what the results file says of them, and reports that are made from it."""
 
+import csv
 import json
 from typing import Any
 
 import pytest
 
+from pytest_agentv.cli.convert import run as convert
 from pytest_agentv.cli.report import run as report
 
 from .conftest import IN_ONE_PROCESS, Project
@@ -208,3 +210,24 @@ def test_a_dry_run_fails_no_case_for_passing_against_a_strict_mark(shop: Project
     assert run.outcomes == {"passed": 1, "xpassed": 2, "failed": 1}
     assert "Total eval cases: 3 (3 passed, 0 failed, 0 errors)" in run.lines
     assert "FAILED test_it.py::test_other - [XPASS(strict)] no evaluation" in run.lines
+
+
+def test_an_error_under_a_mark_that_expects_any_exception_is_red_for_what_it_is(shop: Project) -> None:
+    shop.write("a.eval.yaml", f"evalcases:\n  - {{id: crash, {CASE % '1, bogus: 1'}}}\n")
+    shop.write("conftest.py", CONFTEST)
+    run = shop.run()
+    assert (run.exit_code, run.outcomes) == (1, {"xfailed": 1})
+    said = "a case could not be judged, which its mark `xfail` does not excuse, so the run fails: a.eval.yaml::crash"
+    assert said in run.lines
+    assert "its test went on" not in run.text
+
+
+def test_a_spreadsheet_tells_which_low_scores_were_expected(shop: Project) -> None:
+    shop.run()
+    assert convert([str(shop.path / "out-1.jsonl"), f"--out={shop.path / 'out.csv'}"]) == 0
+    with (shop.path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["eval_id"], row["status"], row["xfail"]) for row in rows] == [
+        ("good", "pass", ""),
+        ("known", "fail", "a known gap"),
+    ]
