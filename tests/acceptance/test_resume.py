@@ -15,6 +15,8 @@ from pytest_agentv.errors import FileError
 from pytest_agentv.models.results import SCHEMA_VERSION
 from pytest_agentv.reporting.ci.stored import read_stored
 
+from .conftest import Project
+
 SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
 """Six cases, of which one fails and one is an error."""
 
@@ -538,3 +540,40 @@ def test_a_file_outside_of_the_root_directory_is_known_again(project):
     called(project)
     run(project, *flags, "--agentv-resume=own.jsonl")
     assert called(project) == ["case-2", "case-3", "case-4", "case-5"]
+
+
+SAME = """
+import pytest
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(agentv, number):
+    assert agentv.run("Say it", id="same", evaluators=[{"contains": "hello"}], repeat=REPEAT)
+"""
+COUNTING = """
+import os
+from pathlib import Path
+
+ASKED = Path("asked")
+
+
+def answer(prompt):
+    ASKED.write_text((ASKED.read_text() if ASKED.exists() else "") + "x")
+    if ASKED.read_text() == "x" * DIES_AT:
+        os._exit(9)
+    return "hello"
+"""
+
+
+@pytest.mark.parametrize(("repeat", "dies_at", "asked"), [(1, 0, 3), (2, 0, 6), (2, 4, 7)])
+def test_parameters_of_a_test_that_ask_the_same_keep_their_own_answers(pytester, repeat, dies_at, asked):
+    """The fourth question is the second one of the second parameter; the first one has answers under the same id."""
+    project = Project(pytester.path, ())
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]")
+    project.write("agent.py", COUNTING.replace("DIES_AT", str(dies_at)))
+    project.write("test_same.py", SAME.replace("REPEAT", str(repeat)))
+    project.run("--agentv-out=own.jsonl", subprocess=True)
+    for _ in range(2):
+        assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 3}
+    assert (project.path / "asked").read_text() == "x" * asked
+    assert len(results(project)) == 3
