@@ -55,8 +55,8 @@ def results(project, name="own.jsonl"):
     return [json.loads(line) for line in (project.path / name).read_text().splitlines()]
 
 
-def run(project, *flags, out="own.jsonl"):
-    return project.run(*(() if out is None else (f"--agentv-out={out}",)), *flags)
+def run(project, *flags, out="own.jsonl", mode=None):
+    return project.run(*(() if out is None else (f"--agentv-out={out}",)), *flags, mode=mode)
 
 
 def cut_to(project, *eval_ids, name="own.jsonl"):
@@ -266,6 +266,47 @@ def test_retrying_errors_alone_runs_nothing_else_and_completes_the_summary(proje
     assert outcomes["passed"] == 1
     assert mode or outcomes["deselected"] == 6
     assert "Total eval cases: 6 (5 passed, 1 failed, 0 errors)" in finished.outlines
+
+
+BREAKS_ONCE = """
+from pathlib import Path
+
+MARK = Path("broke")
+
+
+def answer(prompt):
+    if not MARK.exists():
+        MARK.touch()
+        raise ValueError("no tokens")
+    return "hello"
+"""
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_case_that_broke_for_one_target_is_retried_whatever_it_did_for_another(pytester, mode):
+    """The last result of its id is that of the other target, which passed."""
+    project = Project(pytester.path, mode)
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: breaks, provider: python, callable: agent.py:answer}
+          - {name: works, provider: mock, response: hello}
+        """,
+    )
+    project.write("agent.py", BREAKS_ONCE)
+    case = "{id: a, expected_outcome: o, input: hi, evaluators: [{contains: hello}]}"
+    project.write("a.eval.yaml", f"execution: {{targets: [breaks, works]}}\nevalcases: [{case}]\n")
+    (pytester.path / ".agentv/results").mkdir(parents=True)
+    assert run(project, out=".agentv/results/eval_1.jsonl", mode=()).outcomes == {"passed": 1, "errors": 1}
+    retried = pytester.runpytest_inprocess("-p", "no:hypothesispytest", "--agentv-retry-errors", *mode)
+    assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in retried.outlines
+    told = results(project, ".agentv/results/eval_1.jsonl")
+    assert [(each["node_id"], each["status"]) for each in told] == [
+        ("a.eval.yaml::a@breaks", "error"),
+        ("a.eval.yaml::a@works", "pass"),
+        ("a.eval.yaml::a@breaks", "pass"),
+    ]
 
 
 @pytest.mark.parametrize(
