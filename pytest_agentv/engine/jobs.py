@@ -56,11 +56,6 @@ class CaseJob(Record):
     """How often the case was asked before in this run, as by `--reruns`."""
 
     @property
-    def fresh_answer(self) -> int:
-        """The number of the answer among all that the run asks of the case: a rerun is not to get those that failed."""
-        return self.reruns * self.repeat + self.answer
-
-    @property
     def timeout_seconds(self) -> float | None:
         return self.options.timeout or None
 

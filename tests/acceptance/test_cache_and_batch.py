@@ -283,3 +283,31 @@ def test_a_rerun_takes_another_answer_than_the_one_that_failed(project_in_all_mo
     asked = (project.path / "asked").read_text()
     assert project.run("evals", *flags).outcomes == {"passed": 1, "rerun": 1}
     assert (project.path / "asked").read_text() == asked, "answers of reruns are kept as well"
+
+
+FLAKY_JUDGE = """
+import json
+
+
+def judge(prompt):
+    with open("asked", "a") as file:
+        file.write("x")
+    with open("asked") as file:
+        return json.dumps({"score": float(len(file.read()) > 1), "hits": [], "misses": []})
+"""
+
+
+def test_a_rerun_takes_another_reply_of_the_judge(project):
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: mock, response: hello, judge_target: judge}
+          - {name: judge, provider: python, callable: judge.py:judge}
+        """,
+    )
+    project.write("judge.py", FLAKY_JUDGE)
+    project.write("evals/a.yaml", "evalcases: [{id: a, expected_outcome: Greets, input: hi}]\n")
+    for _ in range(2):
+        assert project.run("evals", "--reruns=1", "--agentv-cache").outcomes == {"passed": 1, "rerun": 1}
+        assert (project.path / "asked").read_text() == "xx"

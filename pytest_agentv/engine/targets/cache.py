@@ -32,8 +32,8 @@ class CachedProvider:
     so a later run would judge another answer.
 
     The key covers everything that affects an answer: the kind, the target's settings without secrets, the prompt, the
-    system prompt, the case's id, the number of the answer and the content of the files. Entries are written in one
-    step, so any number of processes may share the folder.
+    system prompt, the case's id, the numbers of the answer and of the rerun, and the content of the files. Entries are
+    written in one step, so any number of processes may share the folder.
     """
 
     def __init__(
@@ -109,6 +109,8 @@ class CachedProvider:
         }
         if request.answer:  # the first answer keeps the key that it has without repeats
             question["answer"] = request.answer
+        if request.reruns:
+            question["reruns"] = request.reruns
         text = json.dumps(self._as_at_home(question), sort_keys=True, default=str)
         key = hashlib.sha256(text.encode()).hexdigest()
         return self._folder / key[:2] / f"{key}.json"
