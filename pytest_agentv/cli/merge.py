@@ -130,7 +130,8 @@ def _whole_lines(path: Path) -> bytes:
 
 def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
     statuses = Counter(place.word.status for place in merged.chosen.values())
-    words = {"pass": "passed", "fail": "failed", "error": "could not be judged", "judged": "judged"}
+    words = {"pass": "passed", "fail": "failed", "fail as expected": "failed as expected"}
+    words |= {"error": "could not be judged", "judged": "judged"}
     counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])
     results = f"{count(len(merged.chosen), 'result')} of {count(len(parts), 'file')}"
     return f"Merged {results} into {locate(out.absolute(), None)}{f': {counts}' if counts else ''}"

@@ -14,6 +14,7 @@ from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.runtime.files import write_atomically
 
 if TYPE_CHECKING:  # for two of the formats
+    from pytest_agentv.models.base import JsonObject
     from pytest_agentv.reporting.ci.stored import StoredRun
     from pytest_agentv.reporting.endings import Ending
     from pytest_agentv.reporting.verdicts.cases import JudgedCase
@@ -59,7 +60,7 @@ def _comment(run: Path, stored: "StoredRun", base: Sequence[EvalResult] | None, 
     from pytest_agentv.reporting.ci.comment import comment_lines  # noqa: PLC0415 - for this format
     from pytest_agentv.reporting.verdicts.case_reading import cases_of_run  # noqa: PLC0415 - as above
 
-    ending = _ending(run, cases_of_run(stored.results))
+    ending = _ending(run, cases_of_run(stored.results), stored.results)
     lines = comment_lines(stored.results, base, masker, ending=ending, earlier=stored.earlier)
     return "".join(f"{line}\n" for line in lines)
 
@@ -76,7 +77,7 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
     for problem in [problem for each in (result, *others) for problem in each.problems][:_SHOWN]:
         note(visible(problem))
     base, earlier = (others[0], tuple(others[1:])) if others else (None, ())
-    ending = _ending(run, result.cases)
+    ending = _ending(run, result.cases, [each.value for each in result.results])
     size = write_report(path, ReportInput(result, base, earlier, margin=margin, ending=ending))
     cases = count(len(result.results), "case")
     say(f"Report of {cases} written to {locate(path.absolute(), None)} ({size / 1e6:.2f} MB)")
@@ -85,15 +86,16 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
     return 0
 
 
-def _ending(run: Path, cases: Sequence["JudgedCase"]) -> "Ending":
-    """Return what the file beside the results tells of the verdict on them."""
+def _ending(run: Path, cases: Sequence["JudgedCase"], results: "Sequence[EvalResult | JsonObject]") -> "Ending":
+    """Return what the results tell of marks, and the file beside them of the verdict on them."""
     from pytest_agentv.reporting.endings import ending_of, read_contract  # noqa: PLC0415 - as above
+    from pytest_agentv.reporting.expecting import expected_failures, unexpected_passes  # noqa: PLC0415 - as above
     from pytest_agentv.reporting.writers import verdict_path  # noqa: PLC0415 - as above
 
     contract = read_contract(run, cases)
     if contract is None and verdict_path(run).is_file():
         note(f"{locate(verdict_path(run), None)}: left out, it is no verdict on these results")
-    return ending_of(contract)
+    return ending_of(contract).replace(expected=expected_failures(results), unexpected=unexpected_passes(results))
 
 
 def _format_of(out: Path | None) -> str:

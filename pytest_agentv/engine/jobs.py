@@ -26,6 +26,10 @@ class CaseIdentity(Record):
     judge: str | None = None
     required: bool | None = None
     """True if the case must pass by itself, else None."""
+    xfail: str | None = None
+    """The reason of the mark that expects a low score, else None."""
+    xfail_strict: bool | None = None
+    """True if that mark is strict, else None."""
     group: str | None = None
     row: str | None = None
     """The row of a table that the case was made from."""
@@ -48,6 +52,8 @@ class CaseJob(Record):
     """Separates the case's dumps from those of another case with the same id."""
     answer: int = 0
     """The number of the answer, 0-based, where the case asks for several."""
+    reruns: int = 0
+    """How often the case was asked before in this run, as by `--reruns`."""
 
     @property
     def timeout_seconds(self) -> float | None:

@@ -138,6 +138,8 @@ def _identity_fields(identity: CaseIdentity) -> JsonObject:
         "tags": identity.tags,
         "judge": identity.judge,
         "required": identity.required,
+        "xfail": identity.xfail,
+        "xfail_strict": identity.xfail_strict,
         "group": identity.group,
         "expected_outcome": identity.expected_outcome,
         "reference_answer": identity.reference_answer,

@@ -121,6 +121,8 @@ class Context(Record):
     """The number of the call of the target, 0-based."""
     answer: int = 0
     """The number of the answer, 0-based, where the case asks for several (`repeat`)."""
+    reruns: int = 0
+    """How often the case was asked before in this run, as by `--reruns`: the cache keeps these replies apart."""
     timeout_seconds: float | None = None
     """The longest that a judge may take, in seconds; None: no limit."""
     target: str = ""

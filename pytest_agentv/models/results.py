@@ -223,6 +223,10 @@ class EvalResult(Record):
     """The name of the target that judges, and the start of its hash; None: no model took part."""
     required: bool | None = None
     """True if the case must pass by itself, whatever the verdict on the whole run, else None."""
+    xfail: str | None = None
+    """The reason of the mark `xfail` by which pytest expects a low score; may be empty. None: it expects none."""
+    xfail_strict: bool | None = None
+    """True if that mark is strict, so that the case fails if it passes, else None."""
     group: str | None = None
     """The group that the case names: cases of one group are not independent. None: it names none."""
     expected_outcome: str | None = None

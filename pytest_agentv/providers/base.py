@@ -31,6 +31,8 @@ class ProviderRequest(Record):
     """The number of the call, 0-based."""
     answer: int = 0
     """The number of the answer, 0-based, where the case asks for several (`repeat`)."""
+    reruns: int = 0
+    """How often the case was asked before in this run, as by `--reruns`: the cache keeps these answers apart."""
     guideline_paths: tuple[str, ...] = ()
     """Absolute paths of the guidelines."""
     input_paths: tuple[str, ...] = ()

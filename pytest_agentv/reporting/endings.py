@@ -31,6 +31,8 @@ class Ending(Record):
     """What failed beside the evaluations, in words without a capital: `the run broke off before its end`."""
     expected: frozenset[str] = frozenset()
     """Node ids of cases that were marked to fail."""
+    unexpected: frozenset[str] = frozenset()
+    """Node ids of cases that failed because they passed (strict `xfail`), where only the results tell."""
     skipped: frozenset[tuple[str, str | None]] = frozenset()
     """Names and targets of cases of the baseline that the run skipped: they are not gone."""
 

@@ -1,5 +1,6 @@
 """Reads private state of pytest and xdist. Each function returns a fallback if that state changes."""
 
+import dataclasses
 import logging
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -85,6 +86,30 @@ def has_fixtures_of_conftest(item: pytest.Function) -> bool:
         names = [name for name in item.fixturenames if name != "request"]
         return any(name not in definitions or _is_from_a_conftest(definitions[name][-1]) for name in names)
     return True
+
+
+def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str, bool] | None:
+    """Return the reason of the mark `xfail` by which pytest expects an error of an item, and whether it is strict.
+
+    None: pytest does not expect it, or its turn has not come.
+    """
+    with suppress(ImportError, AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
+        from _pytest.skipping import xfailed_key  # noqa: PLC0415 - loaded already, unless it is blocked
+
+        mark: Any = None if item.config.getoption("runxfail", default=False) else item.stash.get(xfailed_key, None)
+        if mark is not None and (mark.raises is None or issubclass(error, mark.raises)):
+            return str(mark.reason), bool(mark.strict)
+    return None
+
+
+def allow_to_pass(item: pytest.Item) -> None:
+    """Take the strictness from the mark `xfail` of an item whose turn it is."""
+    with suppress(ImportError, AttributeError, TypeError):
+        from _pytest.skipping import xfailed_key  # noqa: PLC0415 - as above
+
+        mark = item.stash.get(xfailed_key, None)
+        if mark is not None and mark.strict:
+            item.stash[xfailed_key] = dataclasses.replace(mark, strict=False)
 
 
 def missing_fixture_text(error: pytest.FixtureLookupError) -> str:

@@ -261,3 +261,53 @@ def test_another_server_that_a_variable_names_is_asked_anew(project, monkeypatch
             monkeypatch.setenv(variable, server.script(name, Reply(name)))
             outcomes.append(project.run("qa.eval.yaml", *flags).outcomes)
     assert outcomes == [{"failed": 1}, {"passed": 1}]
+
+
+FLAKY = """
+def answer(prompt):
+    with open("asked", "a") as file:
+        file.write("x")
+    with open("asked") as file:
+        return "hello" if len(file.read()) % 2 == 0 else "nothing"
+"""
+
+
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_a_rerun_takes_another_answer_than_the_one_that_failed(project_in_all_modes, suite, repeat):
+    project = project_in_all_modes
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]")
+    project.write("agent.py", FLAKY if repeat == 1 else FLAKY.replace("% 2 == 0", "> 1"))
+    project.write("evals/a.yaml", suite(a="hello"))
+    flags = ("--reruns=1", "--agentv-cache", f"--agentv-repeat={repeat}", "-W", "ignore")
+    assert project.run("evals", *flags).outcomes == {"passed": 1, "rerun": 1}
+    asked = (project.path / "asked").read_text()
+    assert project.run("evals", *flags).outcomes == {"passed": 1, "rerun": 1}
+    assert (project.path / "asked").read_text() == asked, "answers of reruns are kept as well"
+
+
+FLAKY_JUDGE = """
+import json
+
+
+def judge(prompt):
+    with open("asked", "a") as file:
+        file.write("x")
+    with open("asked") as file:
+        return json.dumps({"score": float(len(file.read()) > 1), "hits": [], "misses": []})
+"""
+
+
+def test_a_rerun_takes_another_reply_of_the_judge(project):
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: mock, response: hello, judge_target: judge}
+          - {name: judge, provider: python, callable: judge.py:judge}
+        """,
+    )
+    project.write("judge.py", FLAKY_JUDGE)
+    project.write("evals/a.yaml", "evalcases: [{id: a, expected_outcome: Greets, input: hi}]\n")
+    for _ in range(2):
+        assert project.run("evals", "--reruns=1", "--agentv-cache").outcomes == {"passed": 1, "rerun": 1}
+        assert (project.path / "asked").read_text() == "xx"

@@ -93,6 +93,15 @@ def test_each_case_has_a_file_whatever_its_id_and_whoever_else_has_it(project, s
     assert all(len(name) < 150 and not name.startswith(".") for name in found)
 
 
+def test_ids_that_differ_by_case_only_have_files_of_their_own_on_disks_that_do_not_tell_them_apart(project, suite):
+    project.write("targets.yaml", ECHO)
+    project.write("a.eval.yaml", suite(Paris="hello", paris="hello", other="hello"))
+    assert project.run("--agentv-dump-prompts").outcomes == {"passed": 3}
+    found = dumps(project, ".agentv/prompts")
+    assert len({name.lower() for name in found}) == 3
+    assert "other.json" in found
+
+
 TRACING = """
 targets:
   - name: default

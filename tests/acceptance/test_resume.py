@@ -11,6 +11,12 @@ import pytest
 import warm
 from scripted_agent import figures, numbered, read_calls, write_agent, write_cases
 
+from pytest_agentv.errors import FileError
+from pytest_agentv.models.results import SCHEMA_VERSION
+from pytest_agentv.reporting.ci.stored import read_stored
+
+from .conftest import Project
+
 SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
 """Six cases, of which one fails and one is an error."""
 
@@ -49,8 +55,8 @@ def results(project, name="own.jsonl"):
     return [json.loads(line) for line in (project.path / name).read_text().splitlines()]
 
 
-def run(project, *flags, out="own.jsonl"):
-    return project.run(*(() if out is None else (f"--agentv-out={out}",)), *flags)
+def run(project, *flags, out="own.jsonl", mode=None):
+    return project.run(*(() if out is None else (f"--agentv-out={out}",)), *flags, mode=mode)
 
 
 def cut_to(project, *eval_ids, name="own.jsonl"):
@@ -275,6 +281,47 @@ def test_retrying_errors_alone_runs_nothing_else_and_completes_the_summary(proje
     assert "Total eval cases: 6 (5 passed, 1 failed, 0 errors)" in finished.outlines
 
 
+BREAKS_ONCE = """
+from pathlib import Path
+
+MARK = Path("broke")
+
+
+def answer(prompt):
+    if not MARK.exists():
+        MARK.touch()
+        raise ValueError("no tokens")
+    return "hello"
+"""
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_case_that_broke_for_one_target_is_retried_whatever_it_did_for_another(pytester, mode):
+    """The last result of its id is that of the other target, which passed."""
+    project = Project(pytester.path, mode)
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: breaks, provider: python, callable: agent.py:answer}
+          - {name: works, provider: mock, response: hello}
+        """,
+    )
+    project.write("agent.py", BREAKS_ONCE)
+    case = "{id: a, expected_outcome: o, input: hi, evaluators: [{contains: hello}]}"
+    project.write("a.eval.yaml", f"execution: {{targets: [breaks, works]}}\nevalcases: [{case}]\n")
+    (pytester.path / ".agentv/results").mkdir(parents=True)
+    assert run(project, out=".agentv/results/eval_1.jsonl", mode=()).outcomes == {"passed": 1, "errors": 1}
+    retried = pytester.runpytest_inprocess("-p", "no:hypothesispytest", "--agentv-retry-errors", *mode)
+    assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in retried.outlines
+    told = results(project, ".agentv/results/eval_1.jsonl")
+    assert [(each["node_id"], each["status"]) for each in told] == [
+        ("a.eval.yaml::a@breaks", "error"),
+        ("a.eval.yaml::a@works", "pass"),
+        ("a.eval.yaml::a@breaks", "pass"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("flag", "message", "mode"),
     [
@@ -288,7 +335,8 @@ def test_retrying_errors_alone_runs_nothing_else_and_completes_the_summary(proje
         ("--agentv-retry-errors", "--agentv-retry-errors: .agentv/results holds no results file to go on from", ()),
         (
             "--agentv-resume=foreign.jsonl",
-            "--agentv-resume: foreign.jsonl holds no results of a run of pytest-agentv",
+            "--agentv-resume: foreign.jsonl holds no results of a run of pytest-agentv; foreign.jsonl:1: timestamp: "
+            "the key is missing; the result was skipped",
             (),
         ),
     ],
@@ -300,6 +348,19 @@ def test_a_run_that_cannot_be_resumed_is_one_clear_error_and_nothing_is_called(p
     assert broken.exit_code == (pytest.ExitCode.USAGE_ERROR if mode else pytest.ExitCode.INTERRUPTED)
     assert [line.removeprefix("ERROR: ") for line in broken.lines].count(message) == 1
     assert (called(project), broken.internals) == ([], [])
+
+
+def test_results_of_a_newer_format_are_not_taken_for_what_they_may_not_say(project, whole):
+    newer = [{**each, "schema_version": SCHEMA_VERSION + 1} for each in results(project)]
+    path = project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))
+    called(project)
+    refused = run(project, "--agentv-resume=newer.jsonl", out=None)
+    reason = "schema_version: expected 1 or less, got 2: a newer pytest-agentv wrote it; the result was skipped"
+    message = f"newer.jsonl holds no results of a run of pytest-agentv; newer.jsonl:1: {reason}"
+    assert f"--agentv-resume: {message}" in refused.lines
+    assert (called(project), refused.outcomes) == ([], {"errors": 1})
+    with pytest.raises(FileError, match="schema_version: expected 1 or less, got 2"):
+        read_stored(path)
 
 
 PYTHON_AGENT = """
@@ -549,3 +610,40 @@ def test_a_new_tag_asks_nothing_anew_and_counts(project, mode, repeat):
     assert "of 2 cases" in next(line for line in resumed.lines if line.startswith("GATE new: passed"))
     last = {line["eval_id"]: line.get("tags") for line in results(project)}
     assert last == {"case-0": None, "case-1": ["new", "more"], "case-2": ["new"]}
+
+
+SAME = """
+import pytest
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(agentv, number):
+    assert agentv.run("Say it", id="same", evaluators=[{"contains": "hello"}], repeat=REPEAT)
+"""
+COUNTING = """
+import os
+from pathlib import Path
+
+ASKED = Path("asked")
+
+
+def answer(prompt):
+    ASKED.write_text((ASKED.read_text() if ASKED.exists() else "") + "x")
+    if ASKED.read_text() == "x" * DIES_AT:
+        os._exit(9)
+    return "hello"
+"""
+
+
+@pytest.mark.parametrize(("repeat", "dies_at", "asked"), [(1, 0, 3), (2, 0, 6), (2, 4, 7)])
+def test_parameters_of_a_test_that_ask_the_same_keep_their_own_answers(pytester, repeat, dies_at, asked):
+    """The fourth question is the second one of the second parameter; the first one has answers under the same id."""
+    project = Project(pytester.path, ())
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]")
+    project.write("agent.py", COUNTING.replace("DIES_AT", str(dies_at)))
+    project.write("test_same.py", SAME.replace("REPEAT", str(repeat)))
+    project.run("--agentv-out=own.jsonl", subprocess=True)
+    for _ in range(2):
+        assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 3}
+    assert (project.path / "asked").read_text() == "x" * asked
+    assert len(results(project)) == 3

@@ -221,3 +221,35 @@ def test_suspects_of_a_target_for_batches_are_asked_again_together(project, monk
         ["a", "5/5", "->", "0/5,"],
         ["c", "5/5", "->", "0/5,"],
     ]
+
+
+OTHER = """
+    import os
+
+    def first(prompt):
+        return "yes"
+
+    def second(prompt):
+        return "no" if os.environ.get("BROKEN") else "yes"
+"""
+
+
+@pytest.mark.parametrize(("header", "flags"), [("execution: {targets: [a, b]}", ()), ("", ("--agentv-target=a,b",))])
+@pytest.mark.parametrize("mode", MODES)
+def test_each_target_of_a_matrix_is_asked_again(project, monkeypatch, header, flags, mode):
+    project.write("agent.py", OTHER)
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: a, provider: python, callable: "agent.py:first"}
+          - {name: b, provider: python, callable: "agent.py:second"}
+        """,
+    )
+    project.write("a.eval.yaml", f"{header}{SUITE}" + "".join(map(CASE.format, range(3))))
+    assert project.run("--agentv-update-baseline", *flags).exit_code == 0
+    monkeypatch.setenv("BROKEN", "1")
+    run = project.run("--agentv-baseline", *flags, mode=mode, subprocess=True)
+    assert "Not confirmed" not in run.text
+    asked = {line["node_id"]: line["repeat"]["confirm"]["asked"] for line in run.results if line["baseline"]["broke"]}
+    assert asked == {f"a.eval.yaml::c{number}@b": 10 for number in range(3)}

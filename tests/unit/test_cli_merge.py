@@ -69,6 +69,12 @@ def test_two_shards_are_one_file_of_one_run(agentv):
     ]
 
 
+def test_cases_that_failed_as_expected_are_counted_by_themselves(agentv):
+    write("1.jsonl", result("a", "fail", at=1), result("b", "fail", at=2, xfail="known"), result("c", at=3, xfail=""))
+    said = agentv("merge", "1.jsonl", "-o", "all.jsonl").out
+    assert said == "Merged 3 results of 1 file into all.jsonl: 1 passed, 1 failed, 1 failed as expected\n"
+
+
 def test_the_result_that_ended_last_counts_whatever_the_order_of_the_files(agentv):
     write("1-retry.jsonl", result("a", "pass", at=9))
     write("1.jsonl", result("a", "error", at=1), result("b", at=2))

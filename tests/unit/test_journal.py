@@ -122,6 +122,24 @@ def test_a_case_that_moved_keeps_its_result_and_gets_its_new_place() -> None:
     assert (carried.result.line, carried.result.node_id, carried.is_changed) == (9, "x.eval.yaml::a-2", True)
 
 
+def test_items_that_ask_the_same_under_one_id_get_their_own_results() -> None:
+    """As a test with parameters and `agentv.run(…, id="a")`. All but the last were asked again by each resumed run."""
+    names = ["t.py::test[0]", "t.py::test[1]", "t.py::test[2]"]
+    finished = journal(*(RESULT.replace(node_id=name, score=0.1 * place) for place, name in enumerate(names)))
+    for place in (1, 0, 2):
+        carried = finished.take(job(node_id=names[place]))
+        assert carried is not None
+        assert (carried.result.score, carried.is_changed) == (0.1 * place, False)
+        assert finished.take(job(node_id=names[place])) is None
+
+
+def test_an_item_that_broke_does_not_get_the_result_of_another_one_that_asked_the_same() -> None:
+    other = RESULT.replace(node_id="t.py::test[0]", status="pass", score=1.0)
+    finished = journal(other, RESULT.replace(node_id="t.py::test[1]", status="error"), with_errors=False)
+    assert finished.take(job(node_id="t.py::test[1]")) is None
+    assert finished.take(job(node_id="t.py::test[0]")) is not None
+
+
 def test_a_case_that_could_not_be_loaded_is_never_carried_over() -> None:
     assert journal(RESULT.replace(status="error", case_hash=None)).take(job(case_hash=None)) is None
 

@@ -16,7 +16,7 @@ _OF_THE_CASE: Final = frozenset(
     {
         *("eval_id", "dataset", "conversation_id", "target", "schema_version", "threshold", "threshold_source"),
         *("node_id", "run_id", "eval_file", "line", "case_hash", "target_hash", "grading_hash", "required", "group"),
-        *("tags", "judge", "expected_outcome", "reference_answer"),
+        *("xfail", "xfail_strict", "tags", "judge", "expected_outcome", "reference_answer"),
     }
 )
 """Keys of a result that are the same for all answers of a case."""

@@ -25,8 +25,9 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
         "guidelines": len(request.guideline_paths),
         "files": [_hash_file(path) for path in request.file_paths],
     }
-    # The first answer keeps the key that it has without repeats.
-    return {**asked, "answer": request.answer} if request.answer else asked
+    # The first answer keeps the key that it has without repeats and reruns.
+    numbers = {"answer": request.answer, "reruns": request.reruns}
+    return {**asked, **{name: number for name, number in numbers.items() if number}}
 
 
 def read_answer(path: Path) -> ProviderResponse | None:

@@ -26,8 +26,8 @@ class CachedProvider:
     """Calls the provider behind it only for requests that are not in the cache.
 
     `keep_answer` says which answers are kept. The key covers everything that affects an answer: the kind, the target's
-    settings without secrets, the prompt, the system prompt, the case's id, the number of the answer and the content of
-    the files. Entries are written in one step, so any number of processes may share the folder.
+    settings without secrets, the prompt, the system prompt, the case's id, the numbers of the answer and of the rerun,
+    and the content of the files. Entries are written in one step, so any number of processes may share the folder.
     """
 
     def __init__(

@@ -57,6 +57,7 @@ class ProviderJudge:
             Prompt(question),
             eval_id=context.case.eval_id,
             answer=context.answer,
+            reruns=context.reruns,
             system_prompt=system_prompt if self._takes_system_prompt else None,
             timeout_seconds=context.timeout_seconds,
         )

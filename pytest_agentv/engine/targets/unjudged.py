@@ -36,7 +36,8 @@ class UnjudgedAnswer:
 
         Hashing takes a while, and most answers are judged at once.
         """
-        key = [self._identity.node_id, self._identity.target_hash, what_is_asked(self._request)]
+        asked = what_is_asked(self._request.replace(reruns=0))
+        key = [self._identity.node_id, self._identity.target_hash, asked]
         return f"{hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()}.json"
 
     @property
@@ -44,15 +45,14 @@ class UnjudgedAnswer:
         return self._folders.own / self._name
 
     def find(self) -> ProviderResponse | None:
-        """Return the answer of the run that this one goes on with, if that run has not judged it."""
-        if self._folders.left is None:
-            return None
-        found = read_answer(self._folders.left / self._name)
+        """Return the answer of the run that this one goes on with, or that is run again, if it was not judged."""
+        folder = self._folders.own if self._request.reruns else self._folders.left
+        found = None if folder is None else read_answer(folder / self._name)
         if found is None:
             return None
-        self._is_kept = self._folders.left == self._folders.own
+        self._is_kept = folder == self._folders.own
         _LOGGER.info("the target is not asked again: its answer was not judged yet")
-        return found.replace(cached=True)  # that run has counted its cost
+        return found.replace(cached=True)  # its cost is counted where it was asked
 
     async def keep(self, response: ProviderResponse, duration_ms: float | None) -> None:
         """Write the answer: a run that is killed from now on leaves it to the next one.

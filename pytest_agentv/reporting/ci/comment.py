@@ -13,6 +13,7 @@ from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble, code_span, markdown_lines, table_row
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.expecting import STRICT_PASSES
 from pytest_agentv.reporting.figures import (
     case_name,
     cost_of,
@@ -69,12 +70,17 @@ def comment_lines(
 
 def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
     """Return the verdict of a run that ended like this."""
-    excused = (each for each in results if ending.replaces_cases and each.status == "fail" and not each.required)
+    left = (each for each in results if ending.replaces_cases and each.status == "fail" and not each.required)
+    excused = frozenset(each.node_id for each in left if each.node_id is not None)
+    troubles = [Trouble("The gate failed", (text,)) for text in ending.red]
+    if ending.unexpected:
+        troubles.append(Trouble(STRICT_PASSES, tuple(sorted(ending.unexpected))))
     return RunVerdict(
         tuple(results),
-        expected_failures=frozenset(each.node_id for each in excused if each.node_id is not None),
-        expected_words="judged with the run",
-        troubles=tuple(Trouble("The gate failed", (text,)) for text in ending.red),
+        expected_failures=excused | ending.expected,
+        expected_words="judged with the run" if excused - ending.expected else "failed as expected",
+        unexpected_passes=ending.unexpected,
+        troubles=tuple(troubles),
         unjudged=ending.unjudged,
         dry_run=bool(results) and all(each.dry_run for each in results),
     )

@@ -1,6 +1,7 @@
 """Results of a run that is over as JUnit XML."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 from xml.etree import ElementTree
 
 from pytest_agentv.models.base import is_amount
@@ -8,25 +9,38 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.expecting import failed_as_expected, unexpected_passes
 from pytest_agentv.reporting.failing.render import error_text, failure_text
 from pytest_agentv.reporting.figures import cost_of, duration_of, judge_cost_of
+
+_COUNTS: Final = {"skipped": "skipped", "failures": "failure", "errors": "error"}
 
 
 def junit_xml(results: Sequence[EvalResult], masker: Masker) -> str:
     """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them."""
-    counts = {"failures": "fail", "errors": "error"}
-    figures = {name: str(sum(each.status == status for each in results)) for name, status in counts.items()}
+    strict = unexpected_passes(results)
+    kinds = [_kind(result, strict) for result in results]
+    figures = {name: str(kinds.count(kind)) for name, kind in _COUNTS.items()}
     seconds = sum(map(_seconds, results))
     root = ElementTree.Element("testsuites", name="agentv")
-    attributes = {"name": "agentv", "tests": str(len(results)), "skipped": "0", **figures, "time": f"{seconds:.3f}"}
+    attributes = {"name": "agentv", "tests": str(len(results)), **figures, "time": f"{seconds:.3f}"}
     suite = ElementTree.SubElement(root, "testsuite", attributes)
-    for result in results:
-        _add_case(suite, result, masker)
+    for result, kind in zip(results, kinds, strict=True):
+        _add_case(suite, result, kind, masker)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _add_case(suite: ElementTree.Element, result: EvalResult, masker: Masker) -> None:
+def _kind(result: EvalResult, strict: Collection[str]) -> str | None:
+    """Return the element that a result has in its test case; None: it passed."""
+    if failed_as_expected(result):
+        return "skipped"
+    if result.status == "pass":
+        return "failure" if result.node_id in strict else None
+    return "error" if result.status == "error" else "failure"
+
+
+def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, masker: Masker) -> None:
     file = visible(result.eval_file or result.dataset)
     name = visible((result.node_id or result.eval_id).rpartition("::")[2])
     attributes = {"classname": file.replace("/", "."), "name": name, "file": file, "line": str(result.line or 1)}
@@ -34,17 +48,24 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, masker: Masker) ->
     properties = ElementTree.SubElement(case, "properties")
     for key, value in _properties(result):
         ElementTree.SubElement(properties, "property", name=key, value=visible(str(value)))
-    if result.status == "pass":
+    if kind is None:
         return
-    if result.status == "error":
-        kind, text = "error", error_text(result, rerun_command=None, masker=masker, limit=None)
+    mark = masker.mask(result.xfail or "")
+    if kind == "skipped":
+        ElementTree.SubElement(case, kind, type="pytest.xfail", message=visible(mark))
+    elif result.status == "pass":
+        ElementTree.SubElement(case, kind, message=visible(f"[XPASS(strict)] {mark}".rstrip()))
     else:
-        source, reference = result.threshold_source, result.reference_answer or ""
-        text = failure_text(
-            result, threshold_source=source, rerun_command=None, masker=masker, reference_answer=reference, limit=None
-        )
-        kind = "failure"
-    ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = text
+        ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = _text(result, masker)
+
+
+def _text(result: EvalResult, masker: Masker) -> str:
+    if result.status == "error":
+        return error_text(result, rerun_command=None, masker=masker, limit=None)
+    source, reference = result.threshold_source, result.reference_answer or ""
+    return failure_text(
+        result, threshold_source=source, rerun_command=None, masker=masker, reference_answer=reference, limit=None
+    )
 
 
 def _seconds(result: EvalResult) -> float:

@@ -42,6 +42,7 @@ def _row(result: EvalResult) -> Mapping[str, object]:
         "dataset": result.dataset,
         "target": result.target,
         "status": result.status,
+        **({} if result.xfail is None else {"xfail": result.xfail}),
         "score": None if result.status == "error" else result.score,
         "threshold": result.threshold,
         "passes": result.repeat.passes if result.repeat else None,

@@ -33,7 +33,11 @@ def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDG
     total = len(cases)
     if cases and all(case.result.value.get("dry_run") is True for case in cases):
         return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")
-    facts = [*ending.troubles, *([f"{counted(broken, 'case')} broke against the baseline"] if broken else [])]
+    facts = [
+        *ending.troubles,
+        *_strict_passes(ending),
+        *([f"{counted(broken, 'case')} broke against the baseline"] if broken else []),
+    ]
     expected = sum(case.status == "fail" and case.judged.node_id in ending.expected for case in cases)
     failed = counts["fail"] - expected
     facts += [f"{failed:,} of {total:,} fail"] if failed else []
@@ -55,7 +59,16 @@ def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDG
 def _is_bad(cases: Sequence[Case], ending: Ending) -> bool:
     """Whether anything fails the run, but for what the comparison with another run shows."""
     failed = any(case.status == "fail" and not ending.excuses(case.judged) for case in cases)
-    return bool(ending.red or ending.troubles) or failed or any(case.status == "error" for case in cases)
+    return (
+        bool(ending.red or ending.troubles or ending.unexpected)
+        or failed
+        or any(case.status == "error" for case in cases)
+    )
+
+
+def _strict_passes(ending: Ending) -> list[str]:
+    """Return what is said of cases that are not to pass."""
+    return [f"{counted(len(ending.unexpected), 'case')} passed against a strict `xfail`"] if ending.unexpected else []
 
 
 def _as_a_whole(compared: Compared) -> str:

@@ -10,6 +10,7 @@ from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.reporting.answers import iter_answers
+from pytest_agentv.reporting.expecting import failed_as_expected
 from pytest_agentv.reporting.readers import iter_entries
 from pytest_agentv.reporting.verdicts.case_reading import ended_at, result_fault
 from pytest_agentv.reporting.verdicts.cases import is_number
@@ -96,6 +97,8 @@ def _name(value: JsonObject) -> CaseName:
 def _word(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> Word:
     is_error = value.get("error") is not None or value.get("status") == "error"
     status = "error" if is_error else _text(value.get("status")) or "judged"
+    if status == "fail" and failed_as_expected(value):
+        status = "fail as expected"
     took = value.get("duration_ms")
     return Word(
         line,

@@ -75,7 +75,7 @@ def _prepare(
     """Load and sign a case again; None if it has changed since the result."""
     path = session.config.rootpath / (result.eval_file or "")
     if str(path) not in suites:
-        suites[str(path)] = _read(path)
+        suites[str(path)] = _read(path, evals.options.chosen_targets)
     suite = suites[str(path)]
     entry = None if suite is None else _find(suite, result)
     if suite is None or entry is None:
@@ -90,16 +90,17 @@ def _prepare(
     return signed.replace(hooks=hooks.of(place), may_travel=evals.away is not None)
 
 
-def _read(path: Path) -> SuiteSource | None:
+def _read(path: Path, targets: Sequence[str]) -> SuiteSource | None:
     try:
-        return read_suite(path, call_row_maker)
+        return read_suite(path, call_row_maker, targets)
     except (AgentvError, OSError):
         return None
 
 
 def _find(suite: SuiteSource, result: EvalResult) -> CaseEntry | None:
-    """Return the entry of a case: two of the same id are told apart by their lines."""
-    entries = [entry for entry in suite.entries if entry.eval_id == result.eval_id]
+    """Return the entry of a case: two of the same id are told apart by their lines, those of a matrix by its values."""
+    same = [entry for entry in suite.entries if entry.eval_id == result.eval_id]
+    entries = [each for each in same if (each.combination and each.combination.name) == result.combination]
     return next((entry for entry in entries if entry.line == result.line), entries[0] if entries else None)
 
 

@@ -156,7 +156,7 @@ class Agentv:
         hooks = session.user_hooks
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
-        )
+        ).marked(item)
         own = Overrides(self._own.provider, self._own.judge, answer)
         return prepared.replace(job=self._own_job(prepared.job, answer), hooks=hooks.of(item), own=own)
 

@@ -16,6 +16,7 @@ from pytest_agentv.models.masking.secret_rule import is_secret_name
 from pytest_agentv.models.masking.secrets import MASK
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.session.compat import allow_to_pass
 from pytest_agentv.session.hooking.kinds import FolderKinds
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.python.evals import Agentv
@@ -60,6 +61,8 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
         session = participate(item.config)
     except (pytest.UsageError, AgentvError) as error:
         _fail(error)
+    if session.options.dry_run:
+        allow_to_pass(item)  # mocked answers pass
     own = overrides(provider, judge)
     session.skip_unasked(item.path, target, has_own_target=own.provider is not None)
     return Agentv(item, session, target, own)

@@ -48,7 +48,8 @@ class Kept:
         return Kept(answers, errors)
 
 
-_Known: TypeAlias = dict[CaseKey, Kept]
+_Known: TypeAlias = dict[CaseKey, dict[str | None, Kept]]
+"""By node id as well: several items may ask the same under one id."""
 
 
 class AnswerJournal:
@@ -78,10 +79,17 @@ class AnswerJournal:
         if sources != self._sources:
             self._sources, self._known = sources, _read(sources, with_errors=finished.with_errors)
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
-        kept = Kept() if key is None else self._known.setdefault(key, Kept())
+        kept = Kept() if key is None else self._find(key, job.identity.node_id)
         for number, answer in enumerate(finished.take_answers(job)):
             kept.answers.setdefault(number, answer)
         return kept.take(numbers)
+
+    def _find(self, key: CaseKey, node_id: str) -> Kept:
+        """Return the answers of an item. An item that has none of any case may have had another name."""
+        items = self._known.setdefault(key, {})
+        if node_id not in items and items and not any(node_id in each for each in self._known.values()):
+            items[node_id] = items.pop(next(reversed(items)))
+        return items.setdefault(node_id, Kept())
 
     def is_elsewhere(self, finished: FinishedCases) -> bool:
         """Whether the carried-over answers are in another file and must be copied into this one."""
@@ -115,5 +123,6 @@ def _read(sources: Mapping[Path, str | None], *, with_errors: bool) -> _Known:
         for number, result in iter_answers(path, run_id):
             key = case_key(result, result.target)
             if key is not None:
-                known.setdefault(key, Kept()).add(number, result, with_errors=with_errors)
+                kept = known.setdefault(key, {}).setdefault(result.node_id, Kept())
+                kept.add(number, result, with_errors=with_errors)
     return known

@@ -35,11 +35,14 @@ class Journal:
         self._results: dict[CaseKey, EvalResult] = {}
         self._last: dict[tuple[str | None, str], EvalResult] = {}
         """The last result of each item, which the summary counts."""
+        self._taken: set[tuple[str | None, str]] = set()
+        """The items whose last result was taken."""
+        self._with_errors = with_errors
         for result in results:
             self._last[result.node_id, result.eval_id] = result
             key = case_key(result, result.target)
             if key is not None:
-                self._note(key, result, with_errors=with_errors)
+                self._note(key, result)
 
     def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
         """Return the result of a job that need not run, with its status under the current threshold.
@@ -48,11 +51,11 @@ class Journal:
         """
         identity = job.identity
         key = case_key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
-        result = None if key is None else self._results.get(key)
+        result = None if key is None else self._find(key, identity)
         current = None if result is None else _as_of_now(result, job, repeat)
         if key is None or result is None or current is None:
             return None
-        del self._results[key]
+        self._drop(key, result)
         own = {**what_may_change(identity), "run_id": self._run_id, "shard": identity.shard or result.shard}
         current = current.replace(**own, baseline=None)
         is_last = self._last[result.node_id, result.eval_id] is result
@@ -63,17 +66,42 @@ class Journal:
         from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
 
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
-        result = None if key is None else self._results.pop(key, None)
-        if result is None or result.status == "error":
+        result = None if key is None else self._find(key, job.identity)
+        if key is None or result is None:
+            return ()
+        self._drop(key, result)
+        if result.status == "error":
             return ()
         threshold = effective_threshold(job.options, job.case)
         return answers_of(result, threshold, in_full=job.options.include_answers)
 
-    def _note(self, key: CaseKey, result: EvalResult, *, with_errors: bool) -> None:
-        """Keep the last result of a case. A broken case is not finished, unless errors are carried over too."""
+    def _note(self, key: CaseKey, result: EvalResult) -> None:
+        """Keep the last result of a case."""
         self._results.pop(key, None)
-        if result.status != "error" or with_errors:
+        if self._is_finished(result):
             self._results[key] = result
+
+    def _is_finished(self, result: EvalResult) -> bool:
+        """Whether a case need not run again. A broken one has to, unless errors are carried over too."""
+        return result.status != "error" or self._with_errors
+
+    def _find(self, key: CaseKey, identity: CaseIdentity) -> EvalResult | None:
+        """Return the result of an item's case: several items may ask the same under one id.
+
+        An item that has no result may have had another name: it gets that of the same case.
+        """
+        item = (identity.node_id, identity.eval_id)
+        own, same = self._last.get(item), self._results.get(key)
+        if own is None or (same is not None and same.node_id == identity.node_id):
+            return same
+        is_free = item not in self._taken and self._is_finished(own)
+        return own if is_free and case_key(own, own.target) == key else None
+
+    def _drop(self, key: CaseKey, result: EvalResult) -> None:
+        """Forget a result that was taken."""
+        self._taken.add((result.node_id, result.eval_id))
+        if self._results.get(key) is result:
+            del self._results[key]
 
 
 class FinishedCases:
@@ -168,6 +196,8 @@ def what_may_change(identity: CaseIdentity) -> JsonObject:
         "line": identity.line,
         "row": identity.row,
         "required": identity.required,
+        "xfail": identity.xfail,
+        "xfail_strict": identity.xfail_strict,
         "group": identity.group,
         "tags": identity.tags,
     }
@@ -182,7 +212,8 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 def _says(result: EvalResult) -> tuple[object, ...]:
     rules = result.status, result.threshold, result.repeat, result.required, result.group, result.tags
-    return *rules, result.node_id, result.run_id, result.shard
+    marks = result.xfail, result.xfail_strict
+    return *rules, *marks, result.node_id, result.run_id, result.shard
 
 
 def _modified_at(path: Path) -> int | None:

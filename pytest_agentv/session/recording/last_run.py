@@ -32,6 +32,8 @@ class ResumedFile(Record):
     """The same as node ids name them: those of files outside of pytest's root directory are others."""
     broken: tuple[tuple[str, str], ...] = ()
     """Eval file and id of the cases that ended as errors."""
+    unbroken: tuple[str, ...] = ()
+    """Node ids of items with such a file and id that did not: those of other targets of a matrix."""
     remarks: tuple[str, ...] = ()
     """Warnings about the file: skipped lines, results that are too old."""
 
@@ -73,7 +75,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
     from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - see above
 
     remarks: list[str] = []
-    statuses: dict[tuple[str, str], str] = {}
+    statuses: dict[tuple[str, str, str], str] = {}
     node_files: dict[str, None] = {}
     run_id: str | None = None
     last_line = unsigned = 0
@@ -85,24 +87,27 @@ def _read(file: Path, flag: str) -> ResumedFile:
         result = entry.result
         run_id = result.run_id or run_id
         if result.run_id is not None:
-            statuses[result.eval_file or "", result.eval_id] = result.status
+            statuses[result.eval_file or "", result.eval_id, result.node_id or ""] = result.status
             node_files[(result.node_id or "").partition("::")[0]] = None
             unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
     for _, answer in iter_answers(file):  # of cases that were not at their end when the run was
         run_id = run_id or answer.run_id
-        statuses.setdefault((answer.eval_file or "", answer.eval_id), "open")
+        statuses.setdefault((answer.eval_file or "", answer.eval_id, answer.node_id or ""), "open")
         node_files[(answer.node_id or "").partition("::")[0]] = None
     if run_id is None:
-        raise pytest.UsageError(f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv")
+        text = f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv"
+        raise pytest.UsageError("; ".join([text, *remarks[:1]]))
     if unsigned:
         remarks.append(_unsigned_text(file, unsigned))
+    broken = dict.fromkeys(item[:2] for item, status in statuses.items() if status == "error")
     return ResumedFile(
         file.absolute(),
         run_id,
         last_line,
-        tuple(dict.fromkeys(eval_file for eval_file, _ in statuses)),
+        tuple(dict.fromkeys(eval_file for eval_file, _, _ in statuses)),
         tuple(filter(None, node_files)),
-        tuple(place for place, status in statuses.items() if status == "error"),
+        tuple(broken),
+        tuple(item[2] for item, status in statuses.items() if status != "error" and item[:2] in broken),
         tuple(remarks),
     )
 

@@ -186,6 +186,7 @@ class Cases:
                 lambda _: runs.give_up(broken, prepared, log), group=_NO_CALLS, limit=MAX_WORKERS
             )
             return Begun.of(future, 1, prepared, log)
+        job = job.replace(reruns=reruns) if reruns else job
         carried = None if reruns else self._finished.take(job, prepared.repeat)
         if carried is not None:
             known = carried

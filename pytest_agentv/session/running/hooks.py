@@ -2,7 +2,8 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
+from functools import cached_property
 
 import pytest
 
@@ -67,8 +68,8 @@ class SessionHooks:
         self._collected = [item.nodeid for item in items]
         self._session.asking.learn(items, _is_eval)
         cases = [item for item in items if isinstance(item, EvalItem)]
-        counts = Counter(item.entry.eval_id for item in cases)
-        self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1 and eval_id}
+        counts = Counter(eval_id.casefold() for item in cases if (eval_id := item.entry.eval_id))
+        self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1}
         if self._session.options.eval_id:
             known = {eval_id for item in cases for eval_id in item.entry.ids if eval_id}
             _warn_of_unknown_ids(self._session.options.eval_id, known)
@@ -193,8 +194,18 @@ class SessionHooks:
         session, eval_id = self._session, item.entry.eval_id
         if session.options.eval_id and not any(each in session.options.eval_id for each in item.entry.ids):
             return False
-        retried = session.identity.retried
-        return retried is None or (session.preparer.eval_file(item.suite), eval_id) in retried
+        retried, unbroken = self._retried
+        if retried is None:
+            return True
+        return (session.preparer.eval_file(item.suite), eval_id) in retried and item.nodeid not in unbroken
+
+    @cached_property
+    def _retried(self) -> tuple[Collection[tuple[str, str]] | None, Collection[str]]:
+        """Eval file and id of the cases that are run, and the items among them that are not; None: all are run."""
+        identity = self._session.identity
+        if identity.retried is None or identity.resumed is None:
+            return None, ()
+        return frozenset(identity.retried), frozenset(identity.resumed.unbroken)
 
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session began to end

@@ -11,7 +11,7 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, Overrides
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.compat import missing_fixture_text
+from pytest_agentv.session.compat import allow_to_pass, missing_fixture_text
 from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture, as_text
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.target_caller import OWN_FIXTURES, overrides
@@ -63,6 +63,8 @@ class EvalItem(pytest.Function):
         if self.config.getoption("setuponly", default=False):
             return
         session = EvalSession.of(self.config)
+        if session.options.dry_run:
+            allow_to_pass(self)  # mocked answers pass
         result = self.config.stash[TAKE_TURN](self)
         session.stopping.stop_if_needed(self.session)
         if result.status == "error":

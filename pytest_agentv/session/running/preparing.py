@@ -32,6 +32,8 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.values import MAX_REPEAT
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult, ShardFigures
+from pytest_agentv.session.compat import expected_failure
+from pytest_agentv.session.outcomes import EvalFailed
 
 
 def _to_plain(value: object) -> Json:
@@ -41,7 +43,7 @@ def _to_plain(value: object) -> Json:
 _RULES: Final = frozenset(
     (
         *("threshold", "threshold_source", "repeat", "repeat_source", "min_pass_rate", "min_pass_rate_source"),
-        *("required", "group", "tags"),
+        *("required", "group", "tags", "skip", "xfail"),
     )
 )
 """The fields of a case that affect how its run judges it, but neither its answer nor its score."""
@@ -76,6 +78,15 @@ class PreparedCase(Record):
         """None: it cannot be loaded."""
         return self.job.case if isinstance(self.job, CaseJob) else None
 
+    def marked(self, item: pytest.Item) -> "PreparedCase":
+        """Return the case with what the marks of its item expect of it, whose turn it is."""
+        expected = expected_failure(item, EvalFailed)
+        if expected is None or isinstance(self.job, EvalResult):
+            return self
+        reason, is_strict = expected
+        identity = self.job.identity.replace(xfail=reason, xfail_strict=is_strict or None)
+        return self.replace(job=self.job.replace(identity=identity))
+
 
 class CasePreparer:
     """Loads cases and names them for the results file."""
@@ -89,7 +100,7 @@ class CasePreparer:
         own_evaluators: KindsOf,
     ) -> None:
         self.ambiguous_ids: set[str] = set()
-        """Ids that several of the collected cases have."""
+        """Ids that several of the collected cases have, in lower case: disks of macOS do not tell `a` from `A`."""
         self.shard: ShardFigures | None = None
         """The part of the run that all cases are in, known when they are collected."""
         self._root = config.rootpath
@@ -133,7 +144,7 @@ class CasePreparer:
             reference_answer=case.reference_answer or None,
             case_hash=self._hash_case(suite, loaded, case),
         )
-        qualifier = node_id if case.eval_id in self.ambiguous_ids else None
+        qualifier = node_id if case.eval_id.casefold() in self.ambiguous_ids else None
         problems = (*found, *loaded.warnings, *self._overruled(case))
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), problems)
 

@@ -238,7 +238,7 @@ class Turns:
             prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
         may_travel = self._session.away is not None and not has_fixtures_of_conftest(item)
         own = current.overrides(item.own_fixtures)
-        return prepared.replace(hooks=hooks.of(item), own=own, may_travel=may_travel)
+        return prepared.marked(item).replace(hooks=hooks.of(item), own=own, may_travel=may_travel)
 
 
 def _reason(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """pytest's outcomes of the items with evaluations."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from pytest_agentv.models.results import EvalResult
@@ -50,13 +50,15 @@ class ItemOutcomes:
         cases = "1 case" if len(self._evaluated) == 1 else f"{len(self._evaluated)} cases"
         return f"{cases} ran, {found} {'line' if found == 1 else 'lines'}"
 
-    def hidden_errors(self, results: Sequence[EvalResult]) -> str | None:
-        """Return a text if tests went on after a case of theirs could not be judged; None: pytest shows all errors."""
-        hidden = [each.node_id for each in results if each.status == "error" and each.node_id in self.reported]
-        tests = [node_id for node_id in dict.fromkeys(hidden) if node_id not in self._failed]
-        if not tests:
-            return None
-        return f"a case could not be judged, but its test went on, so the run fails: {', '.join(map(str, tests))}"
+    def hidden_errors(self, results: Sequence[EvalResult]) -> Iterator[str]:
+        """Yield texts on cases that could not be judged although pytest shows no error: a mark or a test hides it."""
+        broken = (each.node_id for each in results if each.status == "error" and each.node_id in self.reported)
+        hidden = [node_id for node_id in dict.fromkeys(broken) if node_id not in self._failed]
+        marked = [node_id for node_id in hidden if node_id in self.expected_failures]
+        others = [node_id for node_id in hidden if node_id not in self.expected_failures]
+        for node_ids, why in ((marked, "which its mark `xfail` does not excuse"), (others, "but its test went on")):
+            if node_ids:
+                yield f"a case could not be judged, {why}, so the run fails: {', '.join(map(str, node_ids))}"
 
     def failed_with_good_scores(self, results: Sequence[EvalResult]) -> tuple[str, ...]:
         """Return the node ids of items with evaluations that failed for another reason, in their order."""

@@ -162,8 +162,8 @@ class RunReporter:
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
         self._home.find_loss(self._run, self._outcomes)
-        if fault := self._outcomes.hidden_errors(self._run.results):
-            self._remarks.append(fault)
+        if faults := list(self._outcomes.hidden_errors(self._run.results)):
+            self._remarks += faults
             if session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run with an error is never green
         if self._section is None and not self._options.dry_run and any(result.repeat for result in self._run.results):

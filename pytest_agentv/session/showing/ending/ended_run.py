@@ -35,7 +35,9 @@ class EndedRun(Record):
     @property
     def expected_words(self) -> str:
         """What is said of cases whose low scores do not fail the run by themselves."""
-        return "failed as expected" if self.options.gate in ("cases", "off") else "judged with the run"
+        shown = self.outcomes.expected_failures
+        left = any(each.status == "fail" and each.xfail is None and each.node_id in shown for each in self.run.results)
+        return "judged with the run" if left and self.options.gate in ("run", "strict") else "failed as expected"
 
     def verdict(self) -> "RunVerdict":
         """Return what the summary page of a step is told."""

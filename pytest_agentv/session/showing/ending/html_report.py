@@ -7,6 +7,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.endings import NO_VERDICT, Ending, ending_of
+from pytest_agentv.reporting.expecting import expected_failures
 from pytest_agentv.reporting.html.page import ReportInput, write_report
 from pytest_agentv.reporting.html.reading import Run, read_run, run_of
 from pytest_agentv.reporting.html.texts import counted
@@ -49,7 +50,8 @@ def _base(options: RunOptions, verdict: JsonObject | None) -> Run | None:
 
 
 def _ending(ended: EndedRun, verdict: JsonObject | None) -> Ending:
-    expected = frozenset(ended.outcomes.expected_failures) if ended.options.gate in ("cases", "off") else frozenset()
+    is_by_case = ended.options.gate in ("cases", "off")
+    expected = frozenset(ended.outcomes.expected_failures) if is_by_case else expected_failures(ended.run.results)
     return ending_of(verdict).replace(troubles=tuple(_troubles(ended)), expected=expected)
 
 
