@@ -574,3 +574,16 @@ def test_a_column_that_is_no_name_is_told_with_how_to_write_it(column):
     assert f'(write {{{{ vars["{column}"] }}}})' in cases_of(f"evalcases: {{from: t.csv}}\n{case}\n")[0]
     case = f"case: {{id: '{{{{ n }}}}', input: 'Is it {{{{ n n }}}}?', {WORDS}}}"
     assert "(write" not in cases_of(f"evalcases: {{from: t.csv}}\n{case}\n")[0]
+
+
+def test_a_file_that_is_like_the_missing_one_by_its_suffix_alone_is_not_suggested():
+    for name in ("targets.yaml", "rows.py", "shares.yaml"):
+        write(name, "vars: {}\n")
+    with pytest.raises(SourceError, match=r"there is no file targeting/common\.yaml$"):
+        suite_of("include: targeting/common.yaml\nevalcases: []\n")
+    with pytest.raises(SourceError, match=r"there is no file common\.yaml$"):
+        suite_of("include: common.yaml\nevalcases: []\n")
+    with pytest.raises(SourceError, match=r"did you mean 'shares\.yaml'"):
+        suite_of("include: shared.yaml\nevalcases: []\n")
+    with pytest.raises(SourceError, match=r"there is no file rows\.csv$"):
+        suite_of("evalcases: {from: rows.csv}\n")

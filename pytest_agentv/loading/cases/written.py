@@ -93,7 +93,9 @@ class WrittenCase:
         slips = [self.place.at(key).key for key in self.value if key not in CASE_KEYS and _meant(key) in wanted]
         told = self.place.problems
         told[:] = [each.replace(level="error") if each.key in slips else each for each in told]
-        self.place.at(keys[0]).error(f"is missing: expected {what}")
+        is_named = keys[0] == "id" and isinstance(self.value.get("name"), str)
+        hint = "write `id` in place of `name`" if is_named else None
+        self.place.at(keys[0]).error(f"is missing: expected {what}", hint)
 
     def header_place(self, problems: list[Problem] | None = None) -> Place:
         """Return the place of the file's own keys, as this case reads them. By default, faults there are the case's."""
@@ -105,7 +107,9 @@ class WrittenCase:
 
 
 def _meant(key: str) -> str | None:
-    return near_word(key, CASE_KEYS)
+    from pytest_agentv.loading.foreign_keys import MEANT  # noqa: PLC0415 - for cases that lack a key
+
+    return MEANT.get(key) or near_word(key, CASE_KEYS)
 
 
 def check_keys(written: WrittenCase) -> None:
