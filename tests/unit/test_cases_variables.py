@@ -164,6 +164,10 @@ evalcases:
         ("evalcases: {from: q.csv}\ncase: x\n", "q.eval.yaml:2: case: expected a mapping, got the text 'x'"),
         ("evalcases: {from: cases.py:make}\ncase: {id: x}\n", "q.eval.yaml:1: evalcases.from: cases.py:make: functions "
          "are not called here"),
+        ("matrix: {targets: [a, b]}\nevalcases: []\n", "q.eval.yaml:1: matrix.targets: would be a variable, and choose "
+         "no target (did you mean 'target'?)"),
+        ("matrix: {prompts: [a.md]}\nevalcases: []\n", "q.eval.yaml:1: matrix.prompts: would be a variable, and choose "
+         "no prompt (did you mean 'prompt'?)"),
         ("include: no.yaml\nevalcases: []\n", "q.eval.yaml:1: include: there is no file no.yaml"),
         ("include: [5]\nevalcases: []\n", "q.eval.yaml:1: include: expected the path of a file, got the number 5"),
         ("include: q.eval.yaml\nevalcases: []\n", "q.eval.yaml:1: include: the files include each other: "
