@@ -82,6 +82,9 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Collect eval files that are links to nothing, too: pytest leaves them out without a word."""
     report = yield
+    headline = getattr(collector, "agentv_headline", None)
+    if headline is not None:
+        vars(report)["agentv_headline"] = headline  # xdist sends it along
     links = _dangling(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
     for path in links:
         if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
@@ -91,6 +94,16 @@ def pytest_make_collect_report(
                 own = collect_file(path, collector, is_claimed=False)
             report.result += [] if own is None else [own]
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collectreport(report: Any) -> None:
+    """Give a broken file its short line where a worker collected it, too: xdist's workers send the text alone."""
+    headline = getattr(report, "agentv_headline", None)
+    if headline is not None and isinstance(report.longrepr, str):
+        from pytest_agentv.session.outcomes import retold
+
+        report.longrepr = retold(report.longrepr, headline, (report.nodeid, 1))
 
 
 def _dangling(folder: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from abc import abstractmethod
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
@@ -93,6 +94,7 @@ class Evaluator(Kind):
 
     _derived_name: str | None = PrivateAttr(default=None)
 
+    @abstractmethod
     def evaluate(self, context: Context) -> Awaitable[Score] | Score:
         """Judge an answer: write `async def evaluate`, or `def evaluate`, which runs in a thread.
 

@@ -16,7 +16,7 @@ from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_
 from pytest_agentv.models.text import format_number
 from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
-from pytest_agentv.runtime.user_errors import describe_error
+from pytest_agentv.runtime.user_errors import user_traceback
 
 DEEPEST: Final = 100
 """Levels of nesting that the details of a judgement may have; deeper ones could not be written."""
@@ -68,7 +68,7 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
         output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
         return failed_result(evaluator, str(error), error.kind, output, took).replace(evaluator_results=members)
     except BaseException as error:  # noqa: BLE001 - as above
-        return failed_result(evaluator, describe_error(error), "crash", None, took)
+        return failed_result(evaluator, user_traceback(error), "crash", None, took)
 
 
 def _judge_model(evaluator: AnyEvaluator, context: Context) -> str | None:

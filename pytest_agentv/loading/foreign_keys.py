@@ -1,24 +1,44 @@
-"""What to write instead of the keys and names that promptfoo has. Import this lazily: few files have them."""
+"""What to write instead of the keys and names of other tools. Import this lazily: few files have them."""
 
 import re
 from collections.abc import Mapping
 from typing import Final
 
+_ASKED: Final = "the target gives the answer; the ideal one is `expected_output`"
+_CHECKED: Final = "write the checks as a list under `assert`"
+
 INSTEAD: Final[Mapping[str, str]] = {
+    "actual_output": _ASKED,
+    "answer": "write the ideal answer as `expected_output`, or the variable under `vars`",
     "assertScoringFunction": "the score is the weighted mean; `composite` has other aggregators",
     "commandLineOptions": "options of a run are those of pytest: see `pytest --help`",
     "defaultTest": "write `defaults` for the keys of all cases, `assert` for their checks",
     "derivedMetrics": "a name for several checks: `composite`",
     "evaluateOptions": "write `repeat`, or give --agentv-workers",
+    "expected_tools": "write `tool-called: search` under `assert`, or a `tool_trajectory`",
+    "ideal": "write `expected_output`",
+    "metrics": _CHECKED,
     "options": "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part",
     "outputPath": "give --agentv-out",
+    "prompt": "write `input`",
     "prompts": "write the prompt as `input` under `defaults`, or several as `matrix: {prompt: [a.md, b.md]}`",
     "provider": "write `target`, and the provider in targets.yaml",
     "providers": "write `matrix: {target: [a, b]}`, and the providers in targets.yaml",
+    "query": "write `input`, or the variable under `vars`",
+    "retrieval_context": "the target reports what it looked up, as `retrieved_context`",
     "scenarios": "write `matrix`, or a table: `evalcases: {from: cases.csv}`",
+    "scorer": _CHECKED,
+    "scorers": _CHECKED,
+    "solver": "a target asks the model: write it into targets.yaml",
     "transform": "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part",
 }
 """Keys of a file or a case."""
+
+MEANT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("metrics", "scorer", "scorers"), "assert"),
+    **dict.fromkeys(("prompt", "query"), "input"),
+}
+"""The keys of a case that stand there in place of ours, so that ours is missing."""
 
 _CHECKS: Final = re.compile(r"__expected\d*")
 _COLUMNS: Final[Mapping[str, str]] = {

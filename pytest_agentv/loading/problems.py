@@ -1,7 +1,7 @@
 """Faults found in files. All faults of a file are collected and shown together."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -13,6 +13,8 @@ from pytest_agentv.models.records import record
 
 _Error = TypeVar("_Error", bound=AgentvError)
 
+_FEW: Final = 4
+"""Letters of a name that say too little by themselves: its suffix counts as well."""
 _SHOWN: Final = 40
 """Most characters of a text in a message."""
 
@@ -62,6 +64,16 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
 def near_word(word: str, choices: Iterable[str]) -> str | None:
     """Return the choice nearest to a word, if one is near."""
     return next(iter(difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)), None)
+
+
+def near_file(path: Path, suffixes: Collection[str] = ()) -> str | None:
+    """Return `did you mean 'x'?` for the file beside a path that has nearly its name; a suffix alone is no likeness."""
+    folder = path.parent
+    siblings = [each for each in folder.iterdir() if each.is_file()] if folder.is_dir() else []
+    fitting = [each for each in siblings if not suffixes or each.suffix.lower() in suffixes]
+    by_name = {each.name if len(path.stem) < _FEW else each.stem: each.name for each in fitting}
+    near = near_word(path.name if len(path.stem) < _FEW else path.stem, by_name)
+    return None if near is None else f"did you mean {by_name[near]!r}?"
 
 
 def join_problems(problems: Sequence[Problem]) -> str:

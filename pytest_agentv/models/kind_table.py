@@ -35,10 +35,35 @@ def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
         if isinstance(kinds, Mapping):
             merged |= kinds
         elif isinstance(kinds, Iterable) and all(map(is_kind, each := list(kinds))):
-            merged |= {kind.kind: kind for kind in each}
+            merged |= {_whole(kind).kind: kind for kind in each}
         else:
-            raise ValueError(f"expected a list of classes, or a mapping from words to factories, got {kinds!r}")
+            wanted = "expected a list of classes, or a mapping from words to factories"
+            raise ValueError(_slip(kinds) or f"{wanted}, got {kinds!r}")
     return merged
+
+
+def _whole(kind: Any) -> Any:
+    """Return a class. Raises `ValueError` if it lacks what is called for each case."""
+    missing = ", ".join(f"`{name}`" for name in sorted(getattr(kind, "__abstractmethods__", ())))
+    if missing:
+        raise ValueError(f"the class {kind.__name__} has no {missing}: expected a method of that name")
+    return kind
+
+
+def _slip(kinds: object) -> str | None:
+    """Return what is wrong with classes of kinds that are almost right."""
+    if isinstance(kinds, type):
+        return f"expected a list of classes, got one: return [{kinds.__name__}]"
+    for kind in kinds if isinstance(kinds, list | tuple) else ():
+        if isinstance(kind, type) and hasattr(kind, "model_fields") and not hasattr(kind, "kind"):
+            example = f'kind = "{kind.__name__.lower()}"'
+            return f"the class {kind.__name__} has no `kind`, the word that files name it by: write {example} into it"
+        if is_kind(type(kind)):
+            name = type(kind).__name__
+            return f"expected a list of classes, got an object of {name}: write the class, {name}"
+        if isinstance(kind, type) and hasattr(kind, "kind"):
+            return f"the class {kind.__name__} has another base: expected Evaluator or Provider of pytest_agentv"
+    return None
 
 
 def is_kind(value: object) -> bool:

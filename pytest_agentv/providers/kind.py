@@ -1,5 +1,6 @@
 """The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it when it must."""
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Self
 
@@ -61,6 +62,7 @@ class Provider(Settings, Kind):
     is_one_by_one: ClassVar[bool] = False
     """One case at a time in the whole run, whatever `workers` says."""
 
+    @abstractmethod
     def open(self, environment: TargetEnvironment) -> Any:
         """Return what is called for each case: an object with `invoke(request)`, sync or async.
 

@@ -61,8 +61,11 @@ def _awaited(result: Any) -> Result | Mapping[str, Json]:
 def _exit_with(error: Exception) -> NoReturn:
     import traceback  # noqa: PLC0415 - only failures need it
 
-    traceback.print_exception(error)
-    message = str(error) if isinstance(error, WireError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, WireError):  # says all that there is to say; the lines of this package would hide it
+        message = str(error)
+    else:
+        message = f"{type(error).__name__}: {error}"
+        traceback.print_exception(error)
     failure = {"score": 0, "hits": [], "misses": [message], "reasoning": f"Evaluation failed: {message}"}
     sys.stdout.write(f"{json.dumps(failure, indent=2)}\n")
     sys.stdout.flush()

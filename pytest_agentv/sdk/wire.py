@@ -32,8 +32,9 @@ def read_input(data: Json) -> CodeJudgeInput:
 
 def build_reply(result: Result | Mapping[str, Json]) -> dict[str, Json]:
     """Return the JSON object that a judge prints. Raises `WireError` for an invalid result."""
-    if result is None:
-        raise WireError('the judge returned nothing: expected a Result, or a mapping such as {"score": 0.5}')
+    if not isinstance(result, Result | Mapping):
+        returned = "nothing" if result is None else _shortened(result)
+        raise WireError(f'the judge returned {returned}: expected a Result, or a mapping such as {{"score": 0.5}}')
     checked: Result = _RESULT(result._asdict() if isinstance(result, Result) else result, "")
     if str(checked.score) in ("inf", "-inf"):
         _fail("score", "a finite number", checked.score)
@@ -114,9 +115,12 @@ def _list_or_nothing(read: Reader) -> Reader:
 
 
 def _fail(where: str, expected: str, value: Json) -> NoReturn:
+    raise WireError(f"{where or 'the data'}: expected {expected}, got {_shortened(value)}")
+
+
+def _shortened(value: Any) -> str:
     shown = json.dumps(value, default=repr, ensure_ascii=False)
-    given = f"{shown[:60]}…" if len(shown) > 60 else shown
-    raise WireError(f"{where or 'the data'}: expected {expected}, got {given}")
+    return f"{shown[:60]}…" if len(shown) > 60 else shown
 
 
 _TOOL_CALL_READERS: Final[Mapping[str, Reader]] = {

@@ -5,7 +5,7 @@ import logging
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import pytest
 from _pytest.terminal import TerminalReporter as TerminalReporter  # noqa: PLC0414 - public from pytest 8.4 on
@@ -112,12 +112,19 @@ def allow_to_pass(item: pytest.Item) -> None:
             item.stash[xfailed_key] = dataclasses.replace(mark, strict=False)
 
 
+_AVAILABLE: Final = "available fixtures: "
+
+
 def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
-    """Return the missing fixture, the fixtures that ask for it, and the available ones."""
+    """Return the missing fixture and what may be meant, the fixtures that ask for it, and the available ones."""
+    from pytest_agentv.loading.problems import did_you_mean  # noqa: PLC0415 - for mistakes only
+
     told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))
     lines = [line.strip() for line in told.split("\n")]
     asking = [f"the fixture {definition.argname!r} asks for it" for definition in error.fixturestack]
-    return "\n".join((lines[0], *asking, *lines[1:]))
+    known = next((line for line in lines if line.startswith(_AVAILABLE)), "").removeprefix(_AVAILABLE).split(", ")
+    hint = did_you_mean(error.argname or "", known)
+    return "\n".join((f"{lines[0]} ({hint})" if hint else lines[0], *asking, *lines[1:]))
 
 
 def overridden_fixtures(item: pytest.Function, names: Sequence[str]) -> tuple[str, ...]:

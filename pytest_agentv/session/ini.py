@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.errors import locate
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.values import parse_bool
 from pytest_agentv.session.compat import ini_value
@@ -57,4 +58,4 @@ def _shown(written: object) -> str:
 
 
 def ini_name(config: pytest.Config) -> str:
-    return str(config.inipath or "the ini file")
+    return locate(config.inipath, None) if config.inipath else "the ini file"

@@ -59,6 +59,14 @@ def as_text(error: BaseException, traceback: TracebackType, headline: str, place
     return text
 
 
+def retold(text: str, headline: str, place: tuple[str, int]) -> Any:
+    """Return what pytest shows of an error of which a worker sent only the text."""
+    try:
+        raise AgentvError(text)
+    except AgentvError as error:
+        return as_text(error, pytest.ExceptionInfo.from_current().tb, headline, place)
+
+
 class AgentvWarning(UserWarning):
     """A likely mistake in an eval, targets or config file."""
 

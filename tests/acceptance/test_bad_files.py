@@ -120,9 +120,28 @@ ITEM_BROKEN = [
 FILE_BROKEN = [
     (
         "- 1\n",
-        "a.eval.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got a list",
+        "a.eval.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got a list "
+        "(write `evalcases:` above the list)",
     ),
-    ("", "a.eval.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null"),
+    (
+        "",
+        "a.eval.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null "
+        "(the file is empty)",
+    ),
+    (
+        "targets:\n  - {name: default, provider: mock}\n",
+        "a.eval.yaml:1: has no list of cases: evalcases is missing (with the key targets, this is a targets file: "
+        "--agentv-targets names one)",
+    ),
+    (
+        "evalcases:\n  a: {input: hi}\n",
+        "a.eval.yaml:1: evalcases: expected a list of eval cases, got a mapping (write each as an entry of a list: "
+        "`- id: ` and its name)",
+    ),
+    (
+        "evalcases:\n  id: a\n  input: hi\n",
+        "a.eval.yaml:1: evalcases: expected a list of eval cases, got a mapping (put `- ` before its first key)",
+    ),
     ("evalcases: 5\n", "a.eval.yaml:1: evalcases: expected a list of eval cases, got the number 5"),
     (
         "evlcases:\n  - id: a\n",
@@ -477,17 +496,33 @@ def test_a_bad_ini_value_is_an_error_of_the_eval_files_and_of_no_other_test(proj
     project.write("test_neighbour.py", "def test_neighbour(): ...\n")
     run = project.run("--continue-on-collection-errors")
     assert (run.exit_code, run.outcomes, run.results, run.internals) == (1, {"passed": 1, "errors": 1}, [], [])
-    assert section(run, "ERROR collecting a.eval.yaml") == [f"{project.path}/pytest.ini: {message}"]
+    assert section(run, "ERROR collecting a.eval.yaml") == [f"pytest.ini: {message}"]
 
 
 def test_a_bad_ini_value_is_told_once_with_workers_too(project):
     project.write("pytest.ini", "[pytest]\nagentv_threshold = 7\n")
     project.write("a.eval.yaml", "evalcases:" + GOOD)
     run = project.run("-n2")
-    message = f"{project.path}/pytest.ini: agentv_threshold: threshold 7 is out of range: expected a number from 0 to 1"
+    message = "pytest.ini: agentv_threshold: threshold 7 is out of range: expected a number from 0 to 1"
     assert run.lines.count(message) == 1
     assert (run.results, run.internals) == ([], [])
     assert run.exit_code != 0
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "-n2"])
+def test_a_broken_file_has_the_same_short_line_with_workers(project, mode):
+    """Workers of xdist send the text alone, which began with the path once more and had no room for the fault."""
+    project.write("evals/tab.eval.yaml", "evalcases:\n\t- id: a\n")
+    project.write("evals/typo.eval.yaml", "evalcase: []\n")
+    run = project.run("--continue-on-collection-errors", mode=mode)
+    told = [line for line in run.lines if line.startswith("ERROR evals/")]
+    assert [line[:70] for line in sorted(told)] == [
+        "ERROR evals/tab.eval.yaml - line 2: a tab cannot indent YAML: use spac",
+        "ERROR evals/typo.eval.yaml - line 1: instead of 'evalcase', did you me",
+    ]
+    texts = section(run, "ERROR collecting evals/tab.eval.yaml")
+    assert len(texts) == 1, "told once, though each worker found it"
+    assert texts[0].startswith("evals/tab.eval.yaml:2: invalid YAML")
 
 
 @pytest.mark.scenario("Mutex error handling")

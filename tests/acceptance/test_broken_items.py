@@ -65,6 +65,15 @@ def test_a_case_with_a_misspelt_fixture_is_not_called_and_is_recorded_as_an_erro
     assert "pytest_agentv" not in run.text, "no frame of ours"
 
 
+def test_a_misspelt_fixture_says_where_it_is_named_and_what_may_be_meant(project):
+    project.write("conftest.py", "import pytest\n@pytest.fixture\ndef database():\n    return 1\n")
+    write_cases(project, numbered(1), **{"case-0": {"fixtures": ["databse"]}})
+    run = project.run()
+    assert "fixture 'databse' not found (did you mean 'database'?)" in run.lines
+    assert "Case:   a.eval.yaml:2" in run.lines
+    assert any(line.startswith("ERROR a.eval.yaml::case-0 - fixture 'databse' not found (did") for line in run.lines)
+
+
 RAISERS = {
     "error": ("raise RuntimeError('no database')", "RuntimeError: no database"),
     "fail": ("pytest.fail('no database')", "Failed: no database"),

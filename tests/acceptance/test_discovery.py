@@ -237,7 +237,8 @@ NO_EVAL_FILES = {
         OPENAPI: "other.yaml:1: has no list of cases: evalcases is missing",
         "case: []\n": "other.yaml:1: has no list of cases: evalcases is missing "
         "(instead of 'case', did you mean 'cases'?)",
-        "": "other.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null",
+        "": "other.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null "
+        "(the file is empty)",
         "a: [\n": "other.yaml:2: invalid YAML: while parsing a flow node, did not find expected node content",
         "evalcases: none\n": "other.yaml:1: evalcases: expected a list of eval cases, got the text 'none'",
     },

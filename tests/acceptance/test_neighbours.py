@@ -73,10 +73,10 @@ def test_a_run_without_evals_says_nothing_of_them_and_writes_nothing(project, py
     ],
 )
 def test_a_bad_ini_value_is_the_error_of_eval_files_only(project, line, message):
-    path = project.write("pytest.ini", f"[pytest]\n{line}\n")
+    project.write("pytest.ini", f"[pytest]\n{line}\n")
     run = project.run("--continue-on-collection-errors")
     assert run.outcomes == {"passed": 1, "errors": 1}
-    assert f"{path}: {message}" in run.lines
+    assert f"pytest.ini: {message}" in run.lines
     assert "pytest_agentv/" not in run.text
     assert project.run("test_python.py").outcomes == {"passed": 1}
     assert project.run().exit_code == pytest.ExitCode.INTERRUPTED

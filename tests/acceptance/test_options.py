@@ -227,7 +227,7 @@ def test_values_of_toml_may_be_texts(hello, suite, table):
 def test_a_value_of_toml_of_another_type_is_one_error_of_the_eval_files(hello, text, message):
     toml(hello, "tool.pytest", text)
     run = hello.run()
-    assert f"{hello.path / 'pyproject.toml'}: {message}" in run.lines
+    assert f"pyproject.toml: {message}" in run.lines
     assert (run.outcomes, run.internals) == ({"errors": 1}, [])
 
 

@@ -157,6 +157,50 @@ def test_a_hook_that_returns_something_else_is_an_error_of_the_cases(own, return
     assert run.internals == []
 
 
+KIND = """
+from pytest_agentv import Evaluator, Provider, Score
+class Bare:
+    kind = "bare"
+class Nameless(Evaluator):
+    async def evaluate(self, context): return Score(1.0)
+class Silent(Evaluator):
+    kind = "silent"
+class Closed(Provider):
+    kind = "closed"
+class Good(Evaluator):
+    kind = "good"
+    async def evaluate(self, context): return Score(1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("[Nameless]", 'the class Nameless has no `kind`, the word that files name it by: write kind = "nameless"'),
+        ("[Silent]", "the class Silent has no `evaluate`: expected a method of that name"),
+        ("[Closed]", "the class Closed has no `open`: expected a method of that name"),
+        ("Good", "expected a list of classes, got one: return [Good]"),
+        ("[Good(name='x')]", "expected a list of classes, got an object of Good: write the class, Good"),
+        ("[Bare]", "the class Bare has another base: expected Evaluator or Provider of pytest_agentv"),
+    ],
+)
+def test_a_kind_that_is_almost_right_says_what_it_lacks(own, returned, message):
+    """Before the target is called: a class without its method was found only when the answer was there."""
+    own.write("conftest.py", f"{KIND}\ndef pytest_agentv_evaluators():\n    return {returned}\n")
+    own.write("a.eval.yaml", suite("{name: a, type: heuristic, hits: [hello]}"))
+    result = own.run().by_id["a"]
+    assert result["error"].startswith(f"pytest_agentv_evaluators: {message}")
+    assert (result["error_detail"], result["attempts"]) == ({"stage": "setup", "kind": "config"}, 0)
+
+
+def test_a_hook_for_kinds_that_raises_is_named_with_its_line(own):
+    own.write("conftest.py", "def pytest_agentv_evaluators():\n    raise RuntimeError('oops')\n")
+    own.write("a.eval.yaml", suite("{name: a, type: heuristic, hits: [hello]}"))
+    told = own.run().by_id["a"]["error"].split("\n")
+    assert told[0].endswith("pytest_agentv_evaluators raised RuntimeError: oops")
+    assert told[1].strip() == "conftest.py:2 in pytest_agentv_evaluators"
+
+
 def test_evaluators_may_be_objects_in_python(own):
     own.write("judges/mine.md", "Rate {{ candidate_answer }}")
     own.write(

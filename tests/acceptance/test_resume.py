@@ -122,6 +122,34 @@ def test_without_a_file_the_newest_run_of_the_folder_is_resumed(project, pyteste
     assert len(new.read_text().splitlines()) == 6
 
 
+def test_a_dry_run_in_between_is_not_the_run_to_resume(project, pytester):
+    """The mocked results were the newest, so that every case was called and paid for once more."""
+    pytester.runpytest_inprocess("-p", "no:hypothesispytest", "-k", "case-3")
+    pytester.runpytest_inprocess("-p", "no:hypothesispytest", "--agentv-dry-run")
+    called(project)
+    pytester.runpytest_inprocess("-p", "no:hypothesispytest", "--agentv-resume")
+    assert called(project) == ["case-0", "case-1", "case-2", "case-4", "case-5"]
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [((), ("--agentv-dry-run",), "of calls"), (("--agentv-dry-run",), (), "of a dry run")],
+    ids=["dry run after calls", "calls after a dry run"],
+)
+def test_mocked_results_are_not_mixed_with_those_of_calls(project, first, second, kind, mode):
+    run(project, *first)
+    written = (project.path / "own.jsonl").read_bytes()
+    called(project)
+    refused = run(project, "--agentv-resume=own.jsonl", *second, *mode)
+    assert refused.exit_code not in (0, pytest.ExitCode.INTERNAL_ERROR)
+    message = f"--agentv-resume: own.jsonl holds results {kind}"
+    assert message in refused.text
+    assert called(project) == []
+    assert (project.path / "own.jsonl").read_bytes() == written
+    assert refused.internals == []
+
+
 def test_the_results_of_a_resumed_run_can_go_to_another_file_which_is_then_complete(project, whole):
     cut_to(project, "case-0", "case-1")
     before = (project.path / "own.jsonl").read_bytes()

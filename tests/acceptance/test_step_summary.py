@@ -64,6 +64,30 @@ def test_without_a_terminal_it_is_written_all_the_same(project_in_all_modes, sum
     assert verdict_of(summary.read_text("utf-8")) == VERDICT
 
 
+def test_a_file_that_could_not_be_collected_is_told_and_the_verdict_is_red(project_in_all_modes, suite, monkeypatch):
+    """With workers the other files run by default: a page that says "1 passed" alone would be green on an error."""
+    project = project_in_all_modes
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/a_broken.eval.yaml", "evalcase: []\n")
+    project.write("evals/good.eval.yaml", suite(good="hello"))
+    path = project.path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
+    run = project.run("--continue-on-collection-errors", "--agentv-html=report.html")
+    assert (run.exit_code, run.outcomes) == (1, {"passed": 1, "errors": 1})
+    said = path.read_text("utf-8")
+    assert said.startswith("## ❌ Evaluations: 1 passed")
+    assert "1 file could not be collected" in said
+    assert "evals/a_broken.eval.yaml" in said
+    assert "1 file could not be collected" in (project.path / "report.html").read_text("utf-8")
+
+
+@IN_ONE_PROCESS
+def test_a_python_file_that_could_not_be_collected_before_the_evals_is_told_too(project_in_all_modes, summary):
+    project_in_all_modes.write("a_first/test_broken.py", "import no_such_module\n")
+    project_in_all_modes.run("--continue-on-collection-errors")
+    assert "a_first/test_broken.py" in summary.read_text("utf-8")
+
+
 @IN_ONE_PROCESS
 def test_what_earlier_steps_wrote_stays_above_it(project_in_all_modes, summary):
     summary.write_text("# Build\nall green", "utf-8")

@@ -92,6 +92,16 @@ def test_a_python_test_that_hides_an_error_is_not_green_on_a_device(project, mod
     assert read_calls(project.path).started == []
 
 
+def test_a_checkout_that_cannot_be_written_says_how_to_name_another_file(project, pytester):
+    write_cases(project, numbered(1))
+    project.write(".agentv", "a file where the folder should be")
+    finished = pytester.runpytest_inprocess("-p", "no:hypothesispytest")
+    assert finished.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in finished.errlines + finished.outlines if "no results can be recorded" in line]
+    assert line.endswith("(--agentv-out names a file)")
+    assert read_calls(project.path).started == []
+
+
 def refused(project, out, reason, *mode):
     """Check that a run ends as wrong usage, in one line, before its first call."""
     write_cases(project, numbered(4))

@@ -110,6 +110,41 @@ def test_every_known_key_of_a_case_is_silent() -> None:
             "evals/qa.yaml:2: evalcases[0].expected_outcome: is missing: expected a non-empty text",
         ),
         (
+            "{id: a, input: hi, outcome: ok, asert: [contains: x]}",
+            "[0].asert: unknown key (did you mean 'assert'?)",
+        ),
+        (
+            "{id: a, input: hi, outcome: ok, metrics: [relevancy]}",
+            "[0].metrics: unknown key (write the checks as a list under `assert`)",
+        ),
+        (
+            "{id: a, input: hi, outcome: ok, execution: {evaluatrs: [contains: x]}}",
+            "[0].execution.evaluatrs: unknown key (did you mean 'evaluators'?)",
+        ),
+        (
+            "{id: a, input: hi, assert: [not-contians: x]}",
+            "[0].assert[0].not-contians: is no kind of evaluator (did you mean 'not-contains'?)",
+        ),
+        (
+            "{id: a, input: hi, assert: [{type: not-contians, value: x}]}",
+            "[0].assert[0].type: expected a kind of evaluator, got the text 'not-contians' "
+            "(did you mean 'not-contains'?)",
+        ),
+        (
+            "{id: a, input: hi, metrics: [relevancy]}",
+            "[0].metrics: unknown key (write the checks as a list under `assert`)\n"
+            "evals/qa.yaml:2: evalcases[0].expected_outcome: is missing: expected a non-empty text",
+        ),
+        (
+            "{id: a, outcome: ok, prompt: hi}",
+            "[0].prompt: unknown key (write `input`)\n"
+            "evals/qa.yaml:2: evalcases[0].input_messages: is missing: expected a list of messages",
+        ),
+        (
+            "{name: a, input: hi, outcome: ok}",
+            "[0].id: is missing: expected a non-empty text (write `id` in place of `name`)",
+        ),
+        (
             "{id: a, input: hi, assert: [contians: x]}",
             "[0].assert[0].contians: is no kind of evaluator (did you mean 'contains'?)",
         ),

@@ -164,6 +164,10 @@ evalcases:
         ("evalcases: {from: q.csv}\ncase: x\n", "q.eval.yaml:2: case: expected a mapping, got the text 'x'"),
         ("evalcases: {from: cases.py:make}\ncase: {id: x}\n", "q.eval.yaml:1: evalcases.from: cases.py:make: functions "
          "are not called here"),
+        ("matrix: {targets: [a, b]}\nevalcases: []\n", "q.eval.yaml:1: matrix.targets: would be a variable, and choose "
+         "no target (did you mean 'target'?)"),
+        ("matrix: {prompts: [a.md]}\nevalcases: []\n", "q.eval.yaml:1: matrix.prompts: would be a variable, and choose "
+         "no prompt (did you mean 'prompt'?)"),
         ("include: no.yaml\nevalcases: []\n", "q.eval.yaml:1: include: there is no file no.yaml"),
         ("include: [5]\nevalcases: []\n", "q.eval.yaml:1: include: expected the path of a file, got the number 5"),
         ("include: q.eval.yaml\nevalcases: []\n", "q.eval.yaml:1: include: the files include each other: "
@@ -574,3 +578,16 @@ def test_a_column_that_is_no_name_is_told_with_how_to_write_it(column):
     assert f'(write {{{{ vars["{column}"] }}}})' in cases_of(f"evalcases: {{from: t.csv}}\n{case}\n")[0]
     case = f"case: {{id: '{{{{ n }}}}', input: 'Is it {{{{ n n }}}}?', {WORDS}}}"
     assert "(write" not in cases_of(f"evalcases: {{from: t.csv}}\n{case}\n")[0]
+
+
+def test_a_file_that_is_like_the_missing_one_by_its_suffix_alone_is_not_suggested():
+    for name in ("targets.yaml", "rows.py", "shares.yaml"):
+        write(name, "vars: {}\n")
+    with pytest.raises(SourceError, match=r"there is no file targeting/common\.yaml$"):
+        suite_of("include: targeting/common.yaml\nevalcases: []\n")
+    with pytest.raises(SourceError, match=r"there is no file common\.yaml$"):
+        suite_of("include: common.yaml\nevalcases: []\n")
+    with pytest.raises(SourceError, match=r"did you mean 'shares\.yaml'"):
+        suite_of("include: shared.yaml\nevalcases: []\n")
+    with pytest.raises(SourceError, match=r"there is no file rows\.csv$"):
+        suite_of("evalcases: {from: rows.csv}\n")

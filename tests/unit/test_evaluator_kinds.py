@@ -181,8 +181,11 @@ def test_a_provider_error_keeps_its_kind():
 
 def test_a_crash_of_an_evaluator_is_named():
     result = run(KeyError("answer"))
-    assert result.misses == ("Evaluator 'mine' failed: KeyError: 'answer'",)
-    assert (result.error, result.error_kind) == ("KeyError: 'answer'", "crash")
+    (miss,) = result.misses
+    assert miss.startswith("Evaluator 'mine' failed: KeyError: 'answer'\n  tests/unit/test_evaluator_kinds.py:")
+    told, *places = str(result.error).split("\n")
+    assert (told, result.error_kind) == ("KeyError: 'answer'", "crash")
+    assert places[-1].endswith("in evaluate"), "where it crashed is what its author looks for"
 
 
 def test_an_evaluator_that_returns_something_else_is_told():
@@ -211,4 +214,4 @@ def test_cancelling_a_case_passes_through_its_evaluator():
 def test_an_evaluator_that_raises_a_cancellation_has_failed():
     result = run(asyncio.CancelledError("mine"))
 
-    assert (result.error, result.error_kind) == ("CancelledError: mine", "crash")
+    assert (str(result.error).partition("\n")[0], result.error_kind) == ("CancelledError: mine", "crash")

@@ -144,12 +144,23 @@ def test_the_prompt_of_an_aggregator_is_inline_or_read_from_its_file(folder: Pat
 
 
 def test_a_prompt_that_does_not_show_the_results_is_a_warning() -> None:
+    loaded = load(f"type: composite, {MEMBERS}, aggregator: {{type: llm_judge, prompt: Sum up}}")
+    assert loaded.warnings == [
+        "qa.yaml:2: evaluators[0].aggregator: the template does not use {{EVALUATOR_RESULTS_JSON}}: "
+        "the judge does not see the results",
+    ]
+    assert loaded.errors == []
+
+
+def test_an_unknown_variable_in_place_of_the_results_is_an_error() -> None:
     loaded = load(f"type: composite, {MEMBERS}, aggregator: {{type: llm_judge, prompt: 'Sum {{{{ results }}}}'}}")
     assert loaded.warnings == [
         "qa.yaml:2: evaluators[0].aggregator: the template uses the unknown variable {{ results }} "
         "(known: EVALUATOR_RESULTS_JSON)",
+    ]
+    assert loaded.errors == [
         "qa.yaml:2: evaluators[0].aggregator: the template does not use {{EVALUATOR_RESULTS_JSON}}: "
-        "the judge does not see the results",
+        "the judge does not see the results ({{ results }} is not known)",
     ]
 
 

@@ -210,7 +210,26 @@ def test_a_prompt_file_without_the_answer_is_an_error(folder: Path) -> None:
     ]
 
 
-def test_a_prompt_that_does_not_show_the_answer_and_unknown_variables_are_warnings() -> None:
+def test_a_prompt_without_the_answer_is_a_warning_as_it_may_be_meant() -> None:
+    loaded = load("type: llm_judge, prompt: 'Is {{ question }} polite?'")
+    assert loaded.errors == []
+    assert loaded.warnings == [
+        "qa.yaml:2: evaluators[0].prompt: the template does not use {{ candidate_answer }}: "
+        "the judge does not see the answer"
+    ]
+    assert len(loaded.specs) == 1
+
+
+def test_a_prompt_with_the_answer_and_an_unknown_variable_is_a_warning() -> None:
+    loaded = load(f"type: llm_judge, prompt: '{ANSWER} {{{{ zzz }}}}'")
+    assert loaded.errors == []
+    assert [warning.rpartition(" (known")[0] for warning in loaded.warnings] == [
+        "qa.yaml:2: evaluators[0].prompt: the template uses the unknown variable {{ zzz }}"
+    ]
+
+
+def test_a_misspelt_variable_in_place_of_the_answer_is_an_error() -> None:
+    """A judge that gets the braces in place of the answer approves whatever the target says."""
     loaded = load("type: llm_judge, prompt: 'Rate {{ candidat_answer }} for {{zzz}}'")
     assert loaded.warnings == [
         "qa.yaml:2: evaluators[0].prompt: the template uses the unknown variable {{ candidat_answer }} "
@@ -218,10 +237,12 @@ def test_a_prompt_that_does_not_show_the_answer_and_unknown_variables_are_warnin
         "qa.yaml:2: evaluators[0].prompt: the template uses the unknown variable {{ zzz }} (known: candidate_answer, "
         "expected_outcome, reference_answer, question, input_messages, expected_messages, output_messages, "
         "retrieved_context)",
-        "qa.yaml:2: evaluators[0].prompt: the template does not use {{ candidate_answer }}: "
-        "the judge does not see the answer",
     ]
-    assert len(loaded.specs) == 1
+    assert loaded.errors == [
+        "qa.yaml:2: evaluators[0].prompt: the template does not use {{ candidate_answer }}: "
+        "the judge does not see the answer "
+        "({{ candidat_answer }} is not known; did you mean 'candidate_answer'?)"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["rubric", "llm_judge"])

@@ -416,6 +416,10 @@ def test_a_hook_speaks_before_unmet_rubrics() -> None:
         ),
         ("no whole reply from model 'gpt-4o' (openai): Cannot connect to host", "Cannot connect to host"),
         ("model 'gpt-44o' (openai) replied HTTP 404: The model does not exist", "HTTP 404: The model does not exist"),
+        (
+            "pytest.ini: agentv_gates: 'smoke: tier=critcal': unknown tier 'critcal' (did you mean 'critical'?)",
+            "pytest.ini: agentv_gates: 'smoke: tier=critcal': unknown tier 'critcal' (did you mean 'critical'?)",
+        ),
         ("boom", "boom"),
         ("", ""),
     ],

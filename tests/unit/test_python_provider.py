@@ -399,7 +399,7 @@ def test_a_function_that_is_not_there_is_an_error_with_the_nearest_name() -> Non
 
 def test_what_is_no_function_is_an_error() -> None:
     assert fault("run = 7") == (
-        ": 'run' of agent.py is a int, expected a function, or an agent of a framework that is known"
+        ": 'run' of agent.py is a value of type int, expected a function, or an agent of a framework that is known"
     )
 
 

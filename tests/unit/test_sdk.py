@@ -45,7 +45,8 @@ def run_judge(
     script = tmp_path / "judge.py"
     script.write_text("from pytest_agentv.sdk import *\n" + code, encoding="utf-8")
     text = payload if isinstance(payload, str) else json.dumps(payload)
-    environment = {"PATH": os.environ["PATH"], **variables}
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    environment = {**kept, **variables}
     return subprocess.run(
         [sys.executable, script], input=text, capture_output=True, text=True, env=environment, check=False
     )
@@ -124,7 +125,7 @@ def test_what_a_judge_prints_goes_to_standard_error(tmp_path):
         ("raise ValueError('no file')", "ValueError: no file"),
         ("{}['x']", "KeyError: 'x'"),
         ("pass", 'the judge returned nothing: expected a Result, or a mapping such as {"score": 0.5}'),
-        ("return 0.5", "the data: expected a mapping, got 0.5"),
+        ("return 0.5", 'the judge returned 0.5: expected a Result, or a mapping such as {"score": 0.5}'),
         ("return {}", "score: expected a number, got null"),
         ("return {'score': '1'}", 'score: expected a number, got "1"'),
         ("return Result(float('nan'))", "score: expected a number, got NaN"),
@@ -143,6 +144,12 @@ def test_a_failure_has_its_traceback_on_standard_error(tmp_path):
     finished = run_judge(tmp_path, "@code_judge\ndef judge(case):\n    raise ValueError('no file')")
     assert "judge.py" in finished.stderr
     assert finished.stderr.endswith("ValueError: no file\n")
+
+
+@pytest.mark.parametrize("body", ["return 0.5", "return {'scor': 1}", "pass"])
+def test_a_wrong_result_is_told_without_lines_of_this_package(tmp_path, body):
+    finished = run_judge(tmp_path, f"@code_judge\ndef judge(case):\n    {body}")
+    assert (finished.returncode, finished.stderr) == (1, "")
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,14 @@ def test_the_threshold_of_a_file(header: str, threshold: float) -> None:
     [
         (
             "- a\n",
-            "qa.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got a list",
+            "qa.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got a list "
+            "(write `evalcases:` above the list)",
         ),
-        ("", "qa.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null"),
+        (
+            "",
+            "qa.yaml:1: has no list of cases: evalcases is missing: expected a mapping with this key, got null "
+            "(the file is empty)",
+        ),
         ("name: x\n", "qa.yaml:1: has no list of cases: evalcases is missing"),
         (
             "name: x\nevalcase: []\n",

@@ -190,7 +190,6 @@ targets:
     command_template: run {PROMT}
 """
         assert errors(repo, text) == (
-            "targets.yaml: 5 errors\n"
             "targets.yaml:2: targets[0].name: is missing (expected the name that runs and cases choose the target by)\n"
             'targets.yaml:4: targets[1].provider: expected a text, got the number 5; write "5"\n'
             "targets.yaml:5: targets[1].workers: expected a whole number of workers, 1 or more, without quotes, "
@@ -476,6 +475,21 @@ class TestWarnings:
                 "targets: [{name: a, provider: codex, args: ['${{ secrets.KEY }}']}]",
                 "targets.yaml:1: targets[0].args[0]: holds '${{', but no variable "
                 "(write ${{ NAME }}: letters, digits and _)",
+            ),
+            (
+                "targets: [{name: a, provider: codex, args: [$MODEL]}]",
+                "targets.yaml:1: targets[0].args[0]: '$MODEL' is no variable here and stays as it is "
+                "(write ${{ MODEL }})",
+            ),
+            (
+                "targets: [{name: a, provider: openai, model: m, api_key: '${API_KEY}'}]",
+                "targets.yaml:1: targets[0].api_key: '${API_KEY}' is no variable here and stays as it is "
+                "(write ${{ API_KEY }})",
+            ),
+            (
+                "targets: [{name: a, provider: openai, model: m, api_key: '{{env.API_KEY}}'}]",
+                "targets.yaml:1: targets[0].api_key: '{{env.API_KEY}}' is no variable here and stays as it is "
+                "(write ${{ API_KEY }})",
             ),
             (
                 "targets: [{name: a, provider: cli, command_template: x, timeout_seconds: 5, timeoutSeconds: 1}]",

@@ -19,7 +19,7 @@ from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.kind import Kind, needs_value
-from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.kind_table import NEGATION, KindTable
 from pytest_agentv.models.records import record
 
 _TYPE: Final = "type"
@@ -168,7 +168,8 @@ def _instead_of(word: Json, table: KindTable) -> str | None:
         return None
     from pytest_agentv.loading.cases.foreign_kinds import instead_of  # noqa: PLC0415 - most files have no such fault
 
-    return instead_of(word, table) or did_you_mean(word, table)
+    # Without the negated words, what is near to `not-contians` would be the opposite.
+    return instead_of(word, table) or did_you_mean(word, (*table, *(f"{NEGATION}{each}" for each in table)))
 
 
 def _read_short(word: str, scope: Scope) -> _Written | None:

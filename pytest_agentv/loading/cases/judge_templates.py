@@ -50,21 +50,24 @@ def load_template(prompt: str | None, prompt_path: str | None, place: Place, ref
 def check_judge_template(template: Template, place: Place, variables: Collection[str] = ()) -> None:
     """Note faults of a judge's template: no answer to judge, misspelt variables. `variables` are those of the case.
 
-    AgentV rejects a file (not an inline text) that uses neither the answer nor the expected messages.
+    AgentV rejects a file (not an inline text) that uses neither the answer nor the expected messages. An inline text
+    without the answer may be meant, unless an unknown variable stands where the answer should be.
     """
     used = template_variables(template.text)
-    _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
+    unknown = _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
     if template.is_file and not {"candidate_answer", "expected_messages"} & set(used):
-        place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}")
+        place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}", unknown)
     elif not {"candidate_answer", "output_messages"} & set(used):
-        place.warn("the template does not use {{ candidate_answer }}: the judge does not see the answer")
+        note = place.error if unknown else place.warn
+        note("the template does not use {{ candidate_answer }}: the judge does not see the answer", unknown)
 
 
 def check_aggregator_template(template: Template, place: Place) -> None:
     used = template_variables(template.text)
-    _warn_of_unknown_variables(used, (AGGREGATOR_VARIABLE,), place)
+    unknown = _warn_of_unknown_variables(used, (AGGREGATOR_VARIABLE,), place)
     if AGGREGATOR_VARIABLE not in used:
-        place.warn(f"the template does not use {{{{{AGGREGATOR_VARIABLE}}}}}: the judge does not see the results")
+        note = place.error if unknown else place.warn
+        note(f"the template does not use {{{{{AGGREGATOR_VARIABLE}}}}}: the judge does not see the results", unknown)
 
 
 def _read_template(path: str, place: Place, references: References) -> Template | None:
@@ -77,8 +80,10 @@ def _names_a_file(prompt: str, references: References) -> bool:
     return path is not None and path.is_file()
 
 
-def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> None:
-    for name in used:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
-            place.warn(f"the template uses the unknown variable {{{{ {name} }}}}", hint)
+def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> str | None:
+    """Warn of the variables that nobody fills in. Returns a hint at the first of them; None if there are none."""
+    hints = {name: did_you_mean(name, known) for name in used if name not in known}
+    for name, hint in hints.items():
+        note = f"the template uses the unknown variable {{{{ {name} }}}}"
+        place.warn(note, hint or f"known: {', '.join(known)}")
+    return next((f"{{{{ {name} }}}} is not known{(hint and f'; {hint}') or ''}" for name, hint in hints.items()), None)

@@ -9,7 +9,7 @@ from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.files.layers import Layer, inherit
 from pytest_agentv.loading.files.source import LayeredSource, Origins, Source, read_yaml
 from pytest_agentv.loading.keys import CASE_LIST_KEYS, INCLUDE
-from pytest_agentv.loading.problems import describe_value, did_you_mean
+from pytest_agentv.loading.problems import describe_value, near_file
 from pytest_agentv.models.base import Json, JsonObject
 
 _OF_ONE_FILE: Final = frozenset(
@@ -53,8 +53,7 @@ def _read(source: Source, name: Json, line: int, chain: tuple[Path, ...]) -> Sou
     if path.is_dir():
         raise SourceError(source.path, f"include: expected a file, but {locate(path, None)} is a folder", line)
     if not path.is_file():
-        siblings = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
-        hint = did_you_mean(path.name, siblings)
+        hint = near_file(path, (".yaml", ".yml"))
         where = f"there is no file {locate(path, None)}"
         raise SourceError(source.path, f"include: {where}{f' ({hint})' if hint else ''}", line)
     included = read_yaml(path)

@@ -13,6 +13,7 @@ from pytest_agentv.models.base import Json, JsonObject
 
 TARGET: Final = "target"
 PROMPT: Final = "prompt"
+_PLURALS: Final = {"targets": TARGET, "prompts": PROMPT}
 
 
 class Axis(NamedTuple):
@@ -78,6 +79,8 @@ def read_axes(header: JsonObject, place: Place) -> tuple[Axis, ...]:
         where = place.at("matrix", key)
         if key == TARGET and targets is not None:
             where.error("execution.targets is there as well: keep one")
+        elif key in _PLURALS:  # the default target would be asked for each of them
+            where.error(f"would be a variable, and choose no {_PLURALS[key]}", f"did you mean {_PLURALS[key]!r}?")
         else:
             axes.append(_axis(key, values, where))
     return tuple(axis for axis in axes if axis is not None)

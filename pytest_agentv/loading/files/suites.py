@@ -67,7 +67,10 @@ def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:
     source = read_yaml(path)
     if not isinstance(source.value, dict):
         got = describe_value(source.value)
-        message = f"{_NO_LIST} is missing: expected a mapping with this key, got {got}"
+        hint = {list: " (write `evalcases:` above the list)", type(None): " (the file is empty)"}
+        message = (
+            f"{_NO_LIST} is missing: expected a mapping with this key, got {got}{hint.get(type(source.value), '')}"
+        )
         raise SourceError(path, message, source.line_of())
     cases_key = _cases_key(source)
     own = {key: value for key, value in source.value.items() if key != cases_key}
@@ -93,7 +96,15 @@ def _cases_key(source: Source) -> str:
     raise SourceError(source.path, message, source.line_of())
 
 
+def _hint_at_mapping(cases: JsonObject) -> str:
+    if "from" not in cases and all(isinstance(case, dict) for case in cases.values()):
+        return "write each as an entry of a list: `- id: ` and its name"
+    return "put `- ` before its first key" if "id" in cases else "or `from:` with the file of a table"
+
+
 def _near_list_key(header: JsonObject) -> str:
+    if isinstance(header.get("targets"), list):
+        return " (with the key targets, this is a targets file: --agentv-targets names one)"
     unknown = (key for key in header if key not in HEADER_KEYS or key == "case")
     hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
     return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
@@ -203,7 +214,7 @@ def _create_entries(
         place.expected(
             "a list of eval cases",
             cases,
-            "or `from:` with the file of a table" if cases and isinstance(cases, dict) else None,
+            _hint_at_mapping(cases) if cases and isinstance(cases, dict) else None,
         )
         return ()
     if not entries and not any(each.level == "error" for each in place.problems):

@@ -7,7 +7,7 @@ from typing import Final
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.file_words import alone
 from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.loading.problems import near_file
 from pytest_agentv.loading.tables.delimited import read_delimited
 from pytest_agentv.loading.tables.generated import generated_rows
 from pytest_agentv.loading.tables.names import CallFunction, is_function
@@ -66,8 +66,7 @@ def _find(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
         if path.is_dir():
             place.error(f"{name!r} is a folder", f"name its files: {name}/*.csv")
             return ()
-        siblings = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
-        hint = alone(name) or did_you_mean(path.name, siblings)
+        hint = alone(name) or near_file(path, _READERS)
         place.error(f"there is no file {name if alone(name) else locate(path, None)}", hint)
         return ()
     found = _glob(name, folder)

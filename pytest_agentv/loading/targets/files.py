@@ -16,7 +16,13 @@ from pytest_agentv.loading.targets.definitions import (
     TargetDefinition,
     TargetsFile,
 )
-from pytest_agentv.loading.targets.environment import REFERENCE, Environment, has_reference, search_folders
+from pytest_agentv.loading.targets.environment import (
+    FOREIGN_REFERENCE,
+    REFERENCE,
+    Environment,
+    has_reference,
+    search_folders,
+)
 from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.masking.secrets import Masker
@@ -25,6 +31,8 @@ from pytest_agentv.models.targets import Target
 TARGETS_FILES: Final = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
 """Paths of a targets file within a folder, in the order of the search."""
 
+_COMMANDS: Final = ("command_template", "command")
+"""Keys whose text a shell reads."""
 _ROOT_KEYS: Final = ("$schema", "targets", INCLUDE)
 
 
@@ -174,8 +182,12 @@ class _Loader:
         if "judge_target" in values and values["judge_target"] is None:
             place.at("judge_target").error("expected the name of a target, got null", "leave the key out")
         for keys, text in _texts(values, ()):
+            foreign = None if keys[-1] in _COMMANDS else FOREIGN_REFERENCE.fullmatch(text)
             if "${{" in REFERENCE.sub("", text):
                 place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
+            elif foreign:
+                name = foreign[1] or foreign[2]
+                place.at(*keys).warn(f"{text!r} is no variable here and stays as it is", f"write ${{{{ {name} }}}}")
 
     def _check_fields(self, kind: str, values: dict[str, Json], entry: dict[str, Json], place: Place) -> None:
         from pytest_agentv.loading.targets import validation  # noqa: PLC0415 - costs pydantic
@@ -229,12 +241,9 @@ class _Loader:
 
     def _raise_errors(self) -> None:
         errors = [problem for problem in self._problems if problem.level == "error"]
-        if len(errors) == 1:
-            text = str(errors[0]).removeprefix(f"{locate(errors[0].path, errors[0].line)}: ")
+        if errors:  # the first one leads, because a summary has room for one line
+            text = join_problems(errors).removeprefix(f"{locate(errors[0].path, errors[0].line)}: ")
             raise with_problems(TargetsError(errors[0].path, text, errors[0].line), self._problems)
-        if errors:
-            text = f"{len(errors)} errors\n{join_problems(errors)}"
-            raise with_problems(TargetsError(self._source.path, text), self._problems)
 
 
 def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:

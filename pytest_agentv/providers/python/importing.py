@@ -52,7 +52,7 @@ def import_callable(name: str, cwd: Path, label: str) -> ImportedCallable:
     if function is None:
         raise _config_error(label, f"{source} has no function {attribute!r}", did_you_mean(attribute, _names(module)))
     if not callable(function) and runner_of(function) is None:
-        found = f"{attribute!r} of {source} is a {type(function).__name__}"
+        found = f"{attribute!r} of {source} is a value of type {type(function).__name__}"
         raise _config_error(label, f"{found}, expected a function, or an agent of a framework that is known")
     return ImportedCallable(function, module, modules, label)
 

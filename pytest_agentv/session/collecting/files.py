@@ -33,14 +33,19 @@ _UNKNOWN_MARKS = pytest.StashKey[set[str]]()
 class _FileWithFaults(pytest.File):
     """A file whose faults are told in the short summary too, where pytest only names the file."""
 
+    agentv_headline: str | None = None
+    """What the short summary says of it, if it is broken."""
+
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
-        is_worker = hasattr(self.config, "workerinput")  # xdist tells a text that all workers send only once
-        if is_worker or not isinstance(excinfo.value, self.CollectError):
+        if not isinstance(excinfo.value, self.CollectError):
             return super().repr_failure(excinfo)
         from pytest_agentv.session.showing.texts import short_reason  # noqa: PLC0415 - for files that are broken
 
         reason, name = str(excinfo.value), os.path.relpath(self.path, self.config.rootpath)
-        return as_text(excinfo.value, excinfo.tb, short_reason(reason.partition("\n")[0], name), (name, 1))
+        self.agentv_headline = short_reason(reason.partition("\n")[0], name)
+        if hasattr(self.config, "workerinput"):  # xdist tells a text that all workers send only once
+            return super().repr_failure(excinfo)
+        return as_text(excinfo.value, excinfo.tb, self.agentv_headline, (name, 1))
 
 
 class EvalFile(pytest.Module, _FileWithFaults):

@@ -9,6 +9,8 @@ import pytest
 
 from pytest_agentv.errors import HookError
 from pytest_agentv.models.kind_table import merge_kinds
+from pytest_agentv.runtime.user_errors import user_traceback
+from pytest_agentv.session.hooking.user_hooks import FOREIGN_FOLDERS
 
 
 class HookedKinds(Mapping[str, Any]):
@@ -22,7 +24,11 @@ class HookedKinds(Mapping[str, Any]):
     def _kinds(self) -> dict[str, Any]:
         """The nearest conftest answers first, and wins. Raises `HookError`."""
         try:
-            return merge_kinds(self._ask())
+            found = self._ask()
+        except Exception as error:
+            raise HookError(f"{self._name} raised {user_traceback(error, *FOREIGN_FOLDERS)}", "crash") from error
+        try:
+            return merge_kinds(found)
         except ValueError as error:
             raise HookError(f"{self._name}: {error}", "config") from error
 

@@ -66,10 +66,13 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
         from pytest_agentv.session.recording.resume_lock import lock_resumed  # noqa: PLC0415 - for resumed runs
 
         flag = "--agentv-retry-errors" if options.resume is None else "--agentv-resume"
-        resumed = find_last_run(options.resume or cwd / DEFAULT_RESULTS_FOLDER, flag, options.executor)
+        folder = cwd / DEFAULT_RESULTS_FOLDER
+        resumed = find_last_run(options.resume or folder, flag, options.executor, dry_run=options.dry_run)
         lock_resumed(resumed.path, flag, config)
         retried = resumed.broken if options.resume is None else None
         if options.out is None or options.out.absolute() == resumed.path:
+            if fault := resumed.mixing_fault(dry_run=options.dry_run):
+                raise pytest.UsageError(f"{flag}: {fault}")
             return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)

@@ -36,6 +36,15 @@ class ResumedFile(Record):
     """Node ids of items with such a file and id that did not: those of other targets of a matrix."""
     remarks: tuple[str, ...] = ()
     """Warnings about the file: skipped lines, results that are too old."""
+    is_dry: bool = False
+    """Whether its last result is mocked."""
+
+    def mixing_fault(self, *, dry_run: bool) -> str | None:
+        """Return the reason if a run must not write to the file: mocked results beside those of calls count as well."""
+        if self.is_dry == dry_run:
+            return None
+        held, other = ("of a dry run", "a run with calls") if self.is_dry else ("of calls", "a dry run")
+        return f"{locate(self.path, None)} holds results {held}, with which {other} cannot go on"
 
     def foreign_fault(self, collected: set[str], root: Path) -> str | None:
         """Return the reason if the file belongs to another project: none of its results is of a collected file."""
@@ -50,13 +59,16 @@ class ResumedFile(Record):
         )
 
 
-def find_last_run(path: Path, flag: str, executor: str | None = None) -> ResumedFile:
+def find_last_run(path: Path, flag: str, executor: str | None = None, *, dry_run: bool = False) -> ResumedFile:
     """Return a results file, or the newest results file of a folder, as one to go on with.
+
+    In a folder, a dry run looks for those of dry runs, and any other run for those of others: a dry run in between
+    would have all answers paid for again.
 
     Results that workers keep are added to it; those of a cluster are fetched by way of `executor` if that is one.
     Raises `pytest.UsageError` when there is none, in the name of the flag that asks for it.
     """
-    file = _newest_file(path) if path.is_dir() else path
+    file = _newest_file(path, dry_run=dry_run) if path.is_dir() else path
     if file is None or not (file.is_file() or kept_folder(file).is_dir()):
         raise pytest.UsageError(f"{flag}: {locate(path, None)} holds no results file to go on from")
     try:
@@ -79,6 +91,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
     node_files: dict[str, None] = {}
     run_id: str | None = None
     last_line = unsigned = 0
+    is_dry = False
     for entry in iter_recorded(file):
         last_line = entry.line or last_line
         if isinstance(entry, Problem):
@@ -87,11 +100,12 @@ def _read(file: Path, flag: str) -> ResumedFile:
         result = entry.result
         run_id = result.run_id or run_id
         if result.run_id is not None:
+            is_dry = result.dry_run is True
             statuses[result.eval_file or "", result.eval_id, result.node_id or ""] = result.status
             node_files[(result.node_id or "").partition("::")[0]] = None
             unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
     for _, answer in iter_answers(file):  # of cases that were not at their end when the run was
-        run_id = run_id or answer.run_id
+        run_id, is_dry = run_id or answer.run_id, answer.dry_run is True
         statuses.setdefault((answer.eval_file or "", answer.eval_id, answer.node_id or ""), "open")
         node_files[(answer.node_id or "").partition("::")[0]] = None
     if run_id is None:
@@ -109,6 +123,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
         tuple(broken),
         tuple(item[2] for item, status in statuses.items() if status != "error" and item[:2] in broken),
         tuple(remarks),
+        is_dry,
     )
 
 
@@ -125,6 +140,18 @@ def _named(files: tuple[str, ...] | list[str]) -> str:
     return ", ".join(file or "an unknown file" for file in files[:_SHOWN]) + more
 
 
-def _newest_file(folder: Path) -> Path | None:
+def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:
     files = [path for path in folder.glob("eval_*") if path.suffix in {".jsonl", ".yaml"}]
-    return max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
+    newest_first = sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    return next((path for path in newest_first if _is_dry(path) in (dry_run, None)), None)
+
+
+def _is_dry(file: Path) -> bool | None:
+    """Return whether the first result of a file is mocked; None: it has none yet, or cannot be read."""
+    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - pydantic, for resumed runs only
+
+    try:
+        found = next((entry for entry in iter_recorded(file) if not isinstance(entry, Problem)), None)
+    except AgentvError:
+        return None
+    return None if found is None else found.result.dry_run is True

@@ -108,7 +108,8 @@ class EvalItem(pytest.Function):
         if isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
             return error
         if isinstance(error, pytest.FixtureLookupError):
-            return MissingFixture(missing_fixture_text(error))
+            path, line = self._place()
+            return MissingFixture(f"{missing_fixture_text(error)}\n\nCase:   {path}:{line}")
         if self.was_ended and self.result is not None:
             return self._errored(self.result)
         return None

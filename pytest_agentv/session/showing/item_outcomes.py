@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
+import pytest
+
 from pytest_agentv.models.results import EvalResult
 
 EVALUATED: Final = "agentv_evaluated"
@@ -22,8 +24,22 @@ class ItemOutcomes:
         """The node ids of the items, each by itself: what is read later shares these texts."""
         self.told: set[str] = set()
         """Items that failed, which pytest explains at length."""
+        self.uncollected: dict[str, None] = {}
+        """The files that could not be collected: nobody knows how their cases would have ended."""
         self._evaluated: dict[str, None] = {}
         self._failed: dict[str, None] = {}
+
+    def join(self, config: pytest.Config, terminal: Any) -> None:
+        """Follow what is collected from here on. The terminal knows what came before the first eval file."""
+        earlier = terminal.stats.get("error", ()) if terminal is not None else ()
+        for report in earlier:
+            if isinstance(report, pytest.CollectReport):
+                self.pytest_collectreport(report)
+        config.pluginmanager.register(self)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.uncollected[report.nodeid] = None
 
     def note(self, report: Any) -> None:
         """Learn of a phase of an item."""
@@ -65,6 +81,11 @@ class ItemOutcomes:
         known = {result.node_id for result in results}
         told = {result.node_id for result in results if result.status != "pass"}
         return tuple(node_id for node_id in self._failed if node_id in known and node_id not in told)
+
+
+def uncollected_text(files: Collection[str]) -> str:
+    """Return how many files could not be collected."""
+    return f"{len(files)} {'file' if len(files) == 1 else 'files'} could not be collected"
 
 
 def lost_text(lost: Sequence[str]) -> str:

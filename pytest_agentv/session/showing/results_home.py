@@ -36,7 +36,7 @@ class ResultsHome:
         try:
             self._sink.probe()
         except AgentvError as error:
-            return str(error)
+            return str(error) if self._options.out or self._options.resume else f"{error} (--agentv-out names a file)"
         finally:
             self._sink.close()  # cases may be run elsewhere
         self.drop_verdict()  # a fault shows at the end of the run

@@ -65,6 +65,7 @@ class RunReporter:
         if not isinstance(reporter, cls):
             reporter = cls(config, identity, options)
             config.pluginmanager.register(reporter, cls.NAME)
+            reporter._outcomes.join(config, reporter._terminal)
             if config.getoption("xmlpath", None):
                 from pytest_agentv.session.showing.ci.junit_places import JunitPlaces  # noqa: PLC0415 - for such files
 

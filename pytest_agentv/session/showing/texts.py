@@ -24,6 +24,8 @@ _LEAD: Final = re.compile(
     r"|model '[^']*' \(\w+\) replied (?=HTTP ))"
 )
 """What can be left out of a short line: the line names the case, and the case its target."""
+_INI: Final = re.compile(r"\S+\.(?:ini|toml|cfg): ")
+"""A fault of a setting, which has no line."""
 _PLACED: Final = re.compile(r"(\S+?):(\d+): (?:evalcases\[\d+\]\.)?(.+)")
 _HINTED: Final = re.compile(
     r"(?:(?:[^:\s]+\.)?([^:.\s]+: ))?"
@@ -81,6 +83,8 @@ def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_sur
 
 def short_reason(reason: str, eval_file: str | None) -> str:
     """Put first what helps most. A line of 80 columns begins with the name of the eval file, and has little room."""
+    if _INI.match(reason):
+        return reason
     reason = _LEAD.sub("", reason)
     placed = _PLACED.fullmatch(reason)
     path, line, rest = placed.groups() if placed else ("", "", reason)

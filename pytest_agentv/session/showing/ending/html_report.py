@@ -12,7 +12,7 @@ from pytest_agentv.reporting.html.page import ReportInput, write_report
 from pytest_agentv.reporting.html.reading import Run, read_run, run_of
 from pytest_agentv.reporting.html.texts import counted
 from pytest_agentv.session.showing.ending.ended_run import EndedRun
-from pytest_agentv.session.showing.item_outcomes import lost_text
+from pytest_agentv.session.showing.item_outcomes import lost_text, uncollected_text
 
 
 def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None) -> str | None:
@@ -59,6 +59,8 @@ def _troubles(ended: EndedRun) -> Iterator[str]:
     """Yield what went wrong beside the evaluations, but for the gates, which have sentences of their own."""
     if ended.is_broken_off:
         yield "the run broke off before its end"
+    if files := ended.outcomes.uncollected:
+        yield uncollected_text(files)
     others = ended.outcomes.failed_with_good_scores(ended.run.results)
     if ended.write_errors:
         yield "results were lost"
