@@ -89,7 +89,7 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
 def _ending(run: Path, cases: Sequence["JudgedCase"], results: "Sequence[EvalResult | JsonObject]") -> "Ending":
     """Return what the results tell of marks, and the file beside them of the verdict on them."""
     from pytest_agentv.reporting.endings import ending_of, read_contract  # noqa: PLC0415 - as above
-    from pytest_agentv.reporting.expecting import expected_failures, unexpected_passes  # noqa: PLC0415 - as above
+    from pytest_agentv.reporting.failing.expected import expected_failures, unexpected_passes  # noqa: PLC0415 - as above
     from pytest_agentv.reporting.writers import verdict_path  # noqa: PLC0415 - as above
 
     contract = read_contract(run, cases)

@@ -163,12 +163,11 @@ def _all_keys(table: KindTable) -> frozenset[str]:
 
 
 def _instead_of(word: Json, table: KindTable) -> str | None:
-    """Return what to write instead of an unknown kind: what other tools call it, or a slip."""
+    """Return what to write instead of an unknown kind: what other tools call it, or a slip, as of a negated kind."""
     if not isinstance(word, str):
         return None
     from pytest_agentv.loading.cases.foreign_kinds import instead_of  # noqa: PLC0415 - most files have no such fault
 
-    # Without the negated words, what is near to `not-contians` would be the opposite.
     return instead_of(word, table) or did_you_mean(word, (*table, *(f"{NEGATION}{each}" for each in table)))
 
 

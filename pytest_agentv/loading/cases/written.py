@@ -1,6 +1,5 @@
 """A case as it is written in an eval file, and what else it is loaded with."""
 
-from collections.abc import Collection
 from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -9,7 +8,6 @@ from pytest_agentv.loading.cases.references import LoadShared, References, Scope
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
     CASE_KEYS,
-    EVALUATOR_LIST_KEYS,
     EXECUTION_KEYS,
     EXPECTED_KEYS,
     INPUT_KEYS,
@@ -23,7 +21,7 @@ from pytest_agentv.loading.keys import (
     warn_of_unread_twins,
 )
 from pytest_agentv.loading.places import Place, first_key, warn_of_unknown_keys
-from pytest_agentv.loading.problems import Problem, did_you_mean, near_word
+from pytest_agentv.loading.problems import Problem, near_word
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.kind_table import KindTable
@@ -114,21 +112,11 @@ def _meant(key: str) -> str | None:
     return MEANT.get(key) or near_word(key, CASE_KEYS)
 
 
-def _note_unknown_keys(value: JsonObject, known: Collection[str], place: Place) -> None:
-    """Warn of keys that nobody reads. One that looks like a list of checks is an error: no check is made of it."""
-    unread = [key for key in value if key not in known and _meant(key) in EVALUATOR_LIST_KEYS]
-    for key in unread:
-        from pytest_agentv.loading.foreign_keys import instead_of_key  # noqa: PLC0415 - for mistakes
-
-        place.at(key).unread("unknown key", instead_of_key(key) or did_you_mean(key, known))
-    warn_of_unknown_keys(value, {*known, *unread} if unread else known, place)
-
-
 def check_keys(written: WrittenCase) -> None:
     """Warn of keys that nobody reads. Check the keys that only the collection reads."""
     value, place = written.value, written.place
-    _note_unknown_keys(value, CASE_KEYS, place)
-    _note_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
+    warn_of_unknown_keys(value, CASE_KEYS, place)
+    warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
     warn_of_evaluator_word(value, place)
     warn_of_unread_lists(value, place)
     warn_of_unread_twins(value, place)

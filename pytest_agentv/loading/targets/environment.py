@@ -10,8 +10,6 @@ from pytest_agentv.errors import FileError
 from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.records import record
 
-FOREIGN_REFERENCE: Final = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)\}?|\{\{\s*env\.(\w+)\s*\}\}")
-"""A variable as shells and other tools write it: a text here, which would be sent as a key."""
 REFERENCE: Final = re.compile(r"\$\{\{\s*([A-Za-z0-9_]+)\s*\}\}")
 """A variable in a text: `${{ NAME }}`."""
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from pytest_agentv.errors import TargetsError, locate
 from pytest_agentv.loading.files.source import Source, read_yaml
-from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import HEADER_KEYS, INCLUDE
 from pytest_agentv.loading.places import Place, misspelling, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems, with_problems
@@ -16,14 +15,9 @@ from pytest_agentv.loading.targets.definitions import (
     TargetDefinition,
     TargetsFile,
 )
-from pytest_agentv.loading.targets.environment import (
-    FOREIGN_REFERENCE,
-    REFERENCE,
-    Environment,
-    has_reference,
-    search_folders,
-)
+from pytest_agentv.loading.targets.environment import Environment, has_reference, search_folders
 from pytest_agentv.loading.targets.kinds import TargetKinds
+from pytest_agentv.loading.targets.references import warn_of_references
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.targets import Target
@@ -31,8 +25,6 @@ from pytest_agentv.models.targets import Target
 TARGETS_FILES: Final = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
 """Paths of a targets file within a folder, in the order of the search."""
 
-_COMMANDS: Final = ("command_template", "command")
-"""Keys whose text a shell reads."""
 _ROOT_KEYS: Final = ("$schema", "targets", INCLUDE)
 
 
@@ -174,20 +166,14 @@ class _Loader:
         return self._kinds.is_known(kind) if found is None else found.model_config.get("extra") != "allow"
 
     def _check_values(self, values: dict[str, Json], place: Place) -> None:
-        """Note faults that types do not find: an unknown provider, a null judge, an invalid `${{ … }}`."""
+        """Note faults that types do not find: an unknown provider, a null judge, references that are none."""
         provider = values.get("provider")
         fault = self._kinds.fault(provider) if isinstance(provider, str) and provider.strip() else None
         if fault:
             place.at("provider").warn(fault)
         if "judge_target" in values and values["judge_target"] is None:
             place.at("judge_target").error("expected the name of a target, got null", "leave the key out")
-        for keys, text in _texts(values, ()):
-            foreign = None if keys[-1] in _COMMANDS else FOREIGN_REFERENCE.fullmatch(text)
-            if "${{" in REFERENCE.sub("", text):
-                place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
-            elif foreign:
-                name = foreign[1] or foreign[2]
-                place.at(*keys).warn(f"{text!r} is no variable here and stays as it is", f"write ${{{{ {name} }}}}")
+        warn_of_references(values, place)
 
     def _check_fields(self, kind: str, values: dict[str, Json], entry: dict[str, Json], place: Place) -> None:
         from pytest_agentv.loading.targets import validation  # noqa: PLC0415 - costs pydantic
@@ -244,12 +230,3 @@ class _Loader:
         if errors:  # the first one leads, because a summary has room for one line
             text = join_problems(errors).removeprefix(f"{locate(errors[0].path, errors[0].line)}: ")
             raise with_problems(TargetsError(errors[0].path, text, errors[0].line), self._problems)
-
-
-def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Yield all texts within a value, with their places."""
-    if isinstance(value, str):
-        yield keys, value
-    elif isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(item, (*keys, key))

@@ -7,7 +7,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
-from pytest_agentv.reporting.expecting import failed_as_expected, unexpected_passes
+from pytest_agentv.reporting.failing.expected import failed_as_expected, unexpected_passes
 from pytest_agentv.reporting.figures import case_name
 
 

@@ -13,7 +13,7 @@ from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble, code_span, markdown_lines, table_row
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.escaping import shown
-from pytest_agentv.reporting.expecting import STRICT_PASSES
+from pytest_agentv.reporting.failing.expected import STRICT_PASSES
 from pytest_agentv.reporting.figures import (
     case_name,
     cost_of,

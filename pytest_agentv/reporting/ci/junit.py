@@ -9,7 +9,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.expecting import failed_as_expected, unexpected_passes
+from pytest_agentv.reporting.failing.expected import failed_as_expected, unexpected_passes
 from pytest_agentv.reporting.failing.render import error_text, failure_text
 from pytest_agentv.reporting.figures import cost_of, duration_of, judge_cost_of
 

@@ -10,7 +10,7 @@ from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.reporting.answers import iter_answers
-from pytest_agentv.reporting.expecting import failed_as_expected
+from pytest_agentv.reporting.failing.expected import failed_as_expected
 from pytest_agentv.reporting.readers import iter_entries
 from pytest_agentv.reporting.verdicts.case_reading import ended_at, result_fault
 from pytest_agentv.reporting.verdicts.cases import is_number

@@ -1,13 +1,11 @@
 """From an eval file's entry to a job for the engine."""
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 
+from pytest_agentv.engine.case_hash import CaseHashes
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
@@ -16,7 +14,7 @@ from pytest_agentv.engine.targets.pacing import is_first_to_tell
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadedCase, load_case
+from pytest_agentv.loading.cases.cases import load_case
 from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
 from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.cases.written import LoadContext
@@ -24,34 +22,15 @@ from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.problems import Problem, join_problems
-from pytest_agentv.models.base import Json, Plain, Record
+from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindsOf
-from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.values import MAX_REPEAT
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult, ShardFigures
 from pytest_agentv.session.compat import expected_failure
 from pytest_agentv.session.outcomes import EvalFailed
-
-
-def _to_plain(value: object) -> Json:
-    return value.to_plain() if isinstance(value, Plain) else str(value)
-
-
-_RULES: Final = frozenset(
-    (
-        *("threshold", "threshold_source", "repeat", "repeat_source", "min_pass_rate", "min_pass_rate_source"),
-        *("required", "group", "tags", "skip", "xfail"),
-    )
-)
-"""The fields of a case that affect how its run judges it, but neither its answer nor its score."""
-
-_to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
-
-
-_NONE: Final = "[]"
 
 
 @record
@@ -109,8 +88,7 @@ class CasePreparer:
         self._run_id = run_id
         self._own_evaluators = own_evaluators
         self._eval_files: dict[Path, str] = {}
-        self._headers: dict[Path, str] = {}
-        """What eval files say for all their cases, as JSON."""
+        self._hashes = CaseHashes()
         self._contexts: dict[Path, LoadContext] = {}
         self._context_problems: list[Problem] = []
         self._told_of_repeat = False
@@ -142,7 +120,7 @@ class CasePreparer:
             group=case.group,
             expected_outcome=case.expected_outcome if case.expected_outcome != NO_OUTCOME else None,
             reference_answer=case.reference_answer or None,
-            case_hash=self._hash_case(suite, loaded, case),
+            case_hash=self._hashes.of(suite, loaded, case),
         )
         qualifier = node_id if case.eval_id.casefold() in self.ambiguous_ids else None
         problems = (*found, *loaded.warnings, *self._overruled(case))
@@ -191,23 +169,6 @@ class CasePreparer:
             shard=self.shard,
         )
 
-    def _hash_case(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> str:
-        """Return a hash of the case: its text, its file, the files it refers to, the changes of hooks."""
-        written = loaded.case
-        if suite.path not in self._headers:
-            self._headers[suite.path] = _to_json(_without_rules(suite.header))
-        parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
-        files = [(part.is_guideline, _content(part)) for part in parts]
-        files_said = _to_json(files) if files else _NONE
-        expected = _to_json(written.expected_messages) if written.expected_messages else _NONE  # with texts of files
-        said = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], files_said, expected]
-        said += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
-        if case is not written and case != written:
-            before, after = written.to_plain(), case.to_plain()
-            changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
-            said += map(_to_json, filter(None, [_without_rules(changed)]))
-        return hashlib.sha256(f"[{', '.join(said)}]".encode()).hexdigest()[:16]
-
     def _overruled(self, case: EvalCase) -> Iterator[Problem]:
         """Say once that the command line asks for fewer answers than a case."""
         wanted = self._options.repeat
@@ -234,24 +195,3 @@ class CasePreparer:
                 evaluators=EVALUATORS.with_own(self._own_evaluators(eval_dir)),
             )
         return self._contexts[eval_dir]
-
-
-def _content(part: FilePart) -> str:
-    """Return what a file holds. Bytes that are no text are all read as the same character: they are hashed."""
-    if part.media is not None:
-        return part.media.sha256
-    if "\N{REPLACEMENT CHARACTER}" not in part.text:
-        return part.text
-    try:
-        return hashlib.sha256(Path(part.resolved_path).read_bytes()).hexdigest()
-    except OSError:
-        return part.text
-
-
-def _without_rules(value: Json) -> Json:
-    """Leave out the keys that a kept score can be compared with again, without a call."""
-    if not isinstance(value, dict):
-        return value
-    rest = {key: item for key, item in value.items() if key not in _RULES}
-    execution = _without_rules(rest.pop("execution", None))
-    return rest | {"execution": execution} if execution else rest

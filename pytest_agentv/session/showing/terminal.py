@@ -55,8 +55,7 @@ class RunReporter:
         """The HTML report, once it is written."""
         self._annotations: Sequence[str] = ()
         self._is_broken_off = False
-        self._unasked = 0
-        """Cases that were skipped because nobody asked for them."""
+        self._unasked = 0  # cases that were skipped because nobody asked for them
 
     @classmethod
     def register(cls, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> "RunReporter":

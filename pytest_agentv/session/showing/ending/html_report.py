@@ -7,7 +7,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.endings import NO_VERDICT, Ending, ending_of
-from pytest_agentv.reporting.expecting import expected_failures
+from pytest_agentv.reporting.failing.expected import expected_failures
 from pytest_agentv.reporting.html.page import ReportInput, write_report
 from pytest_agentv.reporting.html.reading import Run, read_run, run_of
 from pytest_agentv.reporting.html.texts import counted
