@@ -11,7 +11,6 @@ from pytest_agentv.models.base import Json, Plain
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import FilePart
 
-
 _RULES: Final = frozenset(
     (
         *("threshold", "threshold_source", "repeat", "repeat_source", "min_pass_rate", "min_pass_rate_source"),
