@@ -200,6 +200,21 @@ def test_each_answer_of_a_repeated_case_waits(project, model):
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 
+@pytest.mark.parametrize("flags", [[], ["--agentv-repeat=2", "--agentv-stop=never"]], ids=["once", "repeated"])
+def test_a_rerun_judges_an_answer_that_was_not_judged(project, model, flags):
+    model.script("judge", OUTAGE, OUTAGE, Reply(VERDICT))
+    run = project.run("--reruns=2", "--agentv-eval-id=c0", "--agentv-workers=1", *flags)
+    assert run.outcomes["passed"] == 1
+    assert len(model.asked("model")) == (2 if flags else 1)
+    assert not list(project.path.glob(".*.unjudged"))
+
+
+def test_a_rerun_of_a_case_that_failed_asks_for_another_answer(project, model):
+    model.script("judge", Reply(VERDICT.replace("1.0", "0.0")), Reply(VERDICT))
+    assert project.run("--reruns=1", "--agentv-eval-id=c0").outcomes["passed"] == 1
+    assert len(model.asked("model")) == 2
+
+
 def test_a_hook_gets_an_answer_that_waited(project, model):
     project.write(
         "conftest.py",
