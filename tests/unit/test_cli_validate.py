@@ -106,6 +106,32 @@ def test_json_says_the_same_by_field(agentv, folder):
     assert len(report["problems"]) == len(text.out.splitlines()) - 1
 
 
+@pytest.mark.parametrize(
+    ("words", "doubt"),
+    [
+        ("[python3, judges/nope.py]", "there is no script 'judges/nope.py' in evals/judges"),
+        ("[node, jugde.mjs]", "there is no script 'jugde.mjs' in evals (did you mean 'judge.mjs'?)"),
+        ("[bun, run.ts, judge.ts], cwd: ../other", "there is no script 'run.ts' in other"),
+        ("[node, judge.mjs]", None),
+        ("[python3, -m, judge.py]", None),
+        ("[judge, data.csv]", None),
+        ("[./nope.sh]", None),
+    ],
+)
+def test_a_judge_script_that_is_not_there_is_a_warning(agentv, words, doubt):
+    """It would show after the answer is paid for. It is no fault: an agent may write it."""
+    write("other/x", "")
+    write("evals/judge.mjs", "")
+    write("evals/targets.yaml", TARGETS)
+    write(
+        "evals/qa.yaml",
+        GOOD.replace("{name: fast, type: latency, threshold: 9}", f"{{type: code_judge, script: {words}}}"),
+    )
+    run = agentv("validate", "evals")
+    expected = [] if doubt is None else [f"evals/qa.yaml:2: warning: a: evaluator 'code_judge': {doubt}"]
+    assert [line for line in run.out.splitlines() if "script" in line] == expected
+
+
 def test_warnings_alone_are_no_failure_unless_they_are_to_be(agentv):
     write("targets.yaml", TARGETS)
     write("qa.eval.yaml", f"descriptoin: x\n{GOOD}")

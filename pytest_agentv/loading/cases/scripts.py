@@ -9,6 +9,7 @@ from pytest_agentv.loading.cases.references import Scope
 
 _INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node", ".sh": "sh"}
 """The interpreter of a script that is given by its path only and has no `#!` line."""
+SCRIPT_SUFFIXES: Final = frozenset((*_INTERPRETERS, ".ts"))
 
 
 def find_cwd(cwd: str | None, scope: Scope) -> Path:

@@ -4,13 +4,13 @@ A judge that prints something else than a result, cannot be started, takes too l
 judged. That says nothing about the answer: the case becomes an error, and the message says how to mend the script.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
-from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.errors import EvaluatorError, locate
 from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.scripts.judgement import parse_judgement
@@ -19,8 +19,10 @@ from pytest_agentv.evaluators.scripts.python_words import python_words
 from pytest_agentv.evaluators.scripts.script import ProcessRun, run_judge_script
 from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy
 from pytest_agentv.evaluators.shared import KEYS
-from pytest_agentv.loading.cases.scripts import find_cwd, script_command
+from pytest_agentv.loading.cases.scripts import SCRIPT_SUFFIXES, find_cwd, script_command
+from pytest_agentv.loading.problems import near_file
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import FILLED_TEXT, Part, Text, definition, expected, spelled
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.scores import Score
@@ -143,6 +145,14 @@ class CodeJudge(Evaluator):
             message = f"evaluator {self.label!r} has `target`, but there are no targets that its script could call"
             raise EvaluatorError(message, kind="config")
         return self
+
+    def doubts(self, case: EvalCase) -> Iterator[str]:
+        """Yield that the script is not there. That is no fault yet: the target may be about to write it."""
+        words = self.script if isinstance(self.script, tuple) else ()
+        path = Path(self.cwd or Path(case.path).parent, *words[1:2])
+        if path.suffix in SCRIPT_SUFFIXES and not path.exists():
+            hint = near_file(path, (path.suffix,))
+            yield f"there is no script {words[1]!r} in {locate(path.parent, None)}{f' ({hint})' if hint else ''}"
 
     async def evaluate(self, context: Context) -> Score:
         """Run the script, without a shell of ours.
