@@ -266,7 +266,8 @@ def test_an_evaluator_of_a_plugin_that_breaks_is_an_error_of_its_case(project, k
         """,
     )
     run = project.run()
-    messages = {"raise": "RuntimeError: no licence", "return": "evaluate() returned int, expected a Score"}
+    raised = "RuntimeError: no licence\n  conftest.py:3 in evaluate"
+    messages = {"raise": raised, "return": "evaluate() returned int, expected a Score"}
     assert run.by_id["a"]["error"] == messages[kind.split()[0]]
     assert run.by_id["a"]["error_detail"] == {"stage": "evaluator", "kind": "crash"}
     assert run.statuses == {"a": "error", "b": "pass"}

@@ -283,7 +283,7 @@ PYTHON_FAULTS = {
         "config",
     ),
     "constant": (
-        "target 'constant': functions.py:constant: 'constant' of functions.py is a int, expected a function, or an "
+        "target 'constant': functions.py:constant: 'constant' of functions.py is a value of type int, expected a function, or an "
         "agent of a framework that is known",
         "setup",
         "config",

@@ -160,5 +160,4 @@ def test_a_bad_ini_value_is_a_collection_error_on_workers_too_and_python_tests_r
     project.write("test_python.py", "def test_one(): ...\n")
     run = project.run("-n", "2")
     assert run.outcomes == {"passed": 1, "errors": 1}
-    path = project.path / "pytest.ini"
-    assert f"{path}: agentv_threshold: 'high' is not a number: expected a number from 0 to 1" in run.lines
+    assert "pytest.ini: agentv_threshold: 'high' is not a number: expected a number from 0 to 1" in run.lines

@@ -130,8 +130,11 @@ def test_a_hook_that_raises_breaks_the_cases_and_leaves_python_tests_alone(proje
     project.write("conftest.py", "def pytest_agentv_providers():\n    raise RuntimeError('no such library')\n")
     run = project.run()
     assert run.outcomes == {"passed": 1, "errors": 2}
-    assert "conftest.py:2: RuntimeError" in run.text
-    assert "ERROR qa.eval.yaml::a - RuntimeError: no such library" in run.text
+    assert (
+        "pytest_agentv_providers raised RuntimeError: no such library\n  conftest.py:2 in pytest_agentv_providers"
+        in run.text
+    )
+    assert "ERROR qa.eval.yaml::a - pytest_agentv_providers raised RuntimeError: no such ..." in run.lines
 
 
 @pytest.mark.parametrize("response", ["None", "ProviderResponse(output_messages='hello')"])

@@ -171,4 +171,5 @@ def test_an_agent_that_is_none_says_what_may_be_named(one):
 
     error = one.run().by_id["case-0"]["error"]
 
-    assert "'agent' of bot.py is a object, expected a function, or an agent of a framework that is known" in error
+    found = "'agent' of bot.py is a value of type object"
+    assert f"{found}, expected a function, or an agent of a framework that is known" in error
