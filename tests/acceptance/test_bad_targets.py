@@ -283,8 +283,8 @@ PYTHON_FAULTS = {
         "config",
     ),
     "constant": (
-        "target 'constant': functions.py:constant: 'constant' of functions.py is a value of type int, expected a function, or an "
-        "agent of a framework that is known",
+        "target 'constant': functions.py:constant: 'constant' of functions.py is a value of type int, expected a "
+        "function, or an agent of a framework that is known",
         "setup",
         "config",
     ),
