@@ -33,7 +33,7 @@ def is_measure(value: Json) -> TypeGuard[float]:
 
 def is_amount(value: Json) -> TypeGuard[float]:
     """Whether a value is a number to compute with, of 0 or more, as of tokens, US dollars and milliseconds."""
-    return is_measure(value) and value >= 0
+    return value is not None and is_measure(value) and value >= 0  # most figures of most runs are not known
 
 
 def unshared(value: Json) -> Json:
