@@ -96,8 +96,10 @@ def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str
     with suppress(ImportError, AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
         from _pytest.skipping import xfailed_key  # noqa: PLC0415 - loaded already, unless it is blocked
 
-        mark: Any = None if item.config.getoption("runxfail", default=False) else item.stash.get(xfailed_key, None)
-        if mark is not None and (mark.raises is None or issubclass(error, mark.raises)):
+        mark: Any = item.stash.get(xfailed_key, None)
+        if mark is None or item.config.getoption("runxfail", default=False):
+            return None
+        if mark.raises is None or issubclass(error, mark.raises):
             return str(mark.reason), bool(mark.strict)
     return None
 
