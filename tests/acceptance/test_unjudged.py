@@ -89,26 +89,31 @@ def test_an_answer_waits_as_long_as_the_judge_is_out(project, model):
     assert len(model.asked("model")) == 2
 
 
+def stop_while_judging(project, model, number, *mode):
+    """Start a run, in which a case without a model has a result, and end it while the others are judged."""
+    model.script("judge", Reply(fault="hang"))
+    with (project.path / "targets.yaml").open("a") as file:
+        file.write("  - {name: fine, provider: mock, response: hello}\n")
+    fine = "  - {id: fine, expected_outcome: x, input: hi, target: fine, evaluators: [{contains: hello}]}"
+    first, *others = (project.path / "a.eval.yaml").read_text().splitlines()
+    project.write("a.eval.yaml", "\n".join([first, fine, *others, ""]))
+    out = project.path / "own.jsonl"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=own.jsonl", "--agentv-workers=2"]
+    run = warm.Popen([*command, *mode], cwd=project.path, stdout=DEVNULL)
+    try:
+        model.wait_for("judge", 30, 2)
+        until(lambda: out.exists() and out.read_text())  # only then is there a run to go on with
+    finally:
+        run.send_signal(number)
+        run.wait(60)
+    model.script("judge", Reply(VERDICT))
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "^C"])
 @pytest.mark.parametrize("mode", [[], ["-n2"], ["--agentv-executor=processes:2"]], ids=str)
 def test_a_run_that_ends_while_its_judge_is_asked_leaves_its_answers(project, model, number, mode):
-    model.script("judge", Reply(fault="hang"))
-    targets = (project.path / "targets.yaml").read_text() + "  - {name: fine, provider: mock, response: hello}\n"
-    project.write("targets.yaml", targets)
-    fine = "  - {id: fine, expected_outcome: x, input: hi, target: fine, evaluators: [{contains: hello}]}\n"
-    project.write(
-        "a.eval.yaml", (project.path / "a.eval.yaml").read_text().replace("evalcases:\n", f"evalcases:\n{fine}")
-    )
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=own.jsonl", "--agentv-workers=2"]
-    first = warm.Popen([*command, *mode], cwd=project.path, stdout=DEVNULL)
-    try:
-        model.wait_for("judge", 30, 2)
-        until((project.path / "own.jsonl").exists)  # only then is there a run to go on with
-    finally:
-        first.send_signal(number)
-        first.wait(60)
+    stop_while_judging(project, model, number, *mode)
     assert len(kept(project)) == 2
-    model.script("judge", Reply(VERDICT))
     assert run(project, *RETRY, *mode).outcomes == {"passed": 3}
     assert len(model.asked("model")) == 2
     assert kept(project) == []
@@ -147,6 +152,16 @@ def test_after_a_change_of_the_grading_it_is_not(project, model):
     write(project, model, evaluator="{contains: hello}")
     assert run(project, *RETRY).outcomes == {"passed": 2}
     assert len(model.asked("model")) == 2
+
+
+def test_answers_of_cases_that_a_resumed_run_leaves_out_wait_on(project, model):
+    stop_while_judging(project, model, signal.SIGKILL)
+    for name in ("fine", "c0"):
+        assert run(project, *RETRY, "-k", name).outcomes["passed"] == 1
+    assert len(kept(project)) == 1
+    assert run(project, *RETRY).outcomes == {"passed": 3}
+    assert len(model.asked("model")) == 2
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 
 def test_a_new_run_asks_again_and_leaves_nothing_of_the_old_one(project, model):

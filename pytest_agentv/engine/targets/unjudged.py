@@ -3,6 +3,8 @@
 import hashlib
 import json
 import logging
+import shutil
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -11,11 +13,13 @@ from pytest_agentv.engine.jobs import CaseIdentity
 from pytest_agentv.engine.targets.answer_files import keep_answer, read_answer, what_is_asked
 from pytest_agentv.engine.targets.folders import UnjudgedFolders
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.threads import run_in_thread
 
 _LOGGER: Final = logging.getLogger(__name__)
 _THREAD: Final = "agentv-unjudged"
+_MARK_DIGITS: Final = 16
 
 
 class UnjudgedAnswer:
@@ -37,8 +41,8 @@ class UnjudgedAnswer:
         Hashing takes a while, and most answers are judged at once.
         """
         asked = what_is_asked(self._request.replace(reruns=0))
-        key = [self._identity.node_id, self._identity.target_hash, asked]
-        return f"{hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()}.json"
+        key = json.dumps([self._identity.target_hash, asked], sort_keys=True, default=str)
+        return f"{_item_mark(self._identity.node_id)}-{_digest(key)}.json"
 
     @property
     def _path(self) -> Path:
@@ -72,3 +76,28 @@ class UnjudgedAnswer:
         if self._is_kept:
             self._is_kept = False
             await run_in_thread(lambda: self._path.unlink(missing_ok=True), _THREAD)
+
+
+def drop_judged(folder: Path, results: Iterable[EvalResult]) -> None:
+    """Delete what is left of items that have a verdict, after their cases or targets changed; and a folder without any.
+
+    The answers of other items wait on, whether they ran this time or not. Raises `OSError`.
+    """
+    found = list(results)
+    errors = {result.node_id for result in found if result.status == "error"}
+    judged = {_item_mark(result.node_id) for result in found if result.node_id and result.node_id not in errors}
+    paths = list(folder.glob("*.json"))
+    left = [path for path in paths if path.name.partition("-")[0] not in judged]
+    for path in set(paths).difference(left):
+        path.unlink(missing_ok=True)
+    if not left:
+        shutil.rmtree(folder)
+
+
+def _item_mark(node_id: str) -> str:
+    """Return what the names of an item's files begin with."""
+    return _digest(node_id)[:_MARK_DIGITS]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()

@@ -85,7 +85,7 @@ class ResultsHome:
 
     def drop_answers(self, *, is_broken_off: bool) -> None:
         """Delete the journal of single answers, and unjudged answers, when no run will go on from them."""
-        self._drop_unjudged(is_broken_off=is_broken_off)
+        self._drop_unjudged()
         if is_broken_off and self._options.baseline is not None:
             return  # fresh answers of suspects may be there, but not all
         if not self.write_errors and answers_path(self._identity.results_path).is_file():
@@ -94,15 +94,13 @@ class ResultsHome:
             results = read_run(self._identity).results
             drop_answers(self._identity.results_path, {(each.node_id, each.eval_id): each for each in results})
 
-    def _drop_unjudged(self, *, is_broken_off: bool) -> None:
+    def _drop_unjudged(self) -> None:
         folder = unjudged_folder(self._identity.results_path)
-        if not folder.is_dir():
-            return
-        with suppress(OSError):
-            if is_broken_off or any(result.status == "error" for result in read_run(self._identity).results):
-                folder.rmdir()  # if nothing is left in it
-            else:  # of cases or targets that have changed
-                shutil.rmtree(folder)
+        if folder.is_dir():
+            from pytest_agentv.engine.targets.unjudged import drop_judged  # noqa: PLC0415 - where answers waited
+
+            with suppress(OSError):
+                drop_judged(folder, read_run(self._identity).results)
 
 
 def node_ids(results: Iterable[EvalResult]) -> set[str]:
