@@ -10,7 +10,7 @@ import pytest
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.figures import cost_of, judge_cost_of, tokens_of
+from pytest_agentv.reporting.figures import cost_of, judge_cost_of, known_parts, tokens_of
 
 _Scalar: TypeAlias = str | int | float
 """Anything else ends an xdist session."""
@@ -37,6 +37,7 @@ _OWN: Final = frozenset(
             "cost_usd",
             "judge_cost_usd",
         ),
+        *("cost_known_for", "tokens_known_for", "judge_cost_known_for"),
         *("tokens_input", "tokens_output", "tokens_cached", "tokens_reasoning"),
         *("repeat", "judged", "passes", "pass_rate", "pass_rate_low", "pass_rate_high", "stopped"),
     )
@@ -77,6 +78,7 @@ def result_properties(result: EvalResult) -> list[Property]:
         figures.append(("agentv_judge_cost_usd", judge_cost))
     if usage is not None:
         figures += _usage_properties(usage)
+    figures += ((f"agentv_{name}_known_for", part) for name, part in known_parts(result).items())
     if result.repeat is not None:
         figures += _repeat_properties(result.repeat)
     evaluators = [each for each in result.evaluator_results or () if each.error is None]
