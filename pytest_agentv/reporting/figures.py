@@ -42,11 +42,17 @@ def format_tokens(usage: TokenUsage) -> str:
 
 
 def cost_of(result: EvalResult) -> float | None:
-    """Return the reported cost of the answer in US dollars, if any."""
+    """Return the reported price of the answer in US dollars, if any; of one from the cache, what was paid at first."""
     for metrics in (result.execution_metrics, result.trace_summary):
         if metrics is not None and is_amount(metrics.cost_usd):
             return metrics.cost_usd
     return None
+
+
+def paid_cost_of(result: EvalResult) -> float | None:
+    """Return what the answer cost now in US dollars, if its price is reported: nothing if it came from the cache."""
+    cost = cost_of(result)
+    return 0.0 if result.cached and cost is not None else cost
 
 
 def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
@@ -77,6 +83,8 @@ def known_parts(result: EvalResult) -> Mapping[str, str]:
         "tokens": (*known_answers(result, "metered"), "answers"),
         "judge_cost": (judges.known_costs, judges.calls, "calls"),
     }
+    if result.cached:
+        del counts["cost"]  # all of them cost nothing now
     return {name: f"{known} of {asked} {noun}" for name, (known, asked, noun) in counts.items() if 0 < known < asked}
 
 

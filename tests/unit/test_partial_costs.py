@@ -1,7 +1,9 @@
-"""A cost of some answers, or of some calls of judges, is nowhere shown as that of all."""
+"""A cost of some answers or calls is nowhere shown as that of all, nor one of an earlier run as paid in this one."""
 
 import csv
 import io
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
@@ -13,8 +15,12 @@ from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TokenUsage
+from pytest_agentv.reporting.ci.comment import comment_lines
 from pytest_agentv.reporting.ci.junit import junit_xml
 from pytest_agentv.reporting.ci.spreadsheet import results_csv
+from pytest_agentv.reporting.comparing.combinations import combination_lines
+from pytest_agentv.reporting.comparing.runs import read_runs
+from pytest_agentv.reporting.comparing.runs_table import figures_of
 from pytest_agentv.reporting.failing.footer import footer
 from pytest_agentv.reporting.failing.sections import Look
 from pytest_agentv.reporting.html.opened.costs import cost_line
@@ -86,3 +92,41 @@ def test_a_rerun_forgets_of_how_many_answers_the_cost_was_known() -> None:
     add_properties(item, [*result_properties(PART), *result_properties(JUDGED)])
     forget_properties(item)
     assert item.user_properties == []
+
+
+class TestCachedAnswers:
+    """What came from the cache was paid for before. Its first price is told as such, or not at all."""
+
+    def test_reports_of_a_run_have_what_the_run_paid(self) -> None:
+        cached = answer(cached=True)
+        assert row_of(cached).items() >= {"cost_usd": "0.0", "cached": "True", "tokens_input": "10"}.items()
+        assert junit_of(cached).items() >= {"agentv_cost_usd": "0.0", "agentv_cached": "true"}.items()
+        assert dict(result_properties(cached)).items() >= {"agentv_cost_usd": 0.0, "agentv_cached": "true"}.items()
+        assert "$" not in footer(cached, None, Look(Masker(), None)) + opened(cached)
+
+    def test_a_cost_of_nothing_is_that_of_all_answers(self) -> None:
+        cached = repeated(PAID, SILENT, cached=True)
+        assert row_of(cached)["cost_usd"] == "0.0"
+        assert "cost_known_for" not in row_of(cached)
+        assert "agentv_cost_known_for" not in junit_of(cached)
+
+    def test_a_cost_that_was_never_known_stays_unknown(self) -> None:
+        assert row_of(answer(SILENT, cached=True))["cost_usd"] == ""
+        assert "agentv_cached" not in junit_of(answer())
+        assert "cached" not in row_of(answer())
+
+    def test_the_table_of_targets_says_whose_price_was_paid_before(self, tmp_path: Path) -> None:
+        first = [answer(combination="a", cached=True), answer(combination="b").replace(cached=None)]
+        first[1] = first[1].replace(node_id="a.yaml::a@b")
+        lines = list(combination_lines(first))
+        assert lines[3:] == ["a: cost with 1 answer from the cache at the price first paid"]
+        path = tmp_path / "r.jsonl"
+        path.write_text("".join(f"{json.dumps(each.to_plain())}\n" for each in first))
+        figures = figures_of(read_runs(path).by_target)
+        assert (figures["a"].cached_cases, figures["b"].cached_cases) == (1, 0)
+
+    def test_the_comment_says_whose_price_was_paid_before(self) -> None:
+        base, now = [answer()], [answer(cached=True)]
+        row = "| Cost, 1 from the cache at the price first paid | $0.2500 | $0.2500 | +0% |"
+        assert row in list(comment_lines(now, base, Masker()))
+        assert "| Cost | $0.2500 | $0.2500 | +0% |" in list(comment_lines(base, base, Masker()))

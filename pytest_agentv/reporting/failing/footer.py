@@ -49,7 +49,7 @@ def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
         yield f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}"
     if (duration := duration_of(result)) is not None:
         yield format_duration(duration)
-    if (cost := cost_of(result)) is not None:
+    if (cost := cost_of(result)) is not None and not result.cached:
         yield f"{format_cost(cost)}{_known_for(parts, 'cost')}"
     if (usage := tokens_of(result)) is not None:
         yield f"tokens: {format_tokens(usage)}{_known_for(parts, 'tokens')}"
