@@ -328,7 +328,10 @@ def test_globs_stand_for_the_files_they_match(agentv):
 def test_without_a_path_the_usage_is_told(agentv):
     run = agentv("validate")
     assert run.exit_code == 2
-    assert run.err == ("agentv validate: the following arguments are required: PATH\nTry: agentv validate --help\n")
+    assert run.err == (
+        "agentv validate: missing: PATH (a file, a glob, or a folder that is searched for all of them)\n"
+        "Try: agentv validate --help\n"
+    )
 
 
 @pytest.mark.parametrize("start", ["", "$schema: agentv-eval-v2\n"])
