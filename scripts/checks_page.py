@@ -61,6 +61,9 @@ evalcases:
   call. Together they weigh as much as their number, and each has a result of its own in `evaluator_results`. `rubrics`
   of a case are required; sentences are not. The name of a check alone (`- is-json`) is an error: write
   `{is-json: true}`.
+- **Thoughts.** What a model thinks aloud within its answer (`<think>…</think>`, where its server does not keep it
+  apart) is a part of the answer: `contains` may match it. A hook, [`pytest_agentv_response`](extending.md#hooks), can
+  take it out before the checks judge.
 - **Unicode.** Checks compare code points. "é" may be one or two of them (NFC, NFD), and a blank a no-break space. If
   only that differs, the miss says so: `only the Unicode form differs: they match as NFC`. A `not-contains` passes then.
 

@@ -11,6 +11,10 @@ USAGE_EXIT_CODE: Final = 2
 """The usual code of programs with argparse. `agentv eval` has pytest's codes instead."""
 
 
+_MISSING: Final = "the following arguments are required: "
+"""How argparse begins to say so."""
+
+
 class UsageError(AgentvError):
     """A command was called with wrong arguments."""
 
@@ -22,7 +26,18 @@ class ArgumentParser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+        is_missing = message.startswith(_MISSING)
+        names = message.removeprefix(_MISSING).split(", ") if is_missing else []
+        raise UsageError(f"missing: {', '.join(map(self._in_words, names))}" if is_missing else message)
+
+    def _in_words(self, name: str) -> str:
+        """Return the name of an argument with the first sentence of its help."""
+        names = ((action, (action.dest, action.metavar, "/".join(action.option_strings))) for action in self._actions)
+        text = next((action.help for action, known in names if name in known and action.help), None)
+        if text is None:
+            return name
+        sentence = " ".join(text.split()).partition(". ")[0].rstrip(".")
+        return f"{name} ({sentence[0].lower()}{sentence[1:]})"
 
 
 def add_margin(parser: argparse.ArgumentParser, where: str = "") -> None:

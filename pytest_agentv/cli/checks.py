@@ -4,10 +4,11 @@ It reads no variables and calls nothing.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from pytest_agentv.cli.target_doubts import missing_code, missing_folders
 from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of, judging_fault, needs_judge
 from pytest_agentv.engine.targets.pool import DEFAULT_TARGET
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
@@ -163,13 +164,14 @@ class Checker:
             kinds = KINDS.with_own(self._settings.own_providers(path.parent))
             try:
                 file = self._targets_files[path] = load_targets_file(path, kinds)
-                self._note(file.warnings)
+                self._note((*file.warnings, *missing_code(file)))
             except FileError as error:
                 self._note(_problems_of(error, path))
         return self._targets_files[path]
 
-    def _check_targets_of(self, suite: SuiteSource, cases: Iterable[EvalCase], targets: TargetsFile) -> None:
+    def _check_targets_of(self, suite: SuiteSource, cases: Sequence[EvalCase], targets: TargetsFile) -> None:
         """Note each missing target, and each target without a judge that a case needs, once."""
+        self._note(missing_folders(cases, targets))
         said: set[str] = set()
         for case in cases:
             fault = _target_fault(case, targets)

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     if not merged.chosen and not any(part.has_answers for part in parts):
         raise UsageError("the files hold no results")
     missing = find_missing(merged)
-    for text in (*_problem_texts(parts), *_replaced_texts(parts, merged), *_kept_texts(parts)):
+    for text in (*_problem_texts(parts), *_foreign_texts(parts), *_replaced_texts(parts, merged), *_kept_texts(parts)):
         note(text)
     _write_answers(parts, out)
     copy_kept(sources, out)
@@ -139,11 +139,25 @@ def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
 
 def _problem_texts(parts: Sequence[Part]) -> Iterator[str]:
     for part in parts:
-        yield from map(str, part.problems[:_SHOWN])
+        yield from map(str, (*part.hints, *part.problems[:_SHOWN]))
         if len(part.problems) > _SHOWN:
             yield f"{locate(part.path, None)}: {count(len(part.problems) - _SHOWN, 'more problem')}"
         if not part.words and not part.problems:
             yield f"{locate(part.path, None)}: holds no results"
+
+
+def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
+    """Yield which results have names that no result of ours has: they replace none of them."""
+    own = {name.eval_id for part in parts for name in part.words if name.eval_file is not None}
+    for part in parts:
+        if own and (ids := part.foreign_ids):
+            names, they = (
+                ("names", "it is a case of its own") if len(ids) == 1 else ("name", "they are cases of their own")
+            )
+            both = len(own.intersection(ids))
+            same = f", also the {'one' if both == 1 else f'{both:,}'} whose id another file has" if both else ""
+            text = f"{count(len(ids), 'result')} {names} neither eval file nor run, as AgentV's own: {they}{same}"
+            yield f"{locate(part.path, None)}: {text}"
 
 
 def _kept_texts(parts: Sequence[Part]) -> Iterator[str]:

@@ -114,6 +114,7 @@ def _create_parser() -> ArgumentParser:
         "base",
         type=Path,
         nargs="*",
+        default=[],
         help="Results file of the run to compare with; for HTML also a baseline, and older runs behind it.",
     )
     parser.add_argument(

@@ -48,6 +48,8 @@ class ProxiedQuestion(Record):
     """The longest that the call may take, in seconds; None: no limit."""
     answer: int = 0
     """The number of the answer that is judged, 0-based, where the case asks for several (`repeat`)."""
+    reruns: int = 0
+    """How often the case was asked before in this run, as by `--reruns`: the cache keeps these replies apart."""
 
 
 class ProxiedTargets(Protocol):

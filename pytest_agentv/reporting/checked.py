@@ -7,8 +7,8 @@ from typing import Any, Final
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import SCHEMA_VERSION, EvalResult
-from pytest_agentv.reporting.readers import Entry, iter_entries
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.readers import Entry, iter_entries, version_fault
 
 _DEFAULT_THRESHOLD: Final = 1.0
 """The threshold of a result that tells none."""
@@ -33,7 +33,7 @@ def iter_recorded(path: Path, run_id: str | None = None) -> Iterator[RecordedRes
 
 def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
     """Return the result that an entry holds, or the problem if it holds none."""
-    fault = _version_fault(entry.value) or _score_fault(entry.value)
+    fault = version_fault(entry.value) or _score_fault(entry.value)
     if fault is None:
         try:
             return RecordedResult(entry.line, EvalResult.from_plain(_with_status(entry.value)))
@@ -57,14 +57,6 @@ def _with_status(value: JsonObject) -> JsonObject:
     threshold = told if isinstance(told, int | float) and not isinstance(told, bool) else _DEFAULT_THRESHOLD
     is_passed = passing([value["score"]], threshold)
     return {**value, "status": "pass" if is_passed else "fail"}
-
-
-def _version_fault(value: JsonObject) -> str | None:
-    """Return the fault of a result whose keys may mean something else than here; None if there is none."""
-    version = value.get("schema_version")
-    if isinstance(version, bool) or not isinstance(version, int | float) or version <= SCHEMA_VERSION:
-        return None  # what is no number is told with the other keys
-    return f"schema_version: expected {SCHEMA_VERSION} or less, got {version}: a newer pytest-agentv wrote it"
 
 
 def _score_fault(value: JsonObject) -> str | None:

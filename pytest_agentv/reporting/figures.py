@@ -1,12 +1,13 @@
 """Reads costs, tokens and times from results, and formats them for people."""
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 from pytest_agentv.models.base import is_amount
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import format_fixed
-from pytest_agentv.models.traces import TokenUsage, is_known
+from pytest_agentv.models.traces import JudgeMetrics, TokenUsage, is_known
 
 _CENT = 0.01
 
@@ -41,17 +42,50 @@ def format_tokens(usage: TokenUsage) -> str:
 
 
 def cost_of(result: EvalResult) -> float | None:
-    """Return the reported cost of the answer in US dollars, if any."""
+    """Return the reported price of the answer in US dollars, if any; of one from the cache, what was paid at first."""
     for metrics in (result.execution_metrics, result.trace_summary):
         if metrics is not None and is_amount(metrics.cost_usd):
             return metrics.cost_usd
     return None
 
 
+def paid_cost_of(result: EvalResult) -> float | None:
+    """Return what the answer cost now in US dollars, if its price is reported: nothing if it came from the cache."""
+    cost = cost_of(result)
+    return 0.0 if result.cached and cost is not None else cost
+
+
 def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
     """Whether the cost, or the tokens, of a case are those of some of its answers only."""
     parts = () if result.repeat is None else (result.repeat, result.repeat.confirm)
     return any(part is not None and getattr(part, key) is not None for part in parts)
+
+
+def known_answers(result: EvalResult, key: Literal["priced", "metered"]) -> tuple[int, int]:
+    """Return of how many answers of a case the cost, or the tokens, are known, and how many it should be of.
+
+    Answers from the cache count only where there are no others: the figures are then theirs.
+    """
+    is_known = (cost_of(result) if key == "priced" else tokens_of(result)) is not None
+    if result.repeat is None:
+        return int(is_known), 1
+    parts = [part for part in (result.repeat, result.repeat.confirm) if part is not None]
+    asked = [part.asked - (0 if result.cached else part.cached or 0) for part in parts]
+    told = [getattr(part, key) if is_known else 0 for part in parts]
+    return sum(count if known is None else known for known, count in zip(told, asked, strict=True)), sum(asked)
+
+
+def known_parts(result: EvalResult) -> Mapping[str, str]:
+    """Return of how many answers or calls the figures are that are not of all: `{"cost": "2 of 4 answers"}`."""
+    judges = result.judge_metrics or JudgeMetrics(0)
+    counts = {
+        "cost": (*known_answers(result, "priced"), "answers"),
+        "tokens": (*known_answers(result, "metered"), "answers"),
+        "judge_cost": (judges.known_costs, judges.calls, "calls"),
+    }
+    if result.cached:
+        del counts["cost"]  # all of them cost nothing now
+    return {name: f"{known} of {asked} {noun}" for name, (known, asked, noun) in counts.items() if 0 < known < asked}
 
 
 def judge_cost_of(result: EvalResult) -> float | None:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_agentv.errors import FileError, SourceError, locate
-from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.results import SCHEMA_VERSION
 
 INCOMPLETE: Final = "is incomplete, as after a crash"
 """What is said of the half of a result that a writer left which was killed."""
@@ -62,6 +63,24 @@ def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Prob
                     yield entry
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def iter_foreign(path: Path) -> Iterator[Entry | Problem]:
+    """Yield the entries of a file that any version may have written, and one hint if a newer one has."""
+    is_told = False
+    for entry in iter_entries(path):
+        if not is_told and isinstance(entry, Entry) and (fault := version_fault(entry.value)) is not None:
+            is_told = True
+            yield Hint(path, entry.line, "", f"{fault}; what it says may be misread", level="warning")
+        yield entry
+
+
+def version_fault(value: JsonObject) -> str | None:
+    """Return the fault of a result whose keys may mean something else than here; None if there is none."""
+    version = value.get("schema_version")
+    if isinstance(version, bool) or not isinstance(version, int | float) or version <= SCHEMA_VERSION:
+        return None  # what is no number is told with the other keys
+    return f"schema_version: expected {SCHEMA_VERSION} or less, got {version}: a newer pytest-agentv wrote it"
 
 
 def iter_texts(path: Path) -> Iterator[_NumberedText]:

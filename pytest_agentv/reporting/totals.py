@@ -1,7 +1,7 @@
 """The figures of a whole run, formatted for people. Each report chooses which ones to show."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from pytest_agentv.models.base import Record
@@ -14,6 +14,7 @@ from pytest_agentv.reporting.figures import (
     format_duration,
     format_score,
     format_tokens,
+    known_answers,
     tokens_of,
 )
 from pytest_agentv.reporting.statistics import ScoreStatistics
@@ -69,13 +70,13 @@ def _money(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> Iter
     noun = "results" if earlier else "cases"
     judges = added_judge_metrics(result.judge_metrics for result in (*results, *earlier)) or JudgeMetrics(0)
     costs = [cost for result in paid if (cost := cost_of(result)) is not None]
-    money = [format_cost(sum(costs)) + _known_for(paid, cost_of, "priced", noun)] if costs else []
+    money = [format_cost(sum(costs)) + _known_for(paid, "priced", noun)] if costs else []
     if judges.cost_usd is not None:
         money.append(f"{format_cost(judges.cost_usd)} for judges{_known_calls(judges.known_costs, judges)}")
     if money:
         yield Figure("Cost", "; ".join(money))
     usage = added_usage(map(tokens_of, paid))
-    tokens = [format_tokens(usage) + _known_for(paid, tokens_of, "metered", noun)] if usage else []
+    tokens = [format_tokens(usage) + _known_for(paid, "metered", noun)] if usage else []
     if judges.token_usage is not None:
         known = _known_calls(judges.known_tokens, judges)
         tokens.append(f"{format_tokens(judges.token_usage)} for judges{known}")
@@ -105,25 +106,10 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
     )
 
 
-def _known_for(
-    results: Sequence[EvalResult],
-    value_of: Callable[[EvalResult], object],
-    key: Literal["priced", "metered"],
-    noun: str,
-) -> str:
+def _known_for(results: Sequence[EvalResult], key: Literal["priced", "metered"], noun: str) -> str:
     """Return of how many cases a sum is; of how many answers, if it is of some answers of a case only."""
-    parts = [_known_answers(result, value_of(result) is not None, key) for result in results]
+    parts = [known_answers(result, key) for result in results]
     if any(0 < known < asked for known, asked in parts):
         return f", known for {sum(known for known, _ in parts)} of {sum(asked for _, asked in parts)} answers"
     count = sum(known > 0 for known, _ in parts)
     return "" if count == len(parts) else f", known for {count} of {len(parts)} {noun}"
-
-
-def _known_answers(result: EvalResult, is_known: bool, key: Literal["priced", "metered"]) -> tuple[int, int]:
-    """Return of how many answers of a case a figure is known, and how many were asked and not cached."""
-    if result.repeat is None:
-        return int(is_known), 1
-    parts = [part for part in (result.repeat, result.repeat.confirm) if part is not None]
-    asked = [part.asked - (part.cached or 0) for part in parts]
-    told = [getattr(part, key) if is_known else 0 for part in parts]
-    return sum(count if known is None else known for known, count in zip(told, asked, strict=True)), sum(asked)

@@ -71,6 +71,7 @@ def check_options(config: pytest.Config) -> None:
     if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
     _check_workers(config, config.getoption("agentv_workers"), "argument --agentv-workers")
+    _check_delays(config.getoption("agentv_dry_run_delay_min"), config.getoption("agentv_dry_run_delay_max"))
     for option in RUN_OPTIONS:
         given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
         if len(given) > 1:  # xdist hands this on to workers, which do not see the command line
@@ -146,6 +147,14 @@ def _check_workers(config: pytest.Config, count: int | None, place: str) -> None
         check_workers(str(count), executor)
     except ValueError as error:
         raise pytest.UsageError(f"{place}: {error}") from None
+
+
+def _check_delays(shortest: float | None, longest: float | None) -> None:
+    if shortest is not None and longest is not None and shortest > longest:
+        flag = f"--{PREFIX}-dry-run-delay"
+        raise pytest.UsageError(
+            f"{flag}-min={shortest:g} is above {flag}-max={longest:g}: expected the shorter delay first"
+        )
 
 
 def _flags(option: RunOption) -> list[str]:

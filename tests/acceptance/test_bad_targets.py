@@ -278,13 +278,14 @@ async def waits(prompt): await asyncio.sleep(60)
 
 PYTHON_FAULTS = {
     "rases": (
-        "target 'rases': functions.py:rases: functions.py has no function 'rases' (did you mean 'raises'?)",
+        "target 'rases' (targets.yaml:2): functions.py:rases: functions.py has no function 'rases' "
+        "(did you mean 'raises'?)",
         "setup",
         "config",
     ),
     "constant": (
-        "target 'constant': functions.py:constant: 'constant' of functions.py is a value of type int, expected a "
-        "function, or an agent of a framework that is known",
+        "target 'constant' (targets.yaml:3): functions.py:constant: 'constant' of functions.py is a value of type int, "
+        "expected a function, or an agent of a framework that is known",
         "setup",
         "config",
     ),
@@ -375,7 +376,7 @@ def test_a_python_module_that_cannot_be_imported_is_told_to_each_of_its_cases(pr
     )
     project.write("a.eval.yaml", "evalcases:\n" + case("one") + case("two") + case("good", "fine"))
     run = project.run()
-    text = f"target 'default': {name}: {message.format(path=project.path)}"
+    text = f"target 'default' (targets.yaml:2): {name}: {message.format(path=project.path)}"
     assert errors(run) == dict.fromkeys(("one", "two"), (text, "setup", "config"))
     assert run.statuses["good"] == "pass"
     assert (run.exit_code, run.internals) == (1, [])

@@ -311,3 +311,32 @@ def test_a_rerun_takes_another_reply_of_the_judge(project):
     for _ in range(2):
         assert project.run("evals", "--reruns=1", "--agentv-cache").outcomes == {"passed": 1, "rerun": 1}
         assert (project.path / "asked").read_text() == "xx"
+
+
+ASKING_JUDGE = """
+from pytest_agentv.sdk import Result, code_judge, create_target_client
+
+
+@code_judge
+def judge(case):
+    return Result(score=create_target_client().invoke("good?").raw_text == "yes")
+"""
+
+
+def test_a_rerun_takes_another_reply_of_what_a_judge_script_asks(project):
+    """It got the reply that had just failed."""
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: mock, response: hello, judge_target: helper}
+          - {name: helper, provider: python, callable: helper.py:answer}
+        """,
+    )
+    project.write("helper.py", FLAKY.replace('"hello"', '"yes"').replace("% 2 == 0", "> 1"))
+    project.write("evals/judge.py", ASKING_JUDGE)
+    check = "{name: j, type: code_judge, script: [python3, judge.py], target: {max_calls: 1}}"
+    project.write("evals/a.yaml", f"evalcases: [{{id: a, expected_outcome: x, input: hi, evaluators: [{check}]}}]\n")
+    for _ in range(2):
+        assert project.run("evals", "--reruns=1", "--agentv-cache").outcomes == {"passed": 1, "rerun": 1}
+        assert (project.path / "asked").read_text() == "xx", "replies of reruns are kept as well"

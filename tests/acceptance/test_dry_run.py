@@ -167,6 +167,15 @@ def test_mocked_answers_take_as_long_as_the_flags_say(project, suite):
     assert min(answer_times(project, "--agentv-dry-run-delay-min=300", "--agentv-dry-run-delay-max=310")) >= 299
 
 
+def test_a_shortest_delay_above_the_longest_is_a_wrong_usage(project, suite):
+    """The longest one was ignored."""
+    run = project.run("--agentv-dry-run", "--agentv-dry-run-delay-min=300", "--agentv-dry-run-delay-max=10")
+    assert run.exit_code == 4
+    text = "--agentv-dry-run-delay-min=300 is above --agentv-dry-run-delay-max=10: expected the shorter delay first"
+    assert f"ERROR: {text}" in run.lines
+    assert "--agentv" not in project.run("--agentv-dry-run", "--agentv-dry-run-delay-min=1").text
+
+
 def test_a_delay_longer_than_the_time_limit_is_a_timeout_of_the_dry_run(project, suite):
     project.write("targets.yaml", LOCKED)
     project.write("a.eval.yaml", suite(a="x"))

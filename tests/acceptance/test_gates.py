@@ -666,6 +666,16 @@ def test_last_failed_forgets_a_gate_that_turned_green(small, monkeypatch):
     assert json.loads(remembered.read_text()) == {}
 
 
+def test_last_failed_does_not_say_that_cases_are_missing_when_it_may_have_left_out_none(project, monkeypatch):
+    """After a red gate it selects all cases, and said that all five were a part of all."""
+    monkeypatch.setenv("RATE", "0")
+    write(project, suite(5))
+    gate = ("--agentv-gate=run", "--agentv-min-rate=0.9")
+    assert project.run(*gate).exit_code == 1
+    run = project.run(*gate, "--lf")
+    assert section(run).endswith("No verdict     5 cases may be a part of all (--lf)")
+
+
 def test_the_verdict_reaches_hooks_files_and_the_step_summary(small, monkeypatch):
     small.write(
         "conftest.py",

@@ -474,6 +474,18 @@ def test_variables_are_passed_where_nobody_listens(project, machines, executor):
         assert run.by_id["case-0"]["candidate_answer"] == "hello ***"
 
 
+@pytest.mark.parametrize("more", [(), ("-n", "1")])
+def test_a_variable_for_workers_that_a_run_does_not_have_is_told(project, monkeypatch, more):
+    """It was ignored without a word, even where it was not set."""
+    monkeypatch.setenv("SHOP_WORD", "hello there")
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("a.eval.yaml", "evalcases: [{id: a, input: q, expected_outcome: o, assert: [{contains: hello}]}]\n")
+    text = "--agentv-pass-env is for the workers of an executor, and this run has none: --agentv-executor asks for one"
+    run = project.run("--agentv-pass-env=SHOP_WORD", *more, subprocess=bool(more))
+    assert (run.exit_code, run.text.count(text)) == (0, 1)
+    assert text not in project.run("--agentv-pass-env=SHOP_WORD", "--agentv-executor=processes:1").text
+
+
 def test_a_variable_that_is_not_set_cannot_be_passed(project, machines):
     write_passing(project)
     run = project.run(BUNDLE, "--agentv-pass-env=SHOP_WORDS")

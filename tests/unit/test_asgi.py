@@ -166,6 +166,7 @@ def test_failures_are_told(folder: Path, keys: dict[str, str], kind: str, messag
 
     assert message in str(error)
     assert error.kind == kind
+    assert ("targets.yaml:3): serv" in str(error)) is ("app" in keys), "the line of what is configured"
 
 
 def test_a_fault_of_the_import_is_told_with_its_place(folder: Path) -> None:

@@ -54,6 +54,7 @@ def test_the_same_as_data(agentv, three):
         "p95_ms": 300,
         "cost_cases": 3,
         "token_cases": 3,
+        "cached_cases": 0,
         "best": ["errors"],
     }
     assert data["disagreements"][1] == {

@@ -37,6 +37,31 @@ def test_an_unknown_command_is_told_with_what_may_have_been_meant(agentv, word, 
     assert (run.exit_code, run.out, run.err) == (2, "", message)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (
+            "compare",
+            "baseline (results file of the run to compare with), candidate (results file of the run that may be",
+        ),
+        ("compare x", "candidate (results file of the run that may be better or worse)"),
+        ("report", "run (results file of the run (JSONL or YAML))"),
+        ("merge", "files (results files, JSONL or YAML), -o/--out (file to write, JSONL or YAML)"),
+        ("merge x", "-o/--out (file to write, JSONL or YAML)"),
+        ("convert", "source"),
+        ("generate rubrics", "file"),
+        ("schema", "kind"),
+    ],
+)
+def test_what_is_missing_is_told_in_the_words_of_the_help(agentv, arguments, missing):
+    """`compare x` asked for `candidate, more`, of which the second may be left out."""
+    run = agentv(*arguments.split())
+    assert run.exit_code == 2
+    command = arguments.split()[0]
+    assert run.err.startswith(f"agentv {command}: missing: {missing}")
+    assert "more" not in run.err.split("Try:")[0]
+
+
 @pytest.mark.parametrize("command", list(COMMANDS))
 @pytest.mark.parametrize("words", ["{} --help", "{} -h", "help {}"])
 def test_each_command_has_a_help_of_its_own(agentv, command, words):

@@ -300,3 +300,46 @@ def test_many_cases_with_several_results_are_summed_up(agentv):
     run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
     assert len(run.err.splitlines()) == 11
     assert run.err.endswith("3 more cases with several results\n")
+
+
+def test_results_of_agentv_itself_are_told_apart_from_ours(agentv):
+    """They were merged as cases of their own without a word."""
+    foreign = [{"eval_id": each, "score": 1.0, "target": "default", "timestamp": ""} for each in ("a", "z")]
+    write("ours.jsonl", result("a"), result("b"))
+    write("theirs.jsonl", *foreign)
+    run = agentv("merge", "ours.jsonl", "theirs.jsonl", "-o", "all.jsonl")
+    assert run.exit_code == 0
+    text = "theirs.jsonl: 2 results name neither eval file nor run, as AgentV's own: they are cases of their own"
+    assert run.err == f"{text}, also the one whose id another file has\n"
+    assert len(read_results(Path("all.jsonl")).results) == 4
+    assert agentv("merge", "theirs.jsonl", "-o", "same.jsonl").err == ""
+
+
+def test_results_of_a_newer_version_are_told_and_kept(agentv):
+    write("old.jsonl", result("a", schema_version=1))
+    write("new.jsonl", result("b", schema_version=2), result("c", schema_version=2))
+    text = "new.jsonl:1: schema_version: expected 1 or less, got 2: a newer pytest-agentv wrote it; what it says may "
+    text += "be misread\n"
+    run = agentv("merge", "old.jsonl", "new.jsonl", "-o", "all.jsonl")
+    assert (run.exit_code, run.err) == (0, text)
+    assert len(read_results(Path("all.jsonl")).results) == 3
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "new.jsonl", "old.jsonl"),
+        ("compare", "old.jsonl", "older.jsonl", "new.jsonl"),
+        ("compare", "old.jsonl", "new.jsonl", "--statistics"),
+        ("report", "new.jsonl", "-o", "report.html"),
+    ],
+)
+def test_results_of_a_newer_version_are_told_where_they_are_read(agentv, command):
+    write("old.jsonl", result("a", threshold=1), result("b", threshold=1))
+    write("older.jsonl", result("a", threshold=1), result("b", threshold=1))
+    newer = [result(each, schema_version=2, threshold=1) for each in ("a", "b")]
+    write("new.jsonl", *newer)
+    run = agentv(*command)
+    assert run.exit_code == 0
+    assert run.err.count("new.jsonl:1: schema_version: expected 1 or less, got 2: a newer pytest-agentv wrote it") == 1
+    assert run.err.count("schema_version") == 1

@@ -132,6 +132,49 @@ def test_a_judge_script_that_is_not_there_is_a_warning(agentv, words, doubt):
     assert [line for line in run.out.splitlines() if "script" in line] == expected
 
 
+@pytest.mark.parametrize(
+    ("target", "doubt"),
+    [
+        (
+            "provider: python, callable: 'agnet.py:run'",
+            "callable: there is no file 'agnet.py' in . (did you mean 'agent.py'?)",
+        ),
+        ("provider: asgi, app: 'web/app.py:app'", "app: there is no file 'web/app.py' in ."),
+        (
+            "provider: cli, command_template: x, cwd: ../agnet",
+            "cwd: there is no folder '../agnet' for cases in evals (did you mean 'agent'?)",
+        ),
+        (
+            "provider: cli, command_template: x, cwd: /nowhere/x",
+            "cwd: there is no folder '/nowhere/x' for cases in evals",
+        ),
+        ("provider: python, callable: 'agent.py:run'", None),
+        ("provider: python, callable: 'package.of.mine:run'", None),
+        ("provider: python, callable: '${{ AGENT }}.py:run'", None),
+        ("provider: cli, command_template: x, cwd: ../other", None),
+        ("provider: cli, command_template: x, cwd: '${{ WHERE }}'", None),
+        ("provider: cli, command_template: x", None),
+    ],
+)
+def test_code_of_a_target_that_is_not_there_is_told_and_is_no_error(agentv, target, doubt):
+    """It showed when the run began. It may be made by then, so a strict check does not fail either."""
+    write("other/x", "")
+    write("agent.py", "")
+    write("agent/x", "")
+    write("evals/qa.yaml", GOOD)
+    write("targets.yaml", f"targets:\n  - {{name: unused, provider: mock}}\n  - {{name: default, {target}}}\n")
+    run = agentv("validate", "--strict", "targets.yaml", "evals")
+    expected = [] if doubt is None else [f"targets.yaml:3: warning: targets[1].{doubt}"]
+    assert (run.out.splitlines()[:-1], run.exit_code) == (expected, 0)
+
+
+def test_a_folder_is_missed_only_where_a_case_asks_its_target(agentv):
+    write("evals/qa.yaml", GOOD)
+    other = "{name: other, provider: cli, command_template: x, cwd: gone}"
+    write("targets.yaml", f"targets: [{{name: default, provider: mock}}, {other}]\n")
+    assert agentv("validate", ".").out == "2 files checked: nothing wrong\n"
+
+
 def test_warnings_alone_are_no_failure_unless_they_are_to_be(agentv):
     write("targets.yaml", TARGETS)
     write("qa.eval.yaml", f"descriptoin: x\n{GOOD}")
@@ -285,7 +328,10 @@ def test_globs_stand_for_the_files_they_match(agentv):
 def test_without_a_path_the_usage_is_told(agentv):
     run = agentv("validate")
     assert run.exit_code == 2
-    assert run.err == ("agentv validate: the following arguments are required: PATH\nTry: agentv validate --help\n")
+    assert run.err == (
+        "agentv validate: missing: PATH (a file, a glob, or a folder that is searched for all of them)\n"
+        "Try: agentv validate --help\n"
+    )
 
 
 @pytest.mark.parametrize("start", ["", "$schema: agentv-eval-v2\n"])

@@ -93,6 +93,7 @@ def _create_parser() -> ArgumentParser:
         "more",
         type=Path,
         nargs="*",
+        default=[],
         help="Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
     )
     _add_statistics_options(parser)

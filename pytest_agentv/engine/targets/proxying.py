@@ -50,6 +50,7 @@ async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> Pro
         eval_id=asked.eval_id,
         attempt=asked.attempt,
         answer=asked.answer,
+        reruns=asked.reruns,
         system_prompt=system_prompt,
         timeout_seconds=asked.timeout_seconds,
     )

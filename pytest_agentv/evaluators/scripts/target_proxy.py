@@ -38,7 +38,12 @@ class TargetProxy:
     """The proxy of one run of a judge script, open as long as its context is."""
 
     def __init__(
-        self, targets: ProxiedTargets, max_calls: int, timeout_seconds: float | None = None, answer: int = 0
+        self,
+        targets: ProxiedTargets,
+        max_calls: int,
+        timeout_seconds: float | None = None,
+        answer: int = 0,
+        reruns: int = 0,
     ) -> None:
         """Prepare a proxy.
 
@@ -47,8 +52,10 @@ class TargetProxy:
             max_calls: How many calls the script may make.
             timeout_seconds: The longest that one call may take; None: no limit.
             answer: The number of the answer that is judged.
+            reruns: How often its case was asked before in this run.
         """
         self._answer = answer
+        self._reruns = reruns
         self._meter = current_meter()
         self.max_calls = max_calls
         self.call_count = 0
@@ -167,6 +174,7 @@ class TargetProxy:
             attempt=attempt if isinstance(attempt, int) and attempt >= 0 else _DEFAULT_ATTEMPT,
             timeout_seconds=self._timeout_seconds,
             answer=self._answer,
+            reruns=self._reruns,
         )
 
     def _check_limit(self) -> None:

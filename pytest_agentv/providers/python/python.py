@@ -44,7 +44,8 @@ class Python(Provider):
 
     def open(self, environment: TargetEnvironment) -> "PythonProvider":
         path = environment.target.path
-        return PythonProvider(environment.name, self, Path.cwd() if path is None else Path(path).parent)
+        folder = Path.cwd() if path is None else Path(path).parent
+        return PythonProvider(environment.name, self, folder, where=environment.where)
 
     @property
     def sources(self) -> Sources:
@@ -57,8 +58,10 @@ class PythonProvider:
     mode: PromptMode = "lm"
     reads_environ = True
 
-    def __init__(self, name: str, settings: Python, folder: Path) -> None:
+    def __init__(self, name: str, settings: Python, folder: Path, where: str | None = None) -> None:
+        """Take a target. `where` is how messages about its definition name it; None: by its name."""
         self._label = f"target '{name}': {settings.callable}"
+        self._import_label = f"{where}: {settings.callable}" if where else self._label
         self._settings = settings
         self._folder = folder
         self._lock = asyncio.Lock()
@@ -86,7 +89,7 @@ class PythonProvider:
         async with self._lock:
             if self._imported is None or self._provider is None:
                 self._imported = imported = await run_in_thread(
-                    lambda: import_callable(settings.callable, self._folder, self._label), "agentv-import"
+                    lambda: import_callable(settings.callable, self._folder, self._import_label), "agentv-import"
                 )
                 self._provider = FunctionProvider(
                     self._label,

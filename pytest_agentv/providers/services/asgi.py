@@ -74,6 +74,8 @@ class AppTransport:
         self._app_name = settings.app
         self._folder = Path.cwd() if path is None else Path(path).parent
         self._label = f"target {environment.name!r}: {settings.app}"
+        self._start_label = f"{environment.where}: {settings.app}"
+        """How messages about its definition begin."""
         self._lock = asyncio.Lock()
         self._imported: ImportedCallable | None = None
         self._lifespan: Lifespan | None = None
@@ -115,12 +117,12 @@ class AppTransport:
         async with self._lock:
             if self._imported is None:
                 self._imported = await run_in_thread(
-                    lambda: import_callable(self._app_name, self._folder, self._label), "agentv-import"
+                    lambda: import_callable(self._app_name, self._folder, self._start_label), "agentv-import"
                 )
             if self._lifespan is None:
                 lifespan = Lifespan(self._imported.function)
                 if fault := await call_async(lambda: _fault_of(lifespan.start), self._label, _START_SECONDS):
-                    raise ProviderError(f"{self._label} did not start: {fault}", "config")
+                    raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
                 if lifespan.fault:  # it may be one that takes everything for a request, as servers allow
                     _LOGGER.warning("%s raised in its lifespan: %s", self._label, lifespan.fault)
                     lifespan = Lifespan(_no_lifespan)

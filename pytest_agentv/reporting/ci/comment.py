@@ -132,7 +132,9 @@ def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:
     yield table_row(("---", "---:", "---:", "---:"))
     rates = [sum(pair[side].status == "pass" for pair in pairs) / len(pairs) for side in (0, 1)]
     yield table_row(("Passed", *(f"{rate:.1%}" for rate in rates), f"{100 * (rates[1] - rates[0]):+.1f} points"))
-    yield from _change_row("Cost", pairs, _whole_cost_of, math.fsum, format_cost)
+    cached = sum(any(each.cached and _whole_cost_of(each) is not None for each in pair) for pair in pairs)
+    label = f"Cost, {cached:,} from the cache at the price first paid" if cached else "Cost"
+    yield from _change_row(label, pairs, _whole_cost_of, math.fsum, format_cost)
     yield from _change_row("Mean latency", pairs, duration_of, fmean, format_duration)
     yield ""
 

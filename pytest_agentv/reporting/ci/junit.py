@@ -11,7 +11,7 @@ from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.failing.expected import failed_as_expected, unexpected_passes
 from pytest_agentv.reporting.failing.render import error_text, failure_text
-from pytest_agentv.reporting.figures import cost_of, duration_of, judge_cost_of
+from pytest_agentv.reporting.figures import duration_of, judge_cost_of, known_parts, paid_cost_of
 
 _COUNTS: Final = {"skipped": "skipped", "failures": "failure", "errors": "error"}
 
@@ -78,8 +78,10 @@ def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:
         "agentv_score": None if result.status == "error" else result.score,
         "agentv_threshold": result.threshold,
         "agentv_target": result.target,
-        "agentv_cost_usd": cost_of(result),
+        "agentv_cost_usd": paid_cost_of(result),
+        "agentv_cached": "true" if result.cached else None,
         "agentv_judge_cost_usd": judge_cost_of(result),
+        **{f"agentv_{name}_known_for": part for name, part in known_parts(result).items() if name != "tokens"},
         "agentv_latency_ms": duration_of(result),
     }
     yield from ((name, value) for name, value in figures.items() if value is not None)

@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.figures import cost_of, duration_of, judge_cost_of, tokens_of
+from pytest_agentv.reporting.figures import duration_of, judge_cost_of, known_parts, paid_cost_of, tokens_of
 
 _FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 """How a cell begins that a spreadsheet may run, some after they took blanks off."""
@@ -55,13 +55,15 @@ def _row(result: EvalResult) -> Mapping[str, object]:
         "misses": "\n".join(result.misses),
         "reasoning": result.reasoning,
         "error": result.error,
-        "cost_usd": cost_of(result),
+        "cost_usd": paid_cost_of(result),
+        **({"cached": True} if result.cached else {}),
         "judge_cost_usd": judge_cost_of(result),
         "latency_ms": duration_of(result),
         "duration_ms": result.duration_ms,
         "tokens_input": usage.input if usage else None,
         "tokens_output": usage.output if usage else None,
         "timestamp": result.timestamp,
+        **{f"{name}_known_for": part for name, part in known_parts(result).items()},
         **{f"score: {each.name}": each.score for each in result.evaluator_results or () if each.error is None},
     }
 

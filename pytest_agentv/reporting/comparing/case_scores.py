@@ -7,7 +7,7 @@ from pathlib import Path
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.readers import Entry, iter_entries
+from pytest_agentv.reporting.readers import Entry, iter_foreign
 from pytest_agentv.reporting.verdicts.cases import limit_of
 
 
@@ -61,7 +61,7 @@ def read_scores(path: Path) -> Scores:
 
 def iter_scored(path: Path) -> Iterator[JsonObject | Problem]:
     """Yield the results of a file that have an id and a score, and a problem for each other one."""
-    for entry in iter_entries(path):
+    for entry in iter_foreign(path):
         fault = entry if isinstance(entry, Problem) else _fault(path, entry)
         if fault is not None:
             yield fault

@@ -34,4 +34,5 @@ def _outcome(result: EvalResult) -> CaseOutcome:
         duration_ms=duration_of(result),
         is_priced=not is_part(result, "priced"),
         is_metered=not is_part(result, "metered"),
+        is_cached=bool(result.cached),
     )

@@ -98,6 +98,7 @@ def _outcome(value: JsonObject) -> CaseOutcome:
         duration_ms=_amount(_metric(value, "duration_ms")),
         is_priced=not is_part(value, "priced"),
         is_metered=not is_part(value, "metered"),
+        is_cached=value.get("cached") is True,
     )
 
 

@@ -27,6 +27,8 @@ class CaseOutcome(Record):
     """Whether the cost is that of all answers, where it is known."""
     is_metered: bool = True
     """The same of the tokens."""
+    is_cached: bool = False
+    """Whether the answer came from the cache: its cost is what was paid at first."""
 
     @property
     def shown(self) -> str:
@@ -54,6 +56,8 @@ class RunFigures(Record):
     cost_cases: int
     """Judged cases whose cost is known, of all their answers: what is not known is no part of the sum."""
     token_cases: int
+    cached_cases: int = 0
+    """Cases whose cost was paid before, because their answers came from the cache."""
 
     @property
     def judged(self) -> int:
@@ -136,7 +140,7 @@ def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
         cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
         yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
     for name, each in figures.items():
-        yield from _partial_sums(_short(name), each)
+        yield from _notes_on_sums(_short(name), each)
     split = disagreements(runs)
     if split:
         yield f"They disagree on {len(split)} of {len(set().union(*runs.values()))} cases:"
@@ -180,6 +184,7 @@ def _figures(outcomes: Sequence[CaseOutcome]) -> RunFigures:
         p95_ms=times[max(0, -(-95 * len(times) // 100) - 1)] if times else None,
         cost_cases=sum(each.cost_usd is not None and each.is_priced for each in judged),
         token_cases=sum(each.tokens is not None and each.is_metered for each in judged),
+        cached_cases=sum(each.cost_usd is not None and each.is_cached for each in outcomes),
     )
 
 
@@ -188,11 +193,14 @@ def _competes(figures: RunFigures, key: str) -> bool:
     return key in _COUNTS or not (figures.errors or known < figures.judged)
 
 
-def _partial_sums(name: str, figures: RunFigures) -> Iterator[str]:
+def _notes_on_sums(name: str, figures: RunFigures) -> Iterator[str]:
     sums = ("cost", figures.cost_usd, figures.cost_cases), ("tokens", figures.tokens, figures.token_cases)
     for what, value, known in sums:
         if value is not None and known < figures.judged:
             yield f"{name}: {what} known for {known} of {figures.judged} cases"
+    if count := figures.cached_cases:
+        answers = f"{count} {'answer' if count == 1 else 'answers'}"
+        yield f"{name}: cost with {answers} from the cache at the price first paid"
 
 
 def _cell(figures: RunFigures, key: str) -> str:
@@ -212,7 +220,7 @@ def _short(name: str) -> str:
 
 
 def _plain(figures: RunFigures) -> JsonObject:
-    return {key: getattr(figures, key) for key in ("cases", *_COLUMNS, "cost_cases", "token_cases")}
+    return {key: getattr(figures, key) for key in ("cases", *_COLUMNS, "cost_cases", "token_cases", "cached_cases")}
 
 
 def _plain_outcome(outcome: CaseOutcome) -> JsonObject:

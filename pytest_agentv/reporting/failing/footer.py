@@ -1,6 +1,6 @@
 """The last lines of the text of a failed or broken case: what ran, what it cost, where it is, how to run it again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pytest_agentv.models.results import EvalResult
@@ -12,6 +12,7 @@ from pytest_agentv.reporting.figures import (
     format_cost,
     format_duration,
     format_tokens,
+    known_parts,
     place_of,
     tokens_of,
 )
@@ -42,19 +43,24 @@ def _tools(result: EvalResult, look: Look) -> str:
 
 
 def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
+    parts = known_parts(result)
     yield look.name(result.target, _SHORT)
     if result.attempts:
         yield f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}"
     if (duration := duration_of(result)) is not None:
         yield format_duration(duration)
-    if (cost := cost_of(result)) is not None:
-        yield format_cost(cost)
+    if (cost := cost_of(result)) is not None and not result.cached:
+        yield f"{format_cost(cost)}{_known_for(parts, 'cost')}"
     if (usage := tokens_of(result)) is not None:
-        yield f"tokens: {format_tokens(usage)}"
+        yield f"tokens: {format_tokens(usage)}{_known_for(parts, 'tokens')}"
     if result.finish_reason:
         yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"
     if result.cached:
         yield "answer from the cache"
+
+
+def _known_for(parts: Mapping[str, str], name: str) -> str:
+    return f" known for {parts[name]}" if name in parts else ""
 
 
 def _has_calls(result: EvalResult) -> bool:

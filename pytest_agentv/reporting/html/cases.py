@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.compared import Change, Compared
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of, why_of
@@ -34,6 +34,7 @@ class Case(Record):
     cost: float | None
     """US dollars; of answers from the cache None, because they cost nothing now."""
     duration_ms: float | None
+    """Milliseconds; None if not measured, and of a case that never called its target."""
     judgements: tuple[Judgement, ...]
     why: str
     change: Change | None = None
@@ -103,19 +104,24 @@ def cases_of(run: Run, compared: Compared) -> tuple[Case, ...]:
 def _case(result: Result, compared: Compared) -> Case:
     value, case = result.value, result.case
     judgements = judgements_of(value)
-    metrics = mapping_of(value, "execution_metrics")
-    duration = amount_of(value, "duration_ms")
     return Case(
         result=result,
         status=_status(value.get("status"), case),
         score=number_of(value, "score") or 0.0,
         marks=_marks(result),
         cost=cost_of(value),
-        duration_ms=amount_of(metrics, "duration_ms") if duration is None else duration,
+        duration_ms=_duration(value, case),
         judgements=judgements,
         why=why_of(value, judgements, case.threshold)[:_LONGEST_WHY],
         change=compared.changes.get(result.key),
     )
+
+
+def _duration(value: JsonObject, case: JudgedCase) -> float | None:
+    if case.is_error and value.get("attempts") == 0:
+        return None
+    duration = amount_of(value, "duration_ms")
+    return amount_of(mapping_of(value, "execution_metrics"), "duration_ms") if duration is None else duration
 
 
 def _status(written: object, case: JudgedCase) -> str:

@@ -108,6 +108,6 @@ def _time(cases: Sequence[Case]) -> Figure:
     if not times:
         return Figure("Time of a case", "–", "not measured")
     slow = times[min(len(times) - 1, int(len(times) * 0.95))]
-    answers = sum(len(case.marks) for case in cases)
+    answers = sum(len(case.marks) for case in cases if case.duration_ms is not None)
     text = f"median; 95 % take less than {duration(slow)}; {counted(answers, 'answer')}"
     return Figure("Time of a case", duration(statistics.median(times)), text)

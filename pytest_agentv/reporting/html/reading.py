@@ -9,7 +9,7 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.values import mapping_of, text_of
-from pytest_agentv.reporting.readers import Entry, iter_entries
+from pytest_agentv.reporting.readers import Entry, iter_foreign
 from pytest_agentv.reporting.serialization import masked_result
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import case_of, result_fault
@@ -59,7 +59,7 @@ def read_run(path: Path, masker: Masker | None = None) -> Run:
 
     A `masker` masks secrets that the run which wrote the file did not know.
     """
-    entries = list(iter_entries(path))
+    entries = list(iter_foreign(path))
     first = entries[0] if entries else None
     if isinstance(first, Entry) and "agentv_baseline" in first.value:
         return Run(path.name, baseline=read_baseline(path))

@@ -75,9 +75,30 @@ def judge_cost_of(value: JsonObject) -> float | None:
 def judge_calls_of(value: JsonObject) -> tuple[float, float]:
     """Return how many calls of judges report their cost, and how many there were."""
     metrics = mapping_of(value, "judge_metrics")
-    calls, cost = amount_of(metrics, "calls") or 0, amount_of(metrics, "cost_usd")
-    priced = number_of(metrics, "priced")
-    return 0 if cost is None else calls if priced is None else priced, calls
+    return _known_calls(metrics, "priced", amount_of(metrics, "cost_usd") is not None)
+
+
+def judge_tokens_known_of(value: JsonObject) -> tuple[float, float]:
+    """Return how many calls of judges report their tokens, and how many there were."""
+    metrics = mapping_of(value, "judge_metrics")
+    return _known_calls(metrics, "metered", bool(mapping_of(metrics, "token_usage")))
+
+
+def _known_calls(metrics: JsonObject, key: str, is_known: bool) -> tuple[float, float]:
+    calls, known = amount_of(metrics, "calls") or 0, number_of(metrics, key)
+    return 0 if not is_known else calls if known is None else known, calls
+
+
+def known_answers_of(value: JsonObject, key: str) -> tuple[float, float]:
+    """Return of how many answers a figure is that is known, and of how many it should be: `priced` or `metered`."""
+    repeat = mapping_of(value, "repeat")
+    parts = [part for part in (repeat, mapping_of(repeat, "confirm")) if part]
+    if not is_part(value, key):
+        return len(parts), len(parts)
+    free = 0 if is_cached(value) else 1
+    asked = [(amount_of(part, "asked") or 0) - free * (amount_of(part, "cached") or 0) for part in parts]
+    told = [number_of(part, key) for part in parts]
+    return sum(count if known is None else known for known, count in zip(told, asked, strict=True)), sum(asked)
 
 
 def is_cached(value: JsonObject) -> bool:

@@ -5,13 +5,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.reporting.answers import iter_answers
 from pytest_agentv.reporting.failing.expected import failed_as_expected
-from pytest_agentv.reporting.readers import iter_entries
+from pytest_agentv.reporting.readers import iter_foreign
 from pytest_agentv.reporting.verdicts.case_reading import ended_at, result_fault
 from pytest_agentv.reporting.verdicts.cases import is_number
 
@@ -55,6 +55,7 @@ class Part(Record):
     replaced: Mapping[CaseName, Word]
     """Of cases with several results: the last one before the last word."""
     problems: tuple[Problem, ...] = ()
+    hints: tuple[Hint, ...] = ()
     has_answers: bool = False
     """Whether single answers of repeated cases lie beside the file."""
 
@@ -62,6 +63,11 @@ class Part(Record):
     def suite(self) -> str | None:
         """The hash of the evals that its last run with shards collected; None: there was none."""
         return next((word.shard.suite for word in reversed(tuple(self.words.values())) if word.shard is not None), None)
+
+    @property
+    def foreign_ids(self) -> list[str]:
+        """The ids of results that name neither an eval file nor a run, as those of AgentV itself."""
+        return [name.eval_id for name, word in self.words.items() if name.eval_file is None and word.run_id is None]
 
     @property
     def eval_files(self) -> set[str]:
@@ -73,10 +79,13 @@ def read_part(path: Path) -> Part:
     words: dict[CaseName, Word] = {}
     replaced: dict[CaseName, Word] = {}
     problems: list[Problem] = []
+    hints: list[Hint] = []
     shards: dict[object, ShardFigures] = {}
-    for entry in iter_entries(path):
+    for entry in iter_foreign(path):
         fault = None if isinstance(entry, Problem) else result_fault(entry.value)
-        if isinstance(entry, Problem):
+        if isinstance(entry, Hint):
+            hints.append(entry)
+        elif isinstance(entry, Problem):
             problems.append(entry)
         elif fault is not None:
             problems.append(Problem(path, entry.line, "", f"{fault}; it was left out", level="warning"))
@@ -86,7 +95,8 @@ def read_part(path: Path) -> Part:
             if before is not None and not word.is_of(before):
                 replaced[name] = before
             words[name] = word
-    return Part(path, words, replaced, tuple(problems), has_answers=next(iter_answers(path), None) is not None)
+    has_answers = next(iter_answers(path), None) is not None
+    return Part(path, words, replaced, tuple(problems), tuple(hints), has_answers=has_answers)
 
 
 def _name(value: JsonObject) -> CaseName:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.readers import iter_entries
+from pytest_agentv.reporting.readers import iter_foreign
 from pytest_agentv.reporting.verdicts.cases import Confirmation, JudgedCase, is_number, limit_of, unique_names
 from pytest_agentv.statistics.repeats import Verdict, passing
 
@@ -35,7 +35,7 @@ def read_cases(path: Path) -> tuple[list[JudgedCase], list[Problem]]:
     """
     cases: dict[tuple[object, ...], JudgedCase] = {}
     problems: list[Problem] = []
-    for entry in iter_entries(path):
+    for entry in iter_foreign(path):
         fault = None if isinstance(entry, Problem) else result_fault(entry.value)
         if isinstance(entry, Problem):
             problems.append(entry)

@@ -8,7 +8,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.verdicts.baseline import Baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.session.gating.marked_items import MarkedItems
-from pytest_agentv.session.gating.selection import narrowed_by
+from pytest_agentv.session.gating.selection import MAY_LEAVE_OUT_NONE, narrowed_by
 
 
 class Completeness:
@@ -36,8 +36,9 @@ class Completeness:
             return None
         reason = narrowed or f"no case of {missing[0]} was run"
         if self.baseline is None:
-            count = "1 case is" if len(cases) == 1 else f"{len(cases):,} cases are"
-            return f"{count} a part of all ({reason})"
+            count = "1 case" if len(cases) == 1 else f"{len(cases):,} cases"
+            verb = "may be" if reason in MAY_LEAVE_OUT_NONE else "is" if len(cases) == 1 else "are"
+            return f"{count} {verb} a part of all ({reason})"
         known = {(case.name, case.target) for case in self.baseline.cases}
         found = sum((case.name, case.target) in known for case in cases)
         return f"{found:,} of {len(known):,} cases ({reason})"

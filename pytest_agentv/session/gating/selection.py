@@ -19,6 +19,8 @@ DESELECTED: Final = pytest.StashKey[int]()
 """How many evaluations this process collected and left out."""
 DESELECTED_OUTPUT: Final = "agentv_deselected"
 """The same as a key of a worker's output."""
+MAY_LEAVE_OUT_NONE: Final = ("--lf", "--stepwise")
+"""Options that leave out whole files without a word, or nothing at all where no collected item failed last time."""
 
 
 def note_deselected(config: pytest.Config, items: Iterable[pytest.Item]) -> None:

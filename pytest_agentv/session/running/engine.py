@@ -1,7 +1,8 @@
 """The engine of a run: the event loop, its targets, and where else cases run."""
 
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -21,6 +22,7 @@ from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_loop import USER_LOOP
 from pytest_agentv.session.hooking.kinds import FolderKinds
 from pytest_agentv.session.options import has_executor
+from pytest_agentv.session.outcomes import AgentvWarning
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.running.paces import Paces
 from pytest_agentv.session.running.signing import CaseSigner
@@ -28,6 +30,11 @@ from pytest_agentv.session.workers.shares import process_share, shared_folder
 
 if TYPE_CHECKING:  # for runs with an executor only
     from pytest_agentv.session.away.away import Away
+
+
+_NO_WORKERS: Final = (
+    "--agentv-pass-env is for the workers of an executor, and this run has none: --agentv-executor asks for one"
+)
 
 
 class RunEngine:
@@ -39,6 +46,8 @@ class RunEngine:
         self._options = options
         self._share = process_share(config)
         self._has_executor = has_executor(config, options)
+        if options.pass_env and not self._has_executor:
+            warnings.warn(_NO_WORKERS, AgentvWarning, stacklevel=1)
         is_shared = self._share.count > 1 or self._has_executor
         self._providers = FolderKinds(config, "pytest_agentv_providers")
         shared = shared_folder(run_id) if is_shared else None

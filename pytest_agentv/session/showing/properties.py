@@ -10,7 +10,7 @@ import pytest
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.figures import cost_of, judge_cost_of, tokens_of
+from pytest_agentv.reporting.figures import judge_cost_of, known_parts, paid_cost_of, tokens_of
 
 _Scalar: TypeAlias = str | int | float
 """Anything else ends an xdist session."""
@@ -37,6 +37,7 @@ _OWN: Final = frozenset(
             "cost_usd",
             "judge_cost_usd",
         ),
+        *("cached", "cost_known_for", "tokens_known_for", "judge_cost_known_for"),
         *("tokens_input", "tokens_output", "tokens_cached", "tokens_reasoning"),
         *("repeat", "judged", "passes", "pass_rate", "pass_rate_low", "pass_rate_high", "stopped"),
     )
@@ -62,7 +63,7 @@ def place_properties(eval_file: str, line: int) -> list[Property]:
 
 def result_properties(result: EvalResult) -> list[Property]:
     """Return the known figures of a result, and the scores of the evaluators that could judge."""
-    usage, cost, judge_cost = tokens_of(result), cost_of(result), judge_cost_of(result)
+    usage, cost, judge_cost = tokens_of(result), paid_cost_of(result), judge_cost_of(result)
     figures = [_shared("agentv_status", result.status)]
     if result.status != "error":
         figures.append(_shared("agentv_score", result.score))
@@ -73,10 +74,13 @@ def result_properties(result: EvalResult) -> list[Property]:
         figures.append(("agentv_duration_ms", result.duration_ms))
     if cost is not None:
         figures.append(("agentv_cost_usd", cost))
+    if result.cached:
+        figures.append(_shared("agentv_cached", "true"))
     if judge_cost is not None:
         figures.append(("agentv_judge_cost_usd", judge_cost))
     if usage is not None:
         figures += _usage_properties(usage)
+    figures += ((f"agentv_{name}_known_for", part) for name, part in known_parts(result).items())
     if result.repeat is not None:
         figures += _repeat_properties(result.repeat)
     evaluators = [each for each in result.evaluator_results or () if each.error is None]

@@ -107,6 +107,18 @@ class TestFigures:
         assert values["Cost"] == "–"
         assert values["Time of a case"] == "–"
 
+    def test_a_case_that_never_called_its_target_took_no_time(self) -> None:
+        """A missing variable halved the median, and counted as an answer of 0 ms."""
+        broken = {"status": "error", "error": "no key", "attempts": 0, "duration_ms": 0.4}
+        lost = {"status": "error", "error": "timeout", "attempts": 2, "duration_ms": 300}
+        cases, compared = shown({"attempts": 1, "duration_ms": 100}, broken, lost, {"duration_ms": 500})
+        time = next(each for each in figures(cases, compared) if each.label == "Time of a case")
+        assert (time.value, time.text) == ("300 ms", "median; 95 % take less than 500 ms; 3 answers")
+        [row] = overview.target_rows(cases)
+        assert row.median == "300 ms"
+        only = {each.label: each.value for each in figures(*shown(broken))}
+        assert only["Time of a case"] == "–"
+
     def test_answers_from_the_cache_cost_nothing(self) -> None:
         metrics = {"execution_metrics": {"cost_usd": 0.5}}
         cases = shown(metrics, metrics | {"cached": True})

@@ -162,8 +162,8 @@ class CodeJudge(Evaluator):
         request = {"script": list(self.command), "cwd": self.cwd}
         if self.target is None or context.services.targets is None:
             return (await self._judge(context, {}, Masker())).replace(request=request)
-        limits = (self.target.max_calls, context.timeout_seconds)
-        async with TargetProxy(context.services.targets, *limits, context.answer) as proxy:
+        limits, asked = (self.target.max_calls, context.timeout_seconds), (context.answer, context.reruns)
+        async with TargetProxy(context.services.targets, *limits, *asked) as proxy:
             score = await self._judge(context, proxy.environment, Masker([proxy.token]))
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})

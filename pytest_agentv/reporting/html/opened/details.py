@@ -10,10 +10,11 @@ from pytest_agentv.reporting.conversations.images import Image, image_of, named_
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.history import Past
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of
+from pytest_agentv.reporting.html.opened.costs import cost_line
 from pytest_agentv.reporting.html.opened.gallery import Gallery
 from pytest_agentv.reporting.html.opened.timing import lanes_of, parts_of
-from pytest_agentv.reporting.html.texts import counted, dollars, duration
-from pytest_agentv.reporting.html.values import judge_cost_of, mapping_of, mappings_of, number_of, text_of, texts_of
+from pytest_agentv.reporting.html.texts import counted, duration
+from pytest_agentv.reporting.html.values import mapping_of, mappings_of, number_of, text_of, texts_of
 
 LONGEST_TEXT: Final = 20_000
 """Characters; longer texts are cut, so that no single answer makes the file large."""
@@ -43,7 +44,7 @@ def detail_of(case: Case, history: Sequence[Past], gallery: Gallery) -> JsonObje
         "context": texts_of(value, "retrieved_context"),
         "time": parts_of(case),
         "lanes": lanes_of(case),
-        "cost": _cost(case),
+        "cost": cost_line(case),
         "attempts": _attempts(value),
         "rerun": _command(case),
         "baseline": _baseline(case),
@@ -150,25 +151,6 @@ def _place(case: Case) -> str:
 def _files(value: JsonObject) -> list[str]:
     files = [path for key in _REQUESTS for path in texts_of(mapping_of(value, key), "guideline_paths")]
     return [*dict.fromkeys(files), *([text_of(value, "log_file")] if text_of(value, "log_file") else [])]
-
-
-def _cost(case: Case) -> str:
-    value = case.result.value
-    source = text_of(value, "cost_source")
-    said = {"target": "as the target reported it", "": ""}.get(source, f"by the price table {source}")
-    price = f"{dollars(case.cost)} {said}".strip() if case.cost is not None else ""
-    tokens = _tokens(value, "execution_metrics")
-    cached = "answer from the cache" if value.get("cached") is True else ""
-    judges = ", ".join(filter(None, (dollars(judge_cost_of(value)), _tokens(value, "judge_metrics"))))
-    for_judges = f"judges: {judges}" if judges else ""
-    return " · ".join(filter(None, (duration(case.duration_ms), price, tokens, cached, for_judges)))
-
-
-def _tokens(value: JsonObject, key: str) -> str:
-    usage = mapping_of(mapping_of(value, key), "token_usage")
-    return (
-        f"{number_of(usage, 'input') or 0:,.0f} tokens in, {number_of(usage, 'output') or 0:,.0f} out" if usage else ""
-    )
 
 
 def _attempts(value: JsonObject) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.figures import cost_of, format_cost, format_duration
+from pytest_agentv.reporting.figures import format_cost, format_duration, paid_cost_of
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Tally:
 def paid(result: EvalResult) -> float:
     """Return what a result cost, with its judges; answers and replies from the cache cost nothing."""
     judges = 0.0 if result.judge_metrics is None else result.judge_metrics.cost_usd or 0.0
-    return judges + (0.0 if result.cached else cost_of(result) or 0.0)
+    return judges + (paid_cost_of(result) or 0.0)
 
 
 def line_text(tally: Tally, total: int, in_flight: int, elapsed_seconds: float) -> str:
