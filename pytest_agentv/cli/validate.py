@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
-from pytest_agentv.cli.checks import Checker, CheckSettings, kind_of
+from pytest_agentv.cli.checking.checks import Checker, CheckSettings, kind_of
 from pytest_agentv.cli.console import count, say
 from pytest_agentv.cli.inputs import find_left_out, glob_files, is_eval_in_folder, is_glob, walk
 from pytest_agentv.cli.project_kinds import ProjectKinds

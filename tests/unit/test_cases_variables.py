@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cli.checks import Checker, CheckSettings
+from pytest_agentv.cli.checking.checks import Checker, CheckSettings
 from pytest_agentv.errors import CaseError, SourceError
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import load_case

@@ -1,0 +1,1 @@
+"""Checks files without a run, for `agentv validate`."""
