@@ -36,9 +36,7 @@ def add_options(parser: pytest.Parser) -> None:
         group.addoption(*_flags(option), dest=f"{PREFIX}_{option.dest}", help=option.help, **_flag_arguments(option))
         if option.ini:
             parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
-    parser.addini(
-        "agentv_files", "Globs of files that are eval files wherever they lie.", "args", list(DEFAULT_EVAL_GLOBS)
-    )
+    parser.addini("agentv_files", "Globs of eval files, in any folder.", "args", list(DEFAULT_EVAL_GLOBS))
     parser.addini(
         "agentv_exploration_tools",
         "Names of tools that only look around, for the exploration ratio.",
