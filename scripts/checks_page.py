@@ -43,8 +43,8 @@ evalcases:
 ```
 
 - **Short form.** The first key that names a kind decides. The other keys are those of the kind:
-  `{levenshtein: text, threshold: 0.9}`. A kind with several keys takes a mapping: `{length: {min_words: 3}}`. Hyphens and underscores are
-  the same: `contains-any`, `contains_any`.
+  `{levenshtein: text, threshold: 0.9}`. A kind with several keys takes a mapping: `{length: {min_words: 3}}`. Hyphens
+  and underscores are the same: `contains-any`, `contains_any`.
 - **`name`** is optional. It is derived from the kind and its value (`contains: 30 days`), and unique within the list.
 - **`not-`** before any kind, or `negate: true`, inverts the verdict: the score is 1 minus the score, and hits and
   misses are swapped. A check that could not judge stays an error, and one whose `path` is missing stays a miss. A
@@ -61,14 +61,15 @@ evalcases:
   call. Together they weigh as much as their number, and each has a result of its own in `evaluator_results`. `rubrics`
   of a case are required; sentences are not. The name of a check alone (`- is-json`) is an error: write
   `{is-json: true}`.
-- **Unicode.** Checks compare code points. "é" may be one or two of them (NFC, NFD), and a space may be a no-break space.
-  If only that differs, the miss says so: `only the Unicode form differs: they match as NFC`. A `not-contains` passes then.
+- **Unicode.** Checks compare code points. "é" may be one or two of them (NFC, NFD), and a space may be a no-break
+  space. If only that differs, the miss says so: `only the Unicode form differs: they match as NFC`. A `not-contains`
+  passes then.
 
 Values are checked when the file is loaded: an invalid pattern, an invalid JSON Schema or an unknown function is an
 error of the case, with its line. `agentv validate` finds it without a run.
 
-The target of this page repeats its input, so the `input` of each example is the answer. It also reports
-a tool call. The judge is a function that finds every sentence true:
+The target of this page repeats its input, so the `input` of each example is the answer. It also reports a tool call.
+The judge is a function that finds every sentence true:
 
 ```python
 # evals/shop.py
