@@ -52,13 +52,13 @@ evalcases:
   `not-composite` around it, it is an error.
 - **`required: true`**: the case fails without it, whatever the mean of the scores and the weight. A check that can
   only pass or fail has to score 1. `contains-all`, `icontains-all` and `words` have to find everything. Other kinds
-  have to reach the threshold of the case. A kind with a `threshold` of its own has to reach that.
+  have to reach the threshold of the case. A kind with its own `threshold` has to reach that.
 - **`path`** judges a part of a JSON answer: `{contains: tent, path: "items[0].name"}`. The JSON may stand in a code
   fence or amid text. If the part is missing, the check misses, and says which part is there. `latency`, `cost`,
   `token_usage`, `tool_trajectory` and `tool-called` have no `path`, because they do not judge the answer. Code judges
-  get `path` as a key of their own; put them into a [field](#field).
+  get `path` as an ordinary key; put them into a [field](#field).
 - **A sentence** instead of a mapping is checked by the judge model. All sentences of a list go to the judge in one
-  call. Together they weigh as much as their number, and each has a result of its own in `evaluator_results`. `rubrics`
+  call. Together they weigh as much as their number, and each has its own result in `evaluator_results`. `rubrics`
   of a case are required; sentences are not. The name of a check alone (`- is-json`) is an error: write
   `{is-json: true}`.
 - **Unicode.** Checks compare code points. "é" may be one or two of them (NFC, NFD), and a space may be a no-break
