@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from pytest_agentv.models.options.run_options import RunOptions
 
 PREFIX = "agentv"
-_GATES_HELP = (
-    "Pass rates that the cases with a tag must reach, one tag per line: `prices: min_rate=0.9 tier=critical`."
-)
+_GATES_HELP = "Pass rates that the cases with a tag must reach, one tag per line: `prices: min_rate=0.9 tier=critical`."
 _SHIP_IGNORE_HELP = "Globs of files that are not sent to workers. With a slash they match paths below the project."
 
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
