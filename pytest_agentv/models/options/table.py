@@ -77,7 +77,8 @@ RUN_OPTIONS: Final = (
     RunOption("out", "Results file (default: .agentv/results/eval_<time>.jsonl).", parse=Path, metavar="PATH"),
     RunOption(
         "output-format",
-        "Format of the results file: jsonl or yaml (default: jsonl). If --agentv-out names a file, its suffix decides.",
+        "Format of the results file: jsonl or yaml (default: jsonl). "
+        "A suffix .jsonl, .yaml or .yml of --agentv-out decides.",
         parse=parse_output_format,
         default="jsonl",
         metavar="FORMAT",
